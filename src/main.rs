@@ -1,0 +1,3 @@
+//! The `metier` command: parse, call, exit code.
+
+fn main() {}
