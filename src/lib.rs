@@ -1,4 +1,13 @@
 //! Runs agent skills: folders with a `SKILL.md` and scripts.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod error;
+pub mod executor;
+pub mod host;
+pub mod policy;
 pub mod skill;
+
+// The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only
+// `executor`, `host`, `policy` and `error`.
+#[path = "../runtimes/mod.rs"]
+pub(crate) mod runtimes;

@@ -1,0 +1,47 @@
+//! The languages skills are written in: one folder each, one row here.
+
+mod external;
+#[cfg(feature = "lua-runtime")]
+mod lua;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillRuntime};
+
+/// Compiles a script once; the executor runs it many times.
+pub(crate) type Load = fn(&Script) -> Result<Box<dyn SkillExecutor>>;
+
+/// One language.
+pub(crate) struct Runtime {
+    /// Which one.
+    pub(crate) runtime: SkillRuntime,
+    /// The Cargo feature that brings it; always there when absent.
+    pub(crate) feature: Option<&'static str>,
+    /// Loads a script, where this build can.
+    pub(crate) load: Option<Load>,
+}
+
+/// Every language this version knows, built in or not.
+pub(crate) const RUNTIMES: &[Runtime] = &[
+    Runtime {
+        runtime: SkillRuntime::Lua,
+        feature: Some("lua-runtime"),
+        #[cfg(feature = "lua-runtime")]
+        load: Some(lua::load),
+        #[cfg(not(feature = "lua-runtime"))]
+        load: None,
+    },
+    Runtime { runtime: SkillRuntime::External, feature: None, load: Some(external::load) },
+];
+
+/// The loader of a language; `unavailable`, with the feature that brings it, where this build has none.
+pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
+    let row = RUNTIMES.iter().find(|row| row.runtime == runtime);
+    if let Some(load) = row.and_then(|row| row.load) {
+        return Ok(load);
+    }
+    let error = SkillError::new(ErrorKind::Unavailable, format!("this build cannot run {runtime} scripts"));
+    Err(match row.and_then(|row| row.feature) {
+        Some(feature) => error.with_help(format!("build metier with the Cargo feature `{feature}`")),
+        None => error.with_help(format!("this version of metier has no {runtime} runtime")),
+    })
+}

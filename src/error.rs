@@ -1,0 +1,264 @@
+//! The one way to fail: a kind a program can match, a sentence a person can act on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+/// What every fallible function of this crate returns.
+pub type Result<T, E = SkillError> = std::result::Result<T, E>;
+
+/// What went wrong, as a closed word list; [`ErrorKind::name`] is the stable spelling used in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The script raised an error, or its process ended with a code other than zero.
+    Script,
+    /// The operating system refused a file operation.
+    Io,
+    /// A host function was called with arguments it does not take.
+    InvalidArgument,
+    /// The script's value has no JSON form, or breaks the contract's outputs.
+    InvalidOutput,
+    /// A tool the script called failed.
+    Tool,
+    /// The command line or the invocation itself is wrong.
+    Usage,
+    /// The input breaks the contract, or the language cannot hold it exactly.
+    InvalidInput,
+    /// No skill, script or entry point of that name.
+    UnknownSkill,
+    /// The skill cannot be loaded; syntax errors of scripts included.
+    InvalidSkill,
+    /// Something the skill needs is not here: a runtime, an interpreter, a provider.
+    Unavailable,
+    /// The isolation that the policy requires cannot be enforced on this machine.
+    SandboxUnavailable,
+    /// A permission is missing.
+    Denied,
+    /// The run took longer than its deadline.
+    Deadline,
+    /// The run needed more memory than it may have.
+    Memory,
+    /// The run executed more operations than it may.
+    Operations,
+    /// The run produced more output than it may.
+    Output,
+    /// The caller stopped the run.
+    Cancelled,
+}
+
+/// Kind, name in JSON, exit code of the command line.
+const KINDS: [(ErrorKind, &str, u8); 17] = [
+    (ErrorKind::Script, "script", 1),
+    (ErrorKind::Io, "io", 1),
+    (ErrorKind::InvalidArgument, "invalid-argument", 1),
+    (ErrorKind::InvalidOutput, "invalid-output", 1),
+    (ErrorKind::Tool, "tool", 1),
+    (ErrorKind::Usage, "usage", 2),
+    (ErrorKind::InvalidInput, "invalid-input", 2),
+    (ErrorKind::UnknownSkill, "unknown-skill", 3),
+    (ErrorKind::InvalidSkill, "invalid-skill", 3),
+    (ErrorKind::Unavailable, "unavailable", 3),
+    (ErrorKind::SandboxUnavailable, "sandbox-unavailable", 3),
+    (ErrorKind::Denied, "denied", 4),
+    (ErrorKind::Deadline, "deadline", 5),
+    (ErrorKind::Memory, "memory", 5),
+    (ErrorKind::Operations, "operations", 5),
+    (ErrorKind::Output, "output", 5),
+    (ErrorKind::Cancelled, "cancelled", 130),
+];
+
+impl ErrorKind {
+    /// Every kind there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.into_iter().map(|(kind, ..)| kind)
+    }
+
+    /// The stable name, as in `"denied"`.
+    pub fn name(self) -> &'static str {
+        KINDS[self as usize].1
+    }
+
+    /// The exit code of the command line for a run that failed this way.
+    pub fn exit_code(self) -> u8 {
+        KINDS[self as usize].2
+    }
+
+    /// The kind of that name, or nothing.
+    pub fn from_name(name: &str) -> Option<Self> {
+        KINDS.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
+    }
+
+    /// Whether the run was stopped by one of its limits.
+    pub fn is_limit(self) -> bool {
+        self.exit_code() == 5
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for ErrorKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A place in a file of a skill. Lines and columns count from 1; the column is absent where a language has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// The file, relative to the skill's folder where it lies inside.
+    pub file: String,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column in characters, from 1.
+    pub column: Option<u32>,
+}
+
+/// A failure: its kind, a sentence for the person who can fix it, and the way out where there is one.
+///
+/// In JSON: `{kind, message, help, location: {file, line, column}, traceback}`, absent parts `null`.
+#[derive(Clone)]
+pub struct SkillError(Box<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    kind: ErrorKind,
+    message: String,
+    help: Option<String>,
+    location: Option<Location>,
+    traceback: Vec<String>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl SkillError {
+    /// An error of this kind that says this sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts {
+            kind,
+            message: message.into(),
+            help: None,
+            location: None,
+            traceback: Vec::new(),
+            source: None,
+        }))
+    }
+
+    /// An operating system error, with what was attempted: `failed to read notes.txt: No such file or directory`.
+    pub fn io(attempt: impl fmt::Display, source: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, format!("{attempt}: {}", plain(&source))).with_source(source)
+    }
+
+    /// Adds the way out, as an imperative sentence without a full stop.
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// Adds the place in the skill.
+    pub fn with_location(mut self, location: Location) -> Self {
+        self.0.location = Some(location);
+        self
+    }
+
+    /// Adds the script's own call stack, innermost frame first.
+    pub fn with_traceback(mut self, traceback: Vec<String>) -> Self {
+        self.0.traceback = traceback;
+        self
+    }
+
+    /// Adds the error underneath.
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The way out, where there is one.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// Where in the skill it happened.
+    pub fn location(&self) -> Option<&Location> {
+        self.0.location.as_ref()
+    }
+
+    /// The script's call stack, innermost frame first; empty where there was none.
+    pub fn traceback(&self) -> &[String] {
+        &self.0.traceback
+    }
+}
+
+impl fmt::Display for SkillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for SkillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for SkillError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl Serialize for SkillError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut record = serializer.serialize_struct("SkillError", 5)?;
+        record.serialize_field("kind", &self.0.kind)?;
+        record.serialize_field("message", &self.0.message)?;
+        record.serialize_field("help", &self.0.help)?;
+        record.serialize_field("location", &self.0.location)?;
+        record.serialize_field("traceback", &self.0.traceback)?;
+        record.end()
+    }
+}
+
+/// The system's words without Rust's `(os error 2)`, which helps nobody.
+fn plain(source: &std::io::Error) -> String {
+    let text = source.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_kinds_is_in_the_order_of_the_enum() {
+        for (position, (kind, name, _)) in KINDS.into_iter().enumerate() {
+            assert_eq!(kind as usize, position, "{name}");
+            assert_eq!(ErrorKind::from_name(name), Some(kind));
+        }
+    }
+
+    #[test]
+    fn an_operating_system_error_reads_as_a_sentence() {
+        let error = SkillError::io("failed to read a.txt", std::io::Error::from_raw_os_error(2));
+        assert_eq!(error.to_string(), "failed to read a.txt: No such file or directory");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

@@ -1,0 +1,168 @@
+//! A loaded script is an executor: compiled once, run many times.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::SkillContext;
+
+/// Runs one script. Implementations keep nothing from one run to the next.
+pub trait SkillExecutor: Send + Sync {
+    /// Pure computation: default limits, nothing granted, no files.
+    fn execute(&self, input: SkillInput) -> Result<SkillOutput> {
+        self.execute_with_context(input, None)
+    }
+
+    /// Runs with a context: the project's files, what was granted, limits and the token that stops the run.
+    ///
+    /// Returns soon after the context's token stops, with the error of its cause.
+    fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput>;
+}
+
+/// The kinds of runtime there are. Which of them this build has is the engine's knowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SkillRuntime {
+    /// Luau, in process.
+    Lua,
+    /// Rhai, in process.
+    Rhai,
+    /// A WebAssembly plug-in, in process.
+    Wasm,
+    /// A declared sequence of calls.
+    ToolSequence,
+    /// A script run by its interpreter, as a process.
+    External,
+}
+
+/// Runtime, name, file endings that tell it.
+const RUNTIMES: [(SkillRuntime, &str, &[&str]); 5] = [
+    (SkillRuntime::Lua, "lua", &["lua", "luau"]),
+    (SkillRuntime::Rhai, "rhai", &["rhai"]),
+    (SkillRuntime::Wasm, "wasm", &["wasm", "wat"]),
+    (SkillRuntime::ToolSequence, "tool-sequence", &[]),
+    (SkillRuntime::External, "external", &[]),
+];
+
+impl SkillRuntime {
+    /// Every runtime there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        RUNTIMES.into_iter().map(|(runtime, ..)| runtime)
+    }
+
+    /// The name in `runtime:` and in JSON.
+    pub fn name(self) -> &'static str {
+        RUNTIMES[self as usize].1
+    }
+
+    /// The runtime of a script, told by its file name: `sequence.json` is a sequence, an unknown ending is external.
+    pub fn of_file(path: &str) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        let known = |(_, _, endings): &&(_, _, &[&str])| {
+            endings.iter().any(|known| Some(*known) == ending.as_deref())
+        };
+        match RUNTIMES.iter().find(known) {
+            Some((runtime, ..)) => *runtime,
+            None if name == "sequence.json" => Self::ToolSequence,
+            None => Self::External,
+        }
+    }
+}
+
+impl FromStr for SkillRuntime {
+    type Err = SkillError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        RUNTIMES.into_iter().find(|(_, known, _)| *known == name).map(|(runtime, ..)| runtime).ok_or_else(
+            || {
+                let known = RUNTIMES.map(|(_, known, _)| known).join(", ");
+                SkillError::new(ErrorKind::InvalidSkill, format!("no runtime is called `{name}`"))
+                    .with_help(format!("the runtimes are {known}"))
+            },
+        )
+    }
+}
+
+impl fmt::Display for SkillRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for SkillRuntime {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A script as its runtime loads it.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The skill it belongs to.
+    pub skill: String,
+    /// Its path inside the skill's folder, `/`-separated: the name errors carry.
+    pub path: String,
+    /// The skill's folder, absolute, where it lies on disk.
+    pub folder: Option<PathBuf>,
+    /// The bytes that run.
+    pub source: Arc<[u8]>,
+    /// The function to call, where the contract names one.
+    pub function: Option<String>,
+}
+
+/// What a run is given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SkillInput {
+    /// The input, as JSON; absent when none was given.
+    pub value: Option<Value>,
+    /// Arguments after the script's name, for external scripts; in-process scripts do not see them.
+    pub args: Vec<String>,
+}
+
+/// What a run answers with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkillOutput {
+    /// The value, as JSON.
+    pub value: Value,
+}
+
+impl From<Value> for SkillInput {
+    fn from(value: Value) -> Self {
+        Self { value: Some(value), args: Vec::new() }
+    }
+}
+
+impl From<Value> for SkillOutput {
+    fn from(value: Value) -> Self {
+        Self { value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_is_told_by_the_ending_of_the_file() {
+        for (path, runtime) in [
+            ("scripts/main.lua", SkillRuntime::Lua),
+            ("scripts/Main.LUAU", SkillRuntime::Lua),
+            ("scripts/a.b.rhai", SkillRuntime::Rhai),
+            ("scripts/sequence.json", SkillRuntime::ToolSequence),
+            ("scripts/other.json", SkillRuntime::External),
+            ("scripts/run", SkillRuntime::External),
+            ("scripts.lua/run.py", SkillRuntime::External),
+        ] {
+            assert_eq!(SkillRuntime::of_file(path), runtime, "{path}");
+        }
+        for runtime in SkillRuntime::all() {
+            assert_eq!(runtime.name().parse::<SkillRuntime>().unwrap(), runtime);
+        }
+    }
+}

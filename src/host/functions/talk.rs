@@ -1,0 +1,53 @@
+//! What a script says: log lines and progress.
+
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::host::journal::{LogLevel, Progress};
+use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::{Args, SkillContext};
+
+pub(super) const LOG: HostFunction = HostFunction {
+    name: "log",
+    aliases: &["host_log"],
+    params: &[
+        Param {
+            name: "level",
+            kind: Kind::Text,
+            required: true,
+            doc: "error, warn, info, debug or trace; anything else is info",
+        },
+        Param { name: "message", kind: Kind::Text, required: true, doc: "what to say" },
+    ],
+    returns: Kind::Nothing,
+    access: Access::Free,
+    doc: "Writes a line to the log of the run.",
+    example: Example { files: &[], allow: &[], args: r#"["info", "halfway there"]"#, answer: "null" },
+    body: log,
+};
+
+pub(super) const PROGRESS: HostFunction = HostFunction {
+    name: "progress",
+    aliases: &[],
+    params: &[
+        Param { name: "message", kind: Kind::Text, required: true, doc: "what is being done" },
+        Param { name: "done", kind: Kind::Number, required: false, doc: "units done so far" },
+        Param { name: "total", kind: Kind::Number, required: false, doc: "units in all" },
+    ],
+    returns: Kind::Nothing,
+    access: Access::Free,
+    doc: "Tells whoever watches the run how far it has come.",
+    example: Example { files: &[], allow: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
+    body: progress,
+};
+
+fn log(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    ctx.log(LogLevel::from_name(args.text(0)), args.text(1))?;
+    Ok(Value::Null)
+}
+
+#[allow(clippy::unnecessary_wraps)] // the table wants one shape
+fn progress(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    ctx.progress(&Progress { message: args.text(0).to_owned(), done: args.number(1), total: args.number(2) });
+    Ok(Value::Null)
+}

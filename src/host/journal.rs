@@ -1,0 +1,124 @@
+//! What a run says while it runs: log lines, kept for the outcome, and progress, passed on.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// How much a log line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// For whoever debugs the skill.
+    Trace,
+    /// For whoever writes the skill.
+    Debug,
+    /// For whoever runs the skill; `print` writes here.
+    Info,
+    /// Something is off, the run goes on.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+impl LogLevel {
+    /// The level of that name; every unknown name is `info`.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "error" => Self::Error,
+            "warn" => Self::Warn,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => Self::Info,
+        }
+    }
+}
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// What it says.
+    pub message: String,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Progress {
+    /// What is being done.
+    pub message: String,
+    /// Units done.
+    pub done: Option<f64>,
+    /// Units in all.
+    pub total: Option<f64>,
+}
+
+/// Hears a run while it runs. Called on the run's own thread: be quick, do not block.
+pub trait Observer: Send + Sync {
+    /// A log line was written.
+    fn logged(&self, _line: &LogLine) {}
+    /// The skill reported progress.
+    fn progressed(&self, _progress: &Progress) {}
+}
+
+/// The log of one run, bounded in bytes.
+pub struct Journal {
+    kept: Mutex<Kept>,
+    cap: u64,
+}
+
+#[derive(Default)]
+struct Kept {
+    lines: Vec<LogLine>,
+    bytes: u64,
+}
+
+/// What a line costs beyond its text, so that empty lines are bounded too.
+const LINE_COST: u64 = 16;
+
+impl Journal {
+    /// An empty log that takes this many bytes.
+    pub fn new(cap: u64) -> Self {
+        Self { kept: Mutex::default(), cap }
+    }
+
+    /// Keeps a line; a line beyond the cap is an `output` error and is not kept.
+    pub fn log(&self, line: LogLine) -> Result<()> {
+        let mut kept = self.locked();
+        let cost = line.message.len() as u64 + LINE_COST;
+        if kept.bytes + cost > self.cap {
+            let sentence = format!("the log is full: a run may write {} bytes", self.cap);
+            return Err(
+                SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
+            );
+        }
+        kept.bytes += cost;
+        kept.lines.push(line);
+        Ok(())
+    }
+
+    /// The lines so far; the log is empty afterwards.
+    pub fn take(&self) -> Vec<LogLine> {
+        std::mem::take(&mut *self.locked()).lines
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_empty_lines_meets_the_cap() {
+        let journal = Journal::new(1000);
+        let line = || LogLine { level: LogLevel::Info, message: String::new() };
+        let written = (0..10_000).take_while(|_| journal.log(line()).is_ok()).count();
+        assert_eq!(written, 62);
+        assert_eq!(journal.take().len(), 62);
+    }
+}

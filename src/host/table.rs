@@ -1,0 +1,140 @@
+//! The table: every host function as a plain record. Adapters, documentation and tests walk it; nothing is written twice.
+
+use serde_json::Value;
+
+use super::args::Args;
+use super::context::SkillContext;
+use super::functions::TABLE;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::Need;
+
+/// One function of the host API, the same in every language.
+pub struct HostFunction {
+    /// The name on `ctx`.
+    pub name: &'static str,
+    /// Other names it answers to.
+    pub aliases: &'static [&'static str],
+    /// Its parameters, in order; optional ones last.
+    pub params: &'static [Param],
+    /// What it answers with.
+    pub returns: Kind,
+    /// What it needs to be permitted.
+    pub access: Access,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// A call that the conformance tests make in every language.
+    pub example: Example,
+    /// What it does, in Rust. Called through [`HostFunction::call`], with arguments and permissions checked.
+    pub(crate) body: fn(&SkillContext, &Args) -> Result<Value>,
+}
+
+/// One parameter of a function, or one key of an options record.
+pub struct Param {
+    /// Its name, in documentation and errors.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Whether a call must give it.
+    pub required: bool,
+    /// What it means; units and default included.
+    pub doc: &'static str,
+}
+
+/// The shape of a JSON value, in parameters and answers.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// `null`.
+    Nothing,
+    /// A string.
+    Text,
+    /// A path of the project, as a string; `/`-separated, relative to the project's root.
+    Path,
+    /// A whole number, zero or more.
+    Count,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// Any JSON value.
+    Any,
+    /// A list of such values.
+    List(&'static Kind),
+    /// An object with these keys and no others.
+    Record(&'static [Param]),
+}
+
+/// What a call needs to be permitted; the number is the position of the parameter that names the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: pure computation, the log, the skill's own files.
+    Free,
+    /// `read` of the path in this parameter, the project's root when it is absent.
+    Read(usize),
+    /// `read` of the project's root.
+    ReadRoot,
+    /// `write` of the path in this parameter.
+    Write(usize),
+}
+
+/// A call with its answer: documentation and test at once.
+pub struct Example {
+    /// The files in the project before the call: path, content.
+    pub files: &'static [(&'static str, &'static str)],
+    /// What the caller grants, and the skill asks.
+    pub allow: &'static [&'static str],
+    /// The arguments, a JSON list.
+    pub args: &'static str,
+    /// The answer, as JSON.
+    pub answer: &'static str,
+}
+
+/// Every function of the host API, in the order of the documentation.
+pub fn functions() -> &'static [&'static HostFunction] {
+    TABLE
+}
+
+/// The function of that name or alias.
+pub fn function(name: &str) -> Option<&'static HostFunction> {
+    TABLE.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
+}
+
+impl HostFunction {
+    /// Calls the function: arguments checked, permission checked, body run. `null` stands for an absent optional argument.
+    ///
+    /// Fails with `invalid-argument`, `denied`, or what the body fails with.
+    pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
+        ctx.cancel().check()?;
+        let args = Args::check(self, ctx, arguments)?;
+        self.permit(ctx, &args)?;
+        (self.body)(ctx, &args)
+    }
+
+    /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.
+    fn permit(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
+        let path = |position| args.maybe_text(position).unwrap_or_default();
+        let (need, verb, target) = match self.access {
+            Access::Free => return Ok(()),
+            Access::Read(at) => (Need::read(path(at)), "read", path(at)),
+            Access::ReadRoot => (Need::read(""), "read", ""),
+            Access::Write(at) => (Need::write(path(at)), "write", path(at)),
+        };
+        let target = if target.is_empty() { "." } else { target };
+        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
+    }
+
+    /// The signature as written in documentation: `head(path, lines?)`.
+    pub fn signature(&self) -> String {
+        let names: Vec<String> = self
+            .params
+            .iter()
+            .map(|param| if param.required { param.name.to_owned() } else { format!("{}?", param.name) })
+            .collect();
+        format!("{}({})", self.name, names.join(", "))
+    }
+}
+
+/// The error for a name that is in no table.
+pub(crate) fn unknown_function(name: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"))
+        .with_help("`metier api` lists them")
+}

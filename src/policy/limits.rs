@@ -1,0 +1,48 @@
+//! How much a run may use.
+
+use std::time::Duration;
+
+/// The limits of one run. Every runtime holds the deadline and the output cap; what holds the others is said per field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
+    pub deadline: Duration,
+    /// Bytes of memory. Exact in Lua (64 MiB by default), per process outside (2 GiB by default).
+    pub memory: Option<u64>,
+    /// Bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
+    pub output: u64,
+}
+
+impl Limits {
+    /// Bytes of memory an in-process language gets when the caller names no limit.
+    pub const MEMORY_IN_PROCESS: u64 = 64 << 20;
+    /// Bytes of memory a process gets when the caller names no limit.
+    pub const MEMORY_PROCESS: u64 = 2 << 30;
+    /// The largest file `read_file` and its kin take in, in bytes.
+    pub const FILE: u64 = 16 << 20;
+
+    /// Sets the deadline.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets the memory limit, in bytes.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Sets the output cap, in bytes.
+    pub fn output(mut self, bytes: u64) -> Self {
+        self.output = bytes;
+        self
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(30), memory: None, output: 8 << 20 }
+    }
+}

@@ -1,0 +1,291 @@
+//! One permission, `name` or `name:scope`, and the need it answers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::protected::{Protection, within};
+use crate::error::{ErrorKind, SkillError};
+
+/// A permission a skill asks for or a caller grants, such as `read`, `write:out` or `tool:search`.
+///
+/// Names are compared whole; `rewrite` is not `write`. Path scopes are relative to the project and cover what lies below.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Permission {
+    word: Word,
+    scope: Option<String>,
+}
+
+/// What one call is about to do, to be held against the permissions of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    word: Word,
+    target: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Word {
+    Read,
+    Write,
+    Exec,
+    Net,
+    Tool,
+    Skill,
+    Secret,
+    Sample,
+    Shm,
+}
+
+/// What may follow the colon.
+#[derive(Clone, Copy)]
+enum Rule {
+    Nothing,
+    MaybePath,
+    MaybeHost,
+    MaybeUnsandboxed,
+    Name,
+}
+
+/// Word, spelling, rule for the scope; in the order of the enum.
+const WORDS: [(Word, &str, Rule); 9] = [
+    (Word::Read, "read", Rule::MaybePath),
+    (Word::Write, "write", Rule::MaybePath),
+    (Word::Exec, "exec", Rule::MaybeUnsandboxed),
+    (Word::Net, "net", Rule::MaybeHost),
+    (Word::Tool, "tool", Rule::Name),
+    (Word::Skill, "skill", Rule::Name),
+    (Word::Secret, "secret", Rule::Name),
+    (Word::Sample, "sample", Rule::Nothing),
+    (Word::Shm, "shm", Rule::Nothing),
+];
+
+/// Names other clients use in `allowed-tools` that plainly mean one of ours.
+const FOREIGN: [(&str, Word); 9] = [
+    ("Read", Word::Read),
+    ("Grep", Word::Read),
+    ("Glob", Word::Read),
+    ("LS", Word::Read),
+    ("Write", Word::Write),
+    ("Edit", Word::Write),
+    ("MultiEdit", Word::Write),
+    ("Bash", Word::Exec),
+    ("WebFetch", Word::Net),
+];
+
+const UNSANDBOXED: &str = "unsandboxed";
+
+impl Permission {
+    /// Reading the project, protected paths excepted: what every skill has.
+    pub const READ: Self = Self { word: Word::Read, scope: None };
+    /// Changing files of the project, protected paths excepted.
+    pub const WRITE: Self = Self { word: Word::Write, scope: None };
+    /// Running the skill's scripts as processes.
+    pub const EXEC: Self = Self { word: Word::Exec, scope: None };
+
+    /// The permission another client's tool name plainly means (`Bash(git:*)` is `exec`), or nothing.
+    pub fn from_foreign(tool: &str) -> Option<Self> {
+        let name = tool.split('(').next().unwrap_or(tool).trim();
+        let (_, word) = FOREIGN.into_iter().find(|(known, _)| *known == name)?;
+        Some(Self { word, scope: None })
+    }
+
+    /// Whether this permission answers the need. Protected paths are covered only by a scope that is itself protected,
+    /// so neither `write` nor `write:.` reaches `.git`.
+    pub fn covers(&self, need: &Need, protection: &Protection) -> bool {
+        self.word == need.word
+            && match (self.word.rule(), &self.scope) {
+                (Rule::MaybePath, None) => !need.is_protected(protection),
+                (Rule::MaybePath, Some(scope)) => {
+                    within(&need.target, scope)
+                        && (!need.is_protected(protection) || need.at(scope).is_protected(protection))
+                }
+                (Rule::MaybeUnsandboxed, None) => need.target.is_empty(),
+                (Rule::MaybeHost | Rule::Nothing, None) | (Rule::MaybeUnsandboxed, Some(_)) => true,
+                (Rule::MaybeHost, Some(host)) => host.eq_ignore_ascii_case(&need.target),
+                (_, Some(name)) => *name == need.target,
+                (Rule::Name, None) => false,
+            }
+    }
+}
+
+impl Need {
+    /// Reading `path`, relative to the project, `/`-separated, with no `.` or `..` in it.
+    pub fn read(path: impl Into<String>) -> Self {
+        Self { word: Word::Read, target: path.into() }
+    }
+
+    /// Changing, creating or removing `path`.
+    pub fn write(path: impl Into<String>) -> Self {
+        Self { word: Word::Write, target: path.into() }
+    }
+
+    /// Starting a process.
+    pub fn exec() -> Self {
+        Self { word: Word::Exec, target: String::new() }
+    }
+
+    /// Whether only a permission that names the path answers this need.
+    pub fn is_protected(&self, protection: &Protection) -> bool {
+        match self.word {
+            Word::Read => protection.guards_read(&self.target),
+            Word::Write => protection.guards_write(&self.target),
+            _ => false,
+        }
+    }
+
+    /// The narrowest permission that answers this need and that a person would sensibly grant.
+    pub fn remedy(&self, protection: &Protection) -> Permission {
+        let named = matches!(self.word.rule(), Rule::Name | Rule::MaybeHost) || self.is_protected(protection);
+        let scope = (named && !self.target.is_empty()).then(|| self.target.clone());
+        Permission { word: self.word, scope }
+    }
+
+    fn at(&self, target: &str) -> Self {
+        Self { word: self.word, target: target.to_owned() }
+    }
+}
+
+impl Word {
+    fn name(self) -> &'static str {
+        WORDS[self as usize].1
+    }
+
+    fn rule(self) -> Rule {
+        WORDS[self as usize].2
+    }
+}
+
+impl FromStr for Permission {
+    type Err = SkillError;
+
+    /// Reads `name` or `name:scope`; an unknown name or a scope that does not fit is a `usage` error.
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let (name, scope) = match text.split_once(':') {
+            Some((name, scope)) => (name, Some(scope)),
+            None => (text, None),
+        };
+        let Some((word, _, rule)) = WORDS.into_iter().find(|(_, known, _)| *known == name) else {
+            return Err(unknown(text, name));
+        };
+        let scope = match (rule, scope) {
+            (Rule::Name, None | Some("")) => return Err(misused(text, &format!("write {name}:NAME"))),
+            (Rule::Nothing, Some(_)) => return Err(misused(text, &format!("{name} takes no scope"))),
+            (Rule::MaybeUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
+                return Err(misused(text, "the only scope of exec is exec:unsandboxed"));
+            }
+            (_, Some("")) => return Err(misused(text, "something must follow the colon")),
+            (Rule::MaybePath, Some(path)) => Some(relative(path).ok_or_else(|| {
+                misused(text, "the path must be relative to the project and must not lead out of it")
+            })?),
+            (_, scope) => scope.map(str::to_owned),
+        };
+        Ok(Self { word, scope })
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word.name())?;
+        self.scope.as_ref().map_or(Ok(()), |scope| write!(f, ":{scope}"))
+    }
+}
+
+/// `./docs//a/` as `docs/a`; nothing for absolute paths, `..` and NUL.
+fn relative(path: &str) -> Option<String> {
+    if path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..") {
+        return None;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    Some(parts.join("/"))
+}
+
+fn unknown(text: &str, name: &str) -> SkillError {
+    let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
+    let nearest = WORDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
+        // Similarity lies between 0 and 1; thousandths order it well enough.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
+        thousandths
+    });
+    match nearest.filter(|known| strsim::jaro_winkler(known, &name.to_lowercase()) > 0.8) {
+        Some(known) => error.with_help(format!("did you mean `{known}`?")),
+        None => {
+            error.with_help(format!("the permissions are {}", WORDS.map(|(_, known, _)| known).join(", ")))
+        }
+    }
+}
+
+fn misused(text: &str, help: &str) -> SkillError {
+    SkillError::new(ErrorKind::Usage, format!("`{text}` is not a permission: {help}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permission(text: &str) -> Permission {
+        text.parse().unwrap()
+    }
+
+    fn covers(text: &str, need: &Need) -> bool {
+        permission(text).covers(need, &Protection::new([".metier/skills"]))
+    }
+
+    #[test]
+    fn the_table_of_words_is_in_the_order_of_the_enum() {
+        for (position, (word, name, _)) in WORDS.into_iter().enumerate() {
+            assert_eq!((word as usize, word.name()), (position, name));
+        }
+    }
+
+    #[test]
+    fn names_are_exact_and_never_substrings() {
+        for text in [
+            "rewrite-history",
+            "writes",
+            "Write",
+            "write ",
+            "",
+            ":",
+            "tool",
+            "tool:",
+            "sample:x",
+            "exec:rm",
+            "read:",
+        ] {
+            assert_eq!(text.parse::<Permission>().map_err(|e| e.kind()), Err(ErrorKind::Usage), "{text:?}");
+        }
+        assert_eq!("wrte".parse::<Permission>().unwrap_err().help(), Some("did you mean `write`?"));
+    }
+
+    #[test]
+    fn a_path_scope_covers_what_lies_below_and_nothing_beside() {
+        assert!(covers("write:out", &Need::write("out/deep/a.txt")));
+        assert!(covers("write:./out/", &Need::write("out")));
+        assert!(!covers("write:out", &Need::write("output/a.txt")));
+        assert!(!covers("write:out", &Need::read("out/a.txt")));
+        for text in ["write:/etc", "write:../x", "read:a/../../b"] {
+            assert!(text.parse::<Permission>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn protected_paths_need_a_scope_that_is_itself_protected() {
+        let hook = Need::write(".git/hooks/post-commit");
+        assert!(!covers("write", &hook) && !covers("write:.", &hook));
+        assert!(covers("write:.git", &hook) && covers("write:.git/hooks", &hook));
+        assert!(!covers("read", &Need::read("sub/.env")));
+        assert!(covers("read:sub/.env", &Need::read("sub/.env")));
+        let script = Need::write(".metier/skills/x/SKILL.md");
+        assert!(!covers("write:.metier", &script) && covers("write:.metier/skills/x", &script));
+        assert!(covers("read", &Need::read(".metier/skills/x/SKILL.md")));
+    }
+
+    #[test]
+    fn the_remedy_answers_the_need() {
+        let protection = Protection::default();
+        for need in [Need::read(".env"), Need::write("a/b"), Need::write(".git/config"), Need::exec()] {
+            assert!(need.remedy(&protection).covers(&need, &protection), "{need:?}");
+        }
+        assert_eq!(Need::write("a/b").remedy(&protection).to_string(), "write");
+    }
+}

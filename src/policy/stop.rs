@@ -1,0 +1,197 @@
+//! The signal that stops a run: raised once, with its cause, by the caller or by the clock.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Why a run was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
+    /// The caller cancelled it.
+    Cancelled,
+    /// Its deadline passed.
+    Deadline,
+}
+
+/// Stops what was started with it. Clones share one signal; a cancelled token stays cancelled.
+#[derive(Clone, Default)]
+pub struct CancelToken(Arc<Signal>);
+
+#[derive(Default)]
+struct Signal {
+    cause: AtomicU8,
+    next: AtomicU64,
+    listeners: Mutex<Vec<(u64, Listener)>>,
+    parent: Mutex<Option<StopGuard>>,
+}
+
+type Listener = Box<dyn FnOnce(StopCause) + Send>;
+
+const RUNNING: u8 = 0;
+
+impl CancelToken {
+    /// A token nobody has cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops everything that runs under this token, and everything started under it later.
+    pub fn cancel(&self) {
+        self.stop(StopCause::Cancelled);
+    }
+
+    /// Whether [`cancel`](Self::cancel) was called here or on a parent.
+    pub fn is_cancelled(&self) -> bool {
+        self.cause() == Some(StopCause::Cancelled)
+    }
+
+    /// Why the run was stopped, or nothing while it may go on. One atomic load.
+    pub fn cause(&self) -> Option<StopCause> {
+        cause_of(self.0.cause.load(Ordering::Acquire))
+    }
+
+    /// A token that stops with this one and can also be stopped alone.
+    pub fn child(&self) -> Self {
+        let child = Self::new();
+        let weak = Arc::downgrade(&child.0);
+        let guard = self.on_stop(move |cause| {
+            if let Some(signal) = weak.upgrade() {
+                Self(signal).stop(cause);
+            }
+        });
+        *locked(&child.0.parent) = Some(guard);
+        child
+    }
+
+    /// Calls `listener` once when the token stops, at once if it already has. Dropping the guard forgets the listener.
+    ///
+    /// It is called on the thread that stops the token, so it must be short and must not block.
+    pub fn on_stop(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
+        let id = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let mut listeners = locked(&self.0.listeners);
+        match self.cause() {
+            Some(cause) => {
+                drop(listeners);
+                listener(cause);
+            }
+            None => listeners.push((id, Box::new(listener))),
+        }
+        StopGuard { signal: Arc::downgrade(&self.0), id }
+    }
+
+    /// Raises the signal; the first cause stays.
+    pub(crate) fn stop(&self, cause: StopCause) {
+        let mut listeners = locked(&self.0.listeners);
+        if self
+            .0
+            .cause
+            .compare_exchange(RUNNING, code_of(cause), Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            return;
+        }
+        let told = std::mem::take(&mut *listeners);
+        drop(listeners);
+        for (_, listener) in told {
+            listener(cause);
+        }
+    }
+
+    /// The error of a stopped run, or nothing while it may go on. Long loops of host functions ask this.
+    pub fn check(&self) -> Result<()> {
+        self.cause().map_or(Ok(()), |cause| Err(cause.error()))
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CancelToken({:?})", self.cause())
+    }
+}
+
+impl StopCause {
+    /// The error a run stopped for this cause ends with.
+    pub fn error(self) -> SkillError {
+        match self {
+            Self::Cancelled => SkillError::new(ErrorKind::Cancelled, "the run was cancelled"),
+            Self::Deadline => SkillError::new(ErrorKind::Deadline, "the run did not end before its deadline")
+                .with_help("give it more time with --timeout, or make it do less"),
+        }
+    }
+}
+
+/// Keeps a listener registered; see [`CancelToken::on_stop`].
+#[must_use = "dropping the guard forgets the listener"]
+pub struct StopGuard {
+    signal: std::sync::Weak<Signal>,
+    id: u64,
+}
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        if let Some(signal) = self.signal.upgrade() {
+            let mut listeners = locked(&signal.listeners);
+            let forgotten =
+                listeners.iter().position(|(id, _)| *id == self.id).map(|at| listeners.swap_remove(at));
+            drop(listeners);
+            drop(forgotten);
+        }
+    }
+}
+
+fn code_of(cause: StopCause) -> u8 {
+    match cause {
+        StopCause::Cancelled => 1,
+        StopCause::Deadline => 2,
+    }
+}
+
+fn cause_of(code: u8) -> Option<StopCause> {
+    match code {
+        1 => Some(StopCause::Cancelled),
+        2 => Some(StopCause::Deadline),
+        _ => None,
+    }
+}
+
+/// A listener that panicked leaves nothing half done here, so a poisoned lock is still good.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn a_child_stops_with_its_parent_but_not_the_other_way_round() {
+        let parent = CancelToken::new();
+        let (first, second) = (parent.child(), parent.child());
+        first.cancel();
+        assert!(first.is_cancelled() && !parent.is_cancelled() && !second.is_cancelled());
+        parent.cancel();
+        assert!(second.is_cancelled());
+        assert!(parent.child().is_cancelled(), "a child born late is stopped too");
+    }
+
+    #[test]
+    fn the_first_cause_stays_and_listeners_hear_it_once() {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let token = CancelToken::new();
+        let counter = heard.clone();
+        let _kept = token.on_stop(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+        });
+        let counter = heard.clone();
+        drop(token.on_stop(move |_| {
+            counter.fetch_add(100, Ordering::SeqCst);
+        }));
+        token.stop(StopCause::Deadline);
+        token.cancel();
+        assert_eq!(token.cause(), Some(StopCause::Deadline));
+        assert_eq!(heard.load(Ordering::SeqCst), 1);
+    }
+}

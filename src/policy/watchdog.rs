@@ -1,0 +1,135 @@
+//! The clock that stops runs: one thread for any number of deadlines, asleep until the nearest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::stop::{CancelToken, StopCause};
+
+/// Raises [`StopCause::Deadline`] on each armed token when its time comes. The thread starts with the first deadline and
+/// ends with the watchdog.
+#[derive(Default)]
+pub struct Watchdog(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    deadlines: BTreeMap<(Instant, u64), CancelToken>,
+    next: u64,
+    thread: Thread,
+}
+
+/// What the thread is doing, so that arming a later deadline need not wake it.
+#[derive(Default, PartialEq)]
+enum Thread {
+    #[default]
+    NotStarted,
+    Waiting(Option<Instant>),
+    Dismissed,
+}
+
+impl Watchdog {
+    /// A watchdog with nothing to watch; it owns no thread yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops `token` at `deadline` unless the returned guard is dropped first.
+    pub fn arm(&self, deadline: Instant, token: &CancelToken) -> Armed {
+        let mut state = self.0.locked();
+        let key = (deadline, state.next);
+        state.next += 1;
+        state.deadlines.insert(key, token.clone());
+        match state.thread {
+            Thread::NotStarted if self.start() => state.thread = Thread::Waiting(None),
+            // Without a thread the deadline cannot be held, and a run that cannot be stopped must not start.
+            Thread::NotStarted | Thread::Dismissed => token.stop(StopCause::Deadline),
+            Thread::Waiting(Some(nearest)) if nearest <= deadline => {}
+            Thread::Waiting(_) => self.0.changed.notify_one(),
+        }
+        Armed { shared: self.0.clone(), key }
+    }
+
+    fn start(&self) -> bool {
+        let shared = self.0.clone();
+        std::thread::Builder::new().name("metier-watchdog".into()).spawn(move || shared.watch()).is_ok()
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.locked().thread = Thread::Dismissed;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn watch(&self) {
+        let mut state = self.locked();
+        while state.thread != Thread::Dismissed {
+            let now = Instant::now();
+            let due = state
+                .deadlines
+                .first_entry()
+                .filter(|entry| entry.key().0 <= now)
+                .map(std::collections::btree_map::OccupiedEntry::remove);
+            if let Some(token) = due {
+                drop(state);
+                token.stop(StopCause::Deadline);
+                state = self.locked();
+                continue;
+            }
+            let nearest = state.deadlines.keys().next().map(|(deadline, _)| *deadline);
+            state.thread = Thread::Waiting(nearest);
+            state = match nearest {
+                Some(deadline) => {
+                    let wait = deadline.saturating_duration_since(now);
+                    self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A deadline that stands until this guard is dropped.
+#[must_use = "dropping the guard lifts the deadline"]
+pub struct Armed {
+    shared: Arc<Shared>,
+    key: (Instant, u64),
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        self.shared.locked().deadlines.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_nearest_deadline_fires_first_and_a_dropped_one_never() {
+        let watchdog = Watchdog::new();
+        let (far, near, lifted) = (CancelToken::new(), CancelToken::new(), CancelToken::new());
+        let now = Instant::now();
+        let _far = watchdog.arm(now + Duration::from_mins(10), &far);
+        let _near = watchdog.arm(now + Duration::from_millis(30), &near);
+        drop(watchdog.arm(now + Duration::from_millis(20), &lifted));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let _guard = near.on_stop(move |cause| sender.send(cause).unwrap_or_default());
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(StopCause::Deadline));
+        assert_eq!((far.cause(), lifted.cause()), (None, None));
+    }
+}
