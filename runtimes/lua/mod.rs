@@ -1,9 +1,13 @@
-//! Luau through mlua, interpreter only.
+//! Luau through mlua, interpreter only: the one Lua in which every hostile script met its deadline.
 
-use crate::error::Result;
-use crate::executor::{Script, SkillExecutor};
+mod executor;
+mod failure;
+mod from_lua;
+mod host;
+mod to_lua;
+mod vm;
 
-/// Compiles a Lua script.
-pub(super) fn load(_script: &Script) -> Result<Box<dyn SkillExecutor>> {
-    Err(crate::error::SkillError::new(crate::error::ErrorKind::Unavailable, ""))
-}
+#[cfg(test)]
+mod tests;
+
+pub(super) use executor::load;

@@ -13,7 +13,12 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, Limits, Permissions};
 
 /// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
-pub struct SkillContext {
+///
+/// Cloning is cheap and gives the same context.
+#[derive(Clone)]
+pub struct SkillContext(Arc<Inner>);
+
+struct Inner {
     skill: String,
     project: Option<Files>,
     skill_files: Option<Files>,
@@ -46,77 +51,77 @@ impl SkillContext {
 
     /// The skill's name.
     pub fn skill(&self) -> &str {
-        &self.skill
+        &self.0.skill
     }
 
     /// The project's files; `unavailable` when the run has no project.
     pub fn project(&self) -> Result<&Files> {
-        self.project.as_ref().ok_or_else(|| {
+        self.0.project.as_ref().ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this run has no project, so it has no files")
         })
     }
 
     /// The project's root, where there is one.
     pub fn project_root(&self) -> Option<&Path> {
-        self.project.as_ref().map(Files::root)
+        self.0.project.as_ref().map(Files::root)
     }
 
     /// The skill's own files, read-only; `unavailable` when the script has no folder.
     pub fn skill_files(&self) -> Result<&Files> {
-        self.skill_files.as_ref().ok_or_else(|| {
+        self.0.skill_files.as_ref().ok_or_else(|| {
             SkillError::new(ErrorKind::Unavailable, "this script has no skill folder, so it has no assets")
         })
     }
 
     /// What the run may do.
     pub fn permissions(&self) -> &Permissions {
-        &self.permissions
+        &self.0.permissions
     }
 
     /// How much the run may use.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.0.limits
     }
 
     /// The token that stops the run, at the caller's word or at its deadline.
     pub fn cancel(&self) -> &CancelToken {
-        &self.cancel
+        &self.0.cancel
     }
 
     /// Writes a log line; `output` when the log is full.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
         let line = LogLine { level, message: message.into() };
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.0.observer {
             observer.logged(&line);
         }
-        self.journal.log(line)
+        self.0.journal.log(line)
     }
 
     /// Tells whoever listens how far the run has come.
     pub fn progress(&self, progress: &Progress) {
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.0.observer {
             observer.progressed(progress);
         }
     }
 
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
+        self.0.report.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
     }
 
     /// Records which isolation held.
     pub fn report_sandbox(&self, report: SandboxReport) {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(report);
+        self.0.report.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(report);
     }
 
     /// What was recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
-        std::mem::take(&mut *self.report.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.report.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The log so far; empty afterwards.
     pub fn take_log(&self) -> Vec<LogLine> {
-        self.journal.take()
+        self.0.journal.take()
     }
 }
 
@@ -170,7 +175,7 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> SkillContext {
-        SkillContext {
+        SkillContext(Arc::new(Inner {
             skill: self.skill,
             project: self.project,
             skill_files: self.skill_files,
@@ -180,6 +185,6 @@ impl ContextBuilder {
             cancel: self.cancel,
             observer: self.observer,
             report: Mutex::default(),
-        }
+        }))
     }
 }

@@ -1,0 +1,124 @@
+//! Errors on their way through Lua: a host's failure keeps its kind, a script's own gets its file and line.
+
+use std::sync::Arc;
+
+use mlua::{AnyUserData, Function, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
+
+use super::from_lua;
+use super::host::Slot;
+use crate::error::{ErrorKind, Location, SkillError};
+
+/// What `pcall` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
+pub(super) struct HostFailure(SkillError);
+
+impl From<SkillError> for HostFailure {
+    fn from(error: SkillError) -> Self {
+        Self(error)
+    }
+}
+
+impl UserData for HostFailure {
+    fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
+        fields.add_field_method_get("kind", |_, this| Ok(this.0.kind().name()));
+        fields.add_field_method_get("message", |_, this| Ok(this.0.message().to_owned()));
+        fields.add_field_method_get("help", |_, this| Ok(this.0.help().map(str::to_owned)));
+        fields.add_meta_field(MetaMethod::Type, "error");
+    }
+
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(this.0.message().to_owned()));
+        methods.add_meta_function(MetaMethod::Concat, |_, (left, right): (Value, Value)| {
+            Ok(format!("{}{}", left.to_string()?, right.to_string()?))
+        });
+    }
+}
+
+/// `located(failure, file, line)`: the failure, at the script's line that made the call.
+pub(super) fn located(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|_, (failure, file, line): (AnyUserData, String, i64)| {
+        // Called through `pcall(ctx.f)`, the caller is no line of the script but C, at line -1.
+        if let Ok(line) = u32::try_from(line)
+            && let Ok(mut failure) = failure.borrow_mut::<HostFailure>()
+        {
+            failure.0 = failure.0.clone().with_location(Location { file, line: Some(line), column: None });
+        }
+        Ok(failure)
+    })
+}
+
+/// `caught(raised, traceback)`: keeps what the script ended with for the outcome.
+pub(super) fn caught(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Function> {
+    let slot = slot.clone();
+    lua.create_function(move |_, (raised, traceback): (Value, String)| {
+        slot.catch(uncaught(&raised, &slot.file).with_traceback(frames(&traceback)));
+        Ok(())
+    })
+}
+
+/// The error for a raised value. No metamethod of the script runs for it.
+pub(super) fn uncaught(raised: &Value, file: &str) -> SkillError {
+    match raised {
+        Value::UserData(data) => match data.borrow::<HostFailure>() {
+            Ok(failure) => failure.0.clone(),
+            Err(_) => SkillError::new(ErrorKind::Script, "the script raised a userdata value"),
+        },
+        Value::Error(error) => from_mlua(error, file),
+        Value::String(text) => in_file(ErrorKind::Script, &text.to_string_lossy(), file),
+        Value::Nil => SkillError::new(ErrorKind::Script, "the script raised nil"),
+        other => match from_lua::value(other, None, 4096) {
+            Ok(value) => SkillError::new(ErrorKind::Script, format!("the script raised {value}")),
+            Err(_) => {
+                SkillError::new(ErrorKind::Script, format!("the script raised a {}", other.type_name()))
+            }
+        },
+    }
+}
+
+/// The error for what mlua reports.
+pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
+    match error {
+        mlua::Error::MemoryError(_) => SkillError::new(ErrorKind::Memory, "out of memory"),
+        mlua::Error::CallbackError { cause, .. } => from_mlua(cause, file),
+        mlua::Error::RuntimeError(text) => {
+            let (text, trace) = text.split_once("\nstack traceback:\n").unwrap_or((text, ""));
+            in_file(ErrorKind::Script, text, file).with_traceback(frames(trace))
+        }
+        mlua::Error::SyntaxError { .. } => syntax_error(error, file),
+        other => SkillError::new(ErrorKind::Script, other.to_string()),
+    }
+}
+
+/// A script that does not compile: `invalid-skill`, with file and line.
+pub(super) fn syntax_error(error: &mlua::Error, file: &str) -> SkillError {
+    match error {
+        // The compiler leaves the file's name out: `2: Expected identifier`.
+        mlua::Error::SyntaxError { message, .. } if !message.starts_with(file) => {
+            in_file(ErrorKind::InvalidSkill, &format!("{file}:{}", message.trim_start_matches(':')), file)
+        }
+        mlua::Error::SyntaxError { message, .. } => in_file(ErrorKind::InvalidSkill, message, file),
+        other => SkillError::new(ErrorKind::InvalidSkill, format!("{file}: {other}")),
+    }
+}
+
+/// Splits `scripts/main.lua:3: sentence` into its place and its sentence.
+fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
+    let placed = text.strip_prefix(file).and_then(|rest| {
+        let (line, sentence) = rest.strip_prefix(':')?.split_once(':')?;
+        Some((line.parse().ok()?, sentence.trim_start()))
+    });
+    match placed {
+        Some((line, sentence)) => SkillError::new(kind, sentence).with_location(Location {
+            file: file.to_owned(),
+            line: Some(line),
+            column: None,
+        }),
+        None => SkillError::new(kind, text),
+    }
+}
+
+/// Frames a person reads: the script's own, innermost first, not too many.
+fn frames(traceback: &str) -> Vec<String> {
+    const MOST: usize = 12;
+    let own = |line: &&str| !line.is_empty() && !line.starts_with("[host]") && !line.starts_with("[C]");
+    traceback.lines().map(str::trim).filter(own).take(MOST).map(str::to_owned).collect()
+}

@@ -1,0 +1,170 @@
+//! Lua into JSON. What has no JSON form is an error that names its place, never a silent change.
+
+use mlua::{Table, Value};
+use serde_json::{Map, Number, Value as Json};
+
+use crate::error::{ErrorKind, SkillError};
+
+/// Nesting serde_json itself reads back.
+const DEPTH: usize = 127;
+
+/// Why a value has no JSON form, and where in it.
+pub(super) struct Fault {
+    kind: ErrorKind,
+    reason: String,
+    path: Vec<String>,
+}
+
+impl Fault {
+    fn new(reason: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::InvalidOutput, reason: reason.into(), path: Vec::new() }
+    }
+
+    fn below(mut self, part: impl FnOnce() -> String) -> Self {
+        // A path as deep as the value itself helps nobody.
+        if self.path.len() < 16 {
+            self.path.push(part());
+        }
+        self
+    }
+
+    /// The error for a value that goes by this name.
+    pub(super) fn into_error(self, name: &str) -> SkillError {
+        let path: String = self.path.iter().rev().map(String::as_str).collect();
+        SkillError::new(self.kind, format!("{name}{path} {}", self.reason))
+    }
+}
+
+/// The JSON for a Lua value, of at most `cap` bytes.
+pub(super) fn value<'a>(
+    value: &Value,
+    array_meta: impl Into<Option<&'a Table>>,
+    cap: u64,
+) -> Result<Json, Fault> {
+    Reader { array_meta: array_meta.into(), left: cap, cap }.read(value, 0)
+}
+
+struct Reader<'a> {
+    array_meta: Option<&'a Table>,
+    left: u64,
+    cap: u64,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, value: &Value, depth: usize) -> Result<Json, Fault> {
+        match value {
+            Value::Nil => self.spend(4).map(|()| Json::Null),
+            Value::LightUserData(pointer) if pointer.0.is_null() => self.spend(4).map(|()| Json::Null),
+            Value::Boolean(flag) => self.spend(4).map(|()| Json::Bool(*flag)),
+            Value::Integer(integer) => self.spend(1).map(|()| Json::from(*integer)),
+            Value::Number(double) => self.spend(1).and_then(|()| number(*double)),
+            Value::String(text) => self.text(&text.as_bytes()).map(Json::String),
+            Value::Table(table) if depth < DEPTH => self.table(table, depth + 1),
+            Value::Table(_) => {
+                Err(Fault::new(format!("is nested deeper than {DEPTH} levels, or holds itself")))
+            }
+            other => Err(Fault::new(format!("is a {}, which has no JSON form", other.type_name()))),
+        }
+    }
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<Json, Fault> {
+        self.spend(2)?;
+        let length = table.raw_len();
+        let marked = self.array_meta.is_some() && table.metatable().as_ref() == self.array_meta;
+        if length > 0 || marked { self.list(table, length, depth) } else { self.record(table, depth) }
+    }
+
+    fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
+        let mut keys = 0;
+        let mut stranger = None;
+        let counted = table.for_each(|key: Value, _: Value| {
+            keys += 1;
+            let position = matches!(&key, Value::Integer(at) if usize::try_from(*at).is_ok_and(|at| (1..=length).contains(&at)));
+            if position {
+                return Ok(());
+            }
+            stranger = Some(not_a_list(&key));
+            Err(mlua::Error::runtime("not a list"))
+        });
+        ended(counted, stranger)?;
+        if keys < length {
+            return Err(holes());
+        }
+        let mut items = Vec::with_capacity(length);
+        for position in 1..=length {
+            self.spend(1)?;
+            let item: Value = table.raw_get(position).map_err(|error| Fault::new(error.to_string()))?;
+            items.push(self.read(&item, depth).map_err(|fault| fault.below(|| format!("[{position}]")))?);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn record(&mut self, table: &Table, depth: usize) -> Result<Json, Fault> {
+        let mut fields = Map::new();
+        let mut fault = None;
+        let walked = table.for_each(|key: Value, field: Value| {
+            let step = match &key {
+                Value::String(key) => self.text(&key.as_bytes()).and_then(|key| {
+                    let field =
+                        self.read(&field, depth).map_err(|fault| fault.below(|| format!(".{key}")))?;
+                    fields.insert(key, field);
+                    Ok(())
+                }),
+                Value::Integer(_) | Value::Number(_) => Err(holes()),
+                other => Err(not_a_list(other)),
+            };
+            step.map_err(|found| {
+                fault = Some(found);
+                mlua::Error::runtime("stop")
+            })
+        });
+        ended(walked, fault)?;
+        Ok(Json::Object(fields))
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> Result<String, Fault> {
+        self.spend(bytes.len() as u64 + 2)?;
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|error| Fault::new(format!("is not UTF-8 at byte {}", error.valid_up_to())))
+    }
+
+    /// Counts bytes before they are copied, so that a table that names itself a billion times stops early.
+    fn spend(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| Fault {
+            kind: ErrorKind::Output,
+            reason: format!("is larger than the {} bytes a run may put out", self.cap),
+            path: Vec::new(),
+        })?;
+        Ok(())
+    }
+}
+
+fn number(double: f64) -> Result<Json, Fault> {
+    Number::from_f64(double)
+        .map(Json::Number)
+        .ok_or_else(|| Fault::new(format!("is {double}, which JSON has no form for")))
+}
+
+fn not_a_list(key: &Value) -> Fault {
+    match key {
+        Value::String(key) => Fault::new(format!(
+            "mixes a list with the key \"{}\"; use one or the other",
+            key.to_string_lossy()
+        )),
+        Value::Integer(_) | Value::Number(_) => holes(),
+        other => Fault::new(format!("has a {} as a key; JSON keys are strings", other.type_name())),
+    }
+}
+
+fn holes() -> Fault {
+    Fault::new("is a list with holes; fill them with null, or use string keys")
+}
+
+fn ended(walked: mlua::Result<()>, fault: Option<Fault>) -> Result<(), Fault> {
+    match (fault, walked) {
+        (Some(fault), _) => Err(fault),
+        (None, Err(error)) => Err(Fault::new(error.to_string())),
+        (None, Ok(())) => Ok(()),
+    }
+}

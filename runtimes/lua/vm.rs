@@ -1,0 +1,167 @@
+//! One Luau state: made once, given a fresh environment for every run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mlua::prelude::{LuaChunkMode, LuaCompiler};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, VmState};
+
+use super::failure::{self, syntax_error};
+use super::host::{Globals, Slot};
+use super::{from_lua, to_lua};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+use crate::host::SkillContext;
+use crate::policy::Limits;
+
+/// A script as bytecode, made here from its text; text is the only form scripts may come in.
+pub(super) struct Compiled {
+    bytecode: Vec<u8>,
+    name: String,
+    file: Arc<str>,
+}
+
+impl Compiled {
+    pub(super) fn new(script: &Script) -> Result<Self> {
+        let bytecode = LuaCompiler::new()
+            .set_optimization_level(1)
+            .set_debug_level(1)
+            .compile(&script.source)
+            .map_err(|error| syntax_error(&error, &script.path))?;
+        let compiled =
+            Self { bytecode, name: format!("={}", script.path), file: script.path.as_str().into() };
+        // Luau reports syntax errors when bytecode is loaded, and a skill must fail when it is loaded, not when it runs.
+        compiled.load(&Lua::new_with(StdLib::NONE, LuaOptions::default()).map_err(|e| state_error(&e))?)?;
+        Ok(compiled)
+    }
+
+    fn load(&self, lua: &Lua) -> Result<Function> {
+        let chunk = lua.load(self.bytecode.as_slice()).set_name(&self.name).set_mode(LuaChunkMode::Binary);
+        chunk.into_function().map_err(|error| syntax_error(&error, &self.file))
+    }
+}
+
+pub(super) struct Vm {
+    lua: Lua,
+    main: Function,
+    globals: Globals,
+    /// Behind every run's own environment; locked, so that no run can reach the next one through it.
+    environment_meta: Table,
+    slot: Arc<Slot>,
+    /// Set when the run must stop; read by the interrupt, which Luau calls at every loop and call.
+    stop: Arc<AtomicBool>,
+    bytes_when_new: usize,
+}
+
+/// A state that holds more than this beyond its birth weight is collected, and dropped if that does not help.
+const SLACK: usize = 1 << 20;
+
+impl Vm {
+    pub(super) fn new(compiled: &Compiled) -> Result<Self> {
+        Self::build(compiled).map_err(|error| state_error(&error))?
+    }
+
+    fn build(compiled: &Compiled) -> mlua::Result<Result<Self>> {
+        let libraries = StdLib::COROUTINE
+            | StdLib::TABLE
+            | StdLib::OS
+            | StdLib::STRING
+            | StdLib::UTF8
+            | StdLib::BIT
+            | StdLib::MATH
+            | StdLib::BUFFER
+            | StdLib::VECTOR
+            | StdLib::DEBUG;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        let slot = Arc::new(Slot::new(compiled.file.clone()));
+        let globals = Globals::install(&lua, &slot)?;
+        let environment_meta = lua.create_table()?;
+        environment_meta.raw_set("__index", lua.globals())?;
+        environment_meta.raw_set("__metatable", false)?;
+        environment_meta.set_readonly(true);
+        lua.sandbox(true)?;
+        let main = match compiled.load(&lua) {
+            Ok(main) => main,
+            Err(error) => return Ok(Err(error)),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        lua.set_interrupt(move |_| {
+            if told.load(Ordering::Relaxed) {
+                return Err(mlua::Error::runtime("stopped"));
+            }
+            Ok(VmState::Continue)
+        });
+        lua.gc_collect()?;
+        let bytes_when_new = lua.used_memory();
+        Ok(Ok(Self { lua, main, globals, environment_meta, slot, stop, bytes_when_new }))
+    }
+
+    /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
+    pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
+        context.cancel().check()?;
+        self.stop.store(false, Ordering::Relaxed);
+        let told = self.stop.clone();
+        let _guard = context.cancel().on_stop(move |_| told.store(true, Ordering::Relaxed));
+        let _occupied = self.slot.occupy(context);
+        let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        let budget = usize::try_from(limit).unwrap_or(usize::MAX >> 2).min(usize::MAX >> 2);
+        let result = self
+            .lua
+            .set_memory_limit(self.lua.used_memory() + budget)
+            .map_err(|error| state_error(&error))
+            .and_then(|_| self.call(input, context));
+        context.cancel().check()?;
+        result.map_err(|error| if error.kind() == ErrorKind::Memory { memory_error(limit) } else { error })
+    }
+
+    fn call(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
+        let input = to_lua::value(&self.lua, &self.globals.array_meta, input)
+            .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
+        let entered = self.enter(input).map_err(|error| failure::from_mlua(&error, &self.slot.file))?;
+        match entered {
+            (true, value) => from_lua::value(&value, &self.globals.array_meta, context.limits().output)
+                .map_err(|fault| fault.into_error("the script's value")),
+            (false, raised) => Err(self.slot.take_caught().unwrap_or_else(|| self.unhandled(&raised))),
+        }
+    }
+
+    /// The handler does not see exhausted memory, nor errors in handling errors.
+    fn unhandled(&self, raised: &Value) -> SkillError {
+        match raised {
+            Value::String(text) if text.as_bytes() == b"not enough memory".as_slice() => {
+                SkillError::new(ErrorKind::Memory, "out of memory")
+            }
+            other => failure::uncaught(other, &self.slot.file),
+        }
+    }
+
+    fn enter(&self, input: Value) -> mlua::Result<(bool, Value)> {
+        let environment = self.lua.create_table_with_capacity(0, 4)?;
+        environment.raw_set("_G", &environment)?;
+        environment.raw_set("input", input)?;
+        environment.set_metatable(Some(self.environment_meta.clone()))?;
+        environment.set_safeenv(true);
+        let main = self.main.deep_clone()?;
+        main.set_environment(environment)?;
+        self.globals.boundary.call(main)
+    }
+
+    /// Collects what the last run left and says whether the state is as good as new.
+    pub(super) fn is_reusable(&self) -> bool {
+        let heavy = || self.lua.used_memory() > self.bytes_when_new + SLACK;
+        if heavy() && self.lua.gc_collect().is_err() {
+            return false;
+        }
+        !heavy() && self.globals.forget_randomness().is_ok()
+    }
+}
+
+fn state_error(error: &mlua::Error) -> SkillError {
+    SkillError::new(ErrorKind::Unavailable, format!("no Lua state could be made: {error}"))
+}
+
+fn memory_error(limit: u64) -> SkillError {
+    SkillError::new(ErrorKind::Memory, format!("the script needed more than its {limit} bytes of memory"))
+        .with_help("give it more with --memory, or make it keep less")
+}
