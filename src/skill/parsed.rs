@@ -1,0 +1,218 @@
+//! A `SKILL.md` read once: its manifest, its diagnostics, and the verdicts.
+
+use std::ops::Range;
+
+use super::diagnostic::{Diagnostic, Severity};
+use super::frontmatter::{self, Cut, Frontmatter, MAX_HEAD};
+use super::manifest::{self, Manifest};
+use super::profile::Profile;
+use super::report::Report;
+use super::rule;
+use super::yaml::{self, Fault, Tree, Value};
+use super::{repair, skills_ref};
+
+/// Where a `SKILL.md` lies, as far as the rules look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The name of the skill's folder; a caller given `.` finds out the real one first.
+    pub directory: &'a str,
+    /// The name of the file, `SKILL.md` as a rule.
+    pub file: &'a str,
+}
+
+/// What a `SKILL.md` says and what is wrong with it.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    /// What the skill says about itself; there exactly when the skill loads.
+    pub manifest: Option<Manifest>,
+    /// What the specification's profile finds, in the file's order as far as that is known.
+    pub diagnostics: Vec<Diagnostic>,
+    reference: Vec<Diagnostic>,
+}
+
+impl Parsed {
+    /// Whether the skill is valid as the profile reads the specification.
+    pub fn valid(&self, profile: Profile) -> bool {
+        self.found(profile).iter().all(|diagnostic| diagnostic.severity < Severity::Error)
+    }
+
+    /// Whether a lenient client loads the skill: a description is there and the YAML can be read, if need be after
+    /// quoting values. Everything else only warns.
+    pub fn loads(&self) -> bool {
+        self.manifest.is_some()
+    }
+
+    /// What the profile has to say. An [error](Severity::Error) among it is what makes the skill invalid.
+    pub fn diagnostics(&self, profile: Profile) -> impl Iterator<Item = &Diagnostic> {
+        self.found(profile).iter()
+    }
+
+    fn found(&self, profile: Profile) -> &[Diagnostic] {
+        match profile {
+            Profile::Spec => &self.diagnostics,
+            Profile::SkillsRef => &self.reference,
+        }
+    }
+}
+
+/// Parses a `SKILL.md`: the whole file, or at least its head as [`head_len`](super::head_len) measures it.
+///
+/// Never fails and never reads more than [`MAX_HEAD`] bytes of frontmatter; hostile text ends in a diagnostic.
+pub fn parse(source: &[u8], place: Place<'_>) -> Parsed {
+    let cut = frontmatter::cut(source);
+    let reach = if matches!(cut, Cut::TooLarge(_)) { source.len().min(MAX_HEAD) } else { source.len() };
+    let text = valid_prefix(&source[..reach]);
+    let mut report = Report::on(text);
+    check_file_name(place.file, &mut report);
+    let is_cut_short = reach == source.len() && text.len() < reach;
+    let reading = match cut {
+        _ if is_cut_short => {
+            refuse_encoding(source, text.len(), &mut report);
+            Reading::none()
+        }
+        Cut::Found(found) => read(text, &found, place, &mut report),
+        Cut::Missing(at) => {
+            let message = "SKILL.md must start with YAML frontmatter (---)";
+            let help = "put `---`, name, description and `---` on lines of their own before the text";
+            report.add(&rule::FRONTMATTER_MISSING, &at, message).help(help);
+            Reading::none()
+        }
+        Cut::Unclosed(at) => {
+            let message = "frontmatter is not properly closed with ---";
+            let help = "put `---` on a line of its own after the last key";
+            report.add(&rule::FRONTMATTER_UNCLOSED, &at, message).help(help);
+            Reading::none()
+        }
+        Cut::TooLarge(at) => {
+            let message = format!("frontmatter is not closed within {} KiB", MAX_HEAD / 1024);
+            let help = "move the long text below the closing `---`";
+            report.add(&rule::FRONTMATTER_TOO_LARGE, &at, message).help(help);
+            Reading::none()
+        }
+    };
+    let diagnostics = report.finish();
+    let reference = match &diagnostics[..] {
+        [.., fatal] if [rule::NOT_UTF8.code, rule::FRONTMATTER_TOO_LARGE.code].contains(&fatal.code) => {
+            vec![fatal.clone()]
+        }
+        _ => skills_ref::check(text, place, reading.tree.as_ref(), &diagnostics),
+    };
+    Parsed { manifest: reading.manifest, diagnostics, reference }
+}
+
+/// What reading the frontmatter gave.
+struct Reading {
+    manifest: Option<Manifest>,
+    /// The YAML between the delimiters as it stands, without repair.
+    tree: Option<(Range<usize>, Result<Tree, Fault>)>,
+}
+
+impl Reading {
+    fn none() -> Self {
+        Self { manifest: None, tree: None }
+    }
+}
+
+fn read(text: &str, found: &Frontmatter, place: Place<'_>, report: &mut Report<'_>) -> Reading {
+    report.open_at(found.opening.clone());
+    note_surroundings(text, found, report);
+    if let Some(at) = control_character(&text[..found.end]) {
+        let character = text[at..].chars().next().map_or(0, u32::from);
+        let message = format!("the frontmatter holds the control character U+{character:04X} at byte {at}");
+        report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
+        return Reading::none();
+    }
+    let parsed = yaml::parse_within(text, &found.yaml);
+    let repaired = match &parsed {
+        Err(fault) => repair(text, &found.yaml, fault, report),
+        Ok(_) => None,
+    };
+    let manifest = match (&repaired, &parsed) {
+        (Some(tree), _) | (None, Ok(tree)) => read_tree(tree, found, place, report),
+        (None, Err(_)) => None,
+    };
+    Reading { manifest, tree: Some((found.yaml.clone(), parsed)) }
+}
+
+fn read_tree(
+    tree: &Tree,
+    found: &Frontmatter,
+    place: Place<'_>,
+    report: &mut Report<'_>,
+) -> Option<Manifest> {
+    match &tree.root {
+        Some(yaml::Node { value: Value::Map(entries), .. }) => {
+            manifest::read(entries, place.directory, found.end, report)
+        }
+        root => {
+            let at = root.as_ref().map_or_else(|| found.opening.clone(), |root| root.span.clone());
+            let message = "frontmatter must be a YAML mapping";
+            report.add(&rule::NOT_A_MAP, &at, message).help("write `name:` and `description:` lines");
+            None
+        }
+    }
+}
+
+/// A second try with quotes around the values that are not YAML; says what became of it.
+fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_>) -> Option<Tree> {
+    let tree = if *fault.rule == rule::YAML_INVALID {
+        repair::quote_values(&text[yaml.clone()]).and_then(|repaired| {
+            let mut tree = yaml::parse(&repaired.text).ok()?;
+            tree.relocate(&|offset| yaml.start + repaired.original(offset));
+            Some(tree)
+        })
+    } else {
+        None
+    };
+    if tree.is_some() {
+        let message = format!("Invalid YAML in frontmatter: {}; read with quotes put in", fault.message);
+        report.add(&rule::YAML_REPAIRED, &fault.span, message).help("put quotes around the value");
+    } else {
+        report.add(fault.rule, &fault.span, format!("Invalid YAML in frontmatter: {}", fault.message));
+    }
+    tree
+}
+
+fn check_file_name(file: &str, report: &mut Report<'_>) {
+    let rule = match file {
+        "SKILL.md" => return,
+        "skill.md" => &rule::FILE_NAME_LOWERCASE,
+        _ => &rule::FILE_NAME,
+    };
+    report.add(rule, &(0..0), format!("the file is called `{file}`")).help("rename it to `SKILL.md`");
+}
+
+/// What is odd around the frontmatter, and costs nothing here.
+fn note_surroundings(text: &str, found: &Frontmatter, report: &mut Report<'_>) {
+    if found.has_byte_order_mark {
+        let message = "the file starts with a byte order mark";
+        report.add(&rule::BYTE_ORDER_MARK, &(0..0), message).help("save it as UTF-8 without one");
+    }
+    if !found.blank.is_empty() {
+        let message = "blank lines stand before the frontmatter";
+        report.add(&rule::LEADING_BLANK_LINES, &found.blank, message).help("start the file with `---`");
+    }
+    if let Some(at) = text[..found.end].find("\r\n") {
+        report.add(&rule::CRLF, &(at..at), "lines end in CR LF");
+    }
+    if let Some(at) = control_character(&text[found.end..]) {
+        let at = found.end + at;
+        let message = format!("the body holds a control character at byte {at}");
+        report.add(&rule::BODY_CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
+    }
+}
+
+/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
+pub(super) fn control_character(text: &str) -> Option<usize> {
+    text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+}
+
+fn refuse_encoding(source: &[u8], at: usize, report: &mut Report<'_>) {
+    let byte = source.get(at).copied().unwrap_or_default();
+    let message = format!("the file is not UTF-8: byte 0x{byte:02X} at offset {at}");
+    report.add(&rule::NOT_UTF8, &(at..at), message).help("save it as UTF-8");
+}
+
+fn valid_prefix(source: &[u8]) -> &str {
+    source.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+}
