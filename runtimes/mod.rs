@@ -46,12 +46,12 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
     })
 }
 
-/// Whether some runtime runs a file of this name without being told which.
-pub(crate) fn runs(path: &str) -> bool {
-    SkillRuntime::of_file(path) != SkillRuntime::External || external::runs(path)
+/// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.
+pub(crate) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    SkillRuntime::of_file(path) != SkillRuntime::External || external::runs(path, source)
 }
 
 /// The error for an external script whose interpreter is unknown or missing.
 pub(crate) fn has_interpreter(path: &str, source: &[u8]) -> Result<()> {
-    external::interpreter(path, source).map(drop)
+    external::is_installed(path, source)
 }

@@ -32,6 +32,18 @@ pub(super) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
     Ok(Box::new(External { file: ScriptFile::of(script)?, interpreter }))
 }
 
+/// Whether a file looks like a script some interpreter runs: by its ending, or without one by its shebang.
+pub(super) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    let source = if has_ending { None } else { source() };
+    Interpreter::of(path, &source.unwrap_or_default(), None).is_ok()
+}
+
+/// Fails as a run would when no interpreter is told, or none is installed.
+pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
+    Interpreter::of(path, source, None)?.found(path, &command::search_path()).map(drop)
+}
+
 struct External {
     file: ScriptFile,
     interpreter: Interpreter,
