@@ -1,5 +1,6 @@
 //! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{process, shebang};
@@ -81,7 +82,7 @@ impl Interpreter {
     }
 
     fn by_ending(path: &str) -> Option<Self> {
-        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.')?;
+        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
         let ending = ending.to_ascii_lowercase();
         let language = LANGUAGES.iter().find(|language| language.endings.contains(&ending.as_str()))?;
         Some(Self { candidates: language.commands.iter().map(|command| words(command)).collect() })
@@ -103,6 +104,14 @@ impl Interpreter {
         let best = names.first().copied().unwrap_or_default();
         SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
             .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))
+    }
+}
+
+/// The commands, best first.
+impl fmt::Display for Interpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands: Vec<String> = self.candidates.iter().map(|command| command.join(" ")).collect();
+        f.write_str(&commands.join(", "))
     }
 }
 
