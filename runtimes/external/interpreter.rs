@@ -57,7 +57,8 @@ const fn language(
 }
 
 impl Interpreter {
-    /// The interpreter of the script at `path`; `named` is the contract's word. `invalid-skill` when nothing tells it.
+    /// The interpreter of the script at `path`; `named` is the contract's word, the name of a command. `invalid-skill` when
+    /// nothing tells it.
     pub(super) fn of(path: &str, source: &[u8], named: Option<&str>) -> Result<Self> {
         named
             .map(|program| Self { candidates: vec![vec![program.to_owned()]] })
@@ -72,7 +73,8 @@ impl Interpreter {
         let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let by_name = |name: &str| LANGUAGES.iter().find(|language| language.programs.contains(&name));
         let language = by_name(shebang.program).or_else(|| by_name(plain))?;
-        let others = language.commands.iter().filter(|command| words(command)[0] != shebang.program);
+        let others =
+            language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));
         let written = [shebang.program];
         let candidates = written.iter().chain(others).map(|command| {
             let args = shebang.args.iter().map(|arg| (*arg).to_owned());
@@ -91,7 +93,8 @@ impl Interpreter {
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
     pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
         let found = self.candidates.iter().find_map(|command| {
-            let (name, args) = command.split_first()?;
+            // A skill names a command; a path would choose the program past PATH.
+            let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
             let program = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))?;
             Some(Found { program, args: args.to_vec() })
         });

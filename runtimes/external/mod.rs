@@ -12,7 +12,8 @@ mod process;
 #[cfg(unix)]
 mod process;
 mod shebang;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod value;
 mod verdict;

@@ -5,6 +5,7 @@ use crate::runtimes::external::command::is_inherited;
 use crate::runtimes::external::interpreter::Interpreter;
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 fn chosen(path: &str, source: &str) -> Result<String> {
     Stage::new(path, source).load().map(drop)?;
@@ -77,6 +78,16 @@ fn a_missing_interpreter_is_named() {
 }
 
 #[test]
+fn a_contract_names_a_command_and_never_a_path() {
+    let folders = crate::runtimes::external::command::search_path();
+    let found = |named| Interpreter::of("a.py", b"#!/bin/bash", Some(named)).unwrap().found("a.py", &folders);
+    assert!(found("sh").unwrap().program.ends_with("sh"));
+    for path in ["/bin/sh", "../bin/sh", "bin/../sh"] {
+        assert_eq!(found(path).unwrap_err().kind(), ErrorKind::Unavailable, "{path}");
+    }
+}
+
+#[test]
 fn a_program_that_is_not_executable_is_passed_over() {
     let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     std::fs::create_dir(first.path().join("ruby")).unwrap();
@@ -94,7 +105,7 @@ fn a_program_that_is_not_executable_is_passed_over() {
 fn arguments_arrive_as_they_are() {
     let hostile = ["", "a b", "$(touch ran)", "; touch ran", "--help", "-c", "line\nbreak", "'\"\\", "é*?"];
     let stage = Stage::bash("printf '[%s]' \"$@\"").args(&hostile);
-    let expected: String = hostile.iter().map(|arg| format!("[{arg}]")).collect();
+    let expected = format!("[{}]", hostile.join("]["));
     assert_eq!(stage.run().text(), expected);
     assert!(!stage.file("ran").exists());
 }
@@ -114,17 +125,13 @@ fn strange_script_names_run_and_are_shown_safely() {
     for (path, shown) in [
         ("scripts/with space.sh", "scripts/with space.sh"),
         ("-c.sh", "-c.sh"),
-        ("--version.py", "--version.py"),
+        ("--version.bash", "--version.bash"),
         ("scripts/line\nbreak.sh", "scripts/line\\nbreak.sh"),
         ("scripts/$(id).sh", "scripts/$(id).sh"),
         ("scripts/\u{1b}[31m.sh", "scripts/\\u{1b}[31m.sh"),
     ] {
-        if path.ends_with(".py") && !has("python3") {
-            continue;
-        }
-        let ran = Stage::new(path, "exit(7)").run();
-        let ran = if path.ends_with(".sh") { Stage::new(path, "exit 7").run() } else { ran };
-        assert!(ran.error().message().starts_with(&format!("{shown} exited with code 7")), "{}", ran.error());
+        let ran = Stage::new(path, "exit 7").run();
+        assert_eq!(ran.error().message(), format!("{shown} exited with code 7"));
     }
 }
 
@@ -180,11 +187,13 @@ fn a_script_has_three_descriptors_and_those_the_host_left_inheritable() {
     assert!(seen[3..].iter().all(|fd| left.contains(fd)), "{seen:?} beside {left:?}");
 }
 
+/// Does something to the script's file; the other folder is a stranger's.
+type Change = fn(&Path, &Path);
+
 #[test]
 fn a_script_that_is_not_what_was_loaded_does_not_run() {
     let outside = TempDir::new().unwrap();
     std::fs::write(outside.path().join("evil.sh"), "touch ran").unwrap();
-    type Change = fn(&std::path::Path, &std::path::Path);
     let changes: [(Change, ErrorKind, &str); 4] = [
         (|file, _| std::fs::write(file, "other").unwrap(), ErrorKind::InvalidSkill, "has changed"),
         (|file, _| std::fs::remove_file(file).unwrap(), ErrorKind::Unavailable, "is gone from"),
@@ -219,7 +228,7 @@ fn a_script_that_is_not_what_was_loaded_does_not_run() {
 fn a_script_that_may_not_be_read_is_a_sentence() {
     let stage = Stage::bash("true");
     let file = stage.skill.path().join("scripts/run.bash");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o000)).unwrap();
     if std::fs::read(&file).is_ok() {
         eprintln!("not run: this user may read everything");
         return;
