@@ -152,8 +152,7 @@ fn the_project_is_the_working_directory_and_both_folders_are_named() {
 
 #[test]
 fn the_environment_is_built_from_nothing() {
-    // Cargo sets variables for tests, so there is something to leave out.
-    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    // Cargo sets variables for its tests, so there is something to leave out.
     let text = Stage::bash("compgen -e").run().text();
     // Bash adds three by itself.
     let known = ["METIER_PROJECT_DIR", "METIER_SKILL_DIR", "PATH", "PWD", "SHLVL", "_", "OLDPWD"];
