@@ -6,7 +6,7 @@ use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::{self, Cut, Frontmatter, MAX_HEAD};
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
-use super::report::Report;
+use super::report::{Report, control_character};
 use super::rule;
 use super::yaml::{self, Fault, Tree, Value};
 use super::{repair, skills_ref};
@@ -153,9 +153,12 @@ fn read_tree(
     }
 }
 
+/// The faults that quotes may mend: plain text is often taken for flow style.
+const REPAIRABLE: [rule::Rule; 2] = [rule::YAML_INVALID, rule::YAML_KEY_NOT_TEXT];
+
 /// A second try with quotes around the values that are not YAML; says what became of it.
 fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_>) -> Option<Tree> {
-    let tree = if *fault.rule == rule::YAML_INVALID {
+    let tree = if REPAIRABLE.contains(fault.rule) {
         repair::quote_values(&text[yaml.clone()]).and_then(|repaired| {
             let mut tree = yaml::parse(&repaired.text).ok()?;
             tree.relocate(&|offset| yaml.start + repaired.original(offset));
@@ -168,7 +171,8 @@ fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_
         let message = format!("Invalid YAML in frontmatter: {}; read with quotes put in", fault.message);
         report.add(&rule::YAML_REPAIRED, &fault.span, message).help("put quotes around the value");
     } else {
-        report.add(fault.rule, &fault.span, format!("Invalid YAML in frontmatter: {}", fault.message));
+        let message = format!("Invalid YAML in frontmatter: {}", fault.message);
+        report.add(fault.rule, &fault.span, message).help(fault.help());
     }
     tree
 }
@@ -200,11 +204,6 @@ fn note_surroundings(text: &str, found: &Frontmatter, report: &mut Report<'_>) {
         let message = format!("the body holds a control character at byte {at}");
         report.add(&rule::BODY_CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
     }
-}
-
-/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
-pub(super) fn control_character(text: &str) -> Option<usize> {
-    text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 
 fn refuse_encoding(source: &[u8], at: usize, report: &mut Report<'_>) {
