@@ -93,6 +93,14 @@ fn repetition_costs_no_more_than_its_length() {
 }
 
 #[test]
+fn tabs_are_looked_up_not_searched_for() {
+    let inside = pdf_with(&format!("license: \"{}\"", "\t".repeat(60_000)));
+    assert!(inside.valid(Profile::SkillsRef));
+    let between = pdf_with(&format!("metadata:\n{}", "- 'a\t'\t# \t\n".repeat(5_000)));
+    assert!(!between.valid(Profile::SkillsRef) && between.loads());
+}
+
+#[test]
 fn thousands_of_keys_end_in_few_diagnostics() {
     let keys = (0..4_000).map(|key| format!("k{key}: {key}\n")).collect::<Vec<_>>().concat();
     let parsed = pdf_with(&keys);
