@@ -72,7 +72,9 @@ fn missing(folder: &Path, case: &Case) -> Option<String> {
 
 fn has_lua(skill: &Path) -> bool {
     let scripts = std::fs::read_dir(skill.join("scripts")).unwrap();
-    scripts.map(|entry| entry.unwrap().path()).any(|path| path.extension().is_some_and(|ending| ending == "lua"))
+    scripts
+        .map(|entry| entry.unwrap().path())
+        .any(|path| path.extension().is_some_and(|ending| ending == "lua"))
 }
 
 /// The folders of the skills that ship.

@@ -67,7 +67,8 @@ struct ExpectedError {
 impl Case {
     /// The cases in a folder by their names, sorted. A file that is no case is a panic that names it.
     pub fn all_in(folder: &Path) -> BTreeMap<String, Self> {
-        let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let entries =
+            std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let case = |path: &Path| {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let case = serde_json::from_slice(&std::fs::read(path).unwrap());
@@ -94,7 +95,9 @@ impl Case {
         let engine = Engine::builder(project.path()).build().unwrap();
         let outcome = engine.run(self.invocation(skill));
         let mut found = self.expect.differences(&outcome);
-        found.extend(self.expect.files.iter().filter_map(|(path, text)| changed(&project.path().join(path), text)));
+        found.extend(
+            self.expect.files.iter().filter_map(|(path, text)| changed(&project.path().join(path), text)),
+        );
         found
     }
 
@@ -118,15 +121,21 @@ impl Case {
         if let Some(input) = &self.input {
             invocation = invocation.input(input.clone());
         }
-        self.allow.iter().fold(invocation, |invocation, permission| invocation.grant(permission.parse().unwrap()))
+        self.allow
+            .iter()
+            .fold(invocation, |invocation, permission| invocation.grant(permission.parse().unwrap()))
     }
 }
 
 impl Expected {
     fn differences(&self, outcome: &Outcome) -> Vec<String> {
         match (&outcome.result, &self.error) {
-            (Ok(value), None) => self.value.as_ref().map_or(Vec::new(), |expected| difference(expected, value)),
-            (Ok(value), Some(expected)) => vec![format!("expected {}, got the value {value:#}", expected.kind)],
+            (Ok(value), None) => {
+                self.value.as_ref().map_or(Vec::new(), |expected| difference(expected, value))
+            }
+            (Ok(value), Some(expected)) => {
+                vec![format!("expected {}, got the value {value:#}", expected.kind)]
+            }
             (Err(error), Some(expected)) => expected.differences(error),
             (Err(error), None) => vec![format!("expected a value, got {error:?}")],
         }
