@@ -46,7 +46,7 @@ impl View<'_> {
     }
 
     fn outside(&self, attempt: Attempt<'_>) -> SkillError {
-        let place = if self.permissions.is_some() { "the project" } else { "the skill's folder" };
+        let place = self.place;
         SkillError::new(ErrorKind::Denied, format!("{attempt}: a link leads outside {place}"))
     }
 }

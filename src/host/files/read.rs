@@ -93,7 +93,7 @@ fn first_lines(file: &mut File, lines: u64) -> io::Result<Vec<u8>> {
         }
         let enough = usize::try_from(left - 1).ok().and_then(|more| newlines(&bytes[searched..]).nth(more));
         if let Some(end) = enough {
-            bytes.truncate(searched + end);
+            bytes.truncate(searched + end + 1);
             return Ok(bytes);
         }
         left -= newlines(&bytes[searched..]).count() as u64;
