@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
-use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::attempt::Attempt;
@@ -97,7 +97,14 @@ fn open_end(place: &Place) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
     let file = place.folder.open_with(&place.name, &options)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+    match file.metadata()? {
+        opened if !opened.is_file() => Err(irregular()),
+        // The others may lie outside, and would change as well; a file written whole leaves them alone.
+        opened if opened.nlink() > 1 => {
+            Err(io::Error::other("it has other names (hard links); write it whole"))
+        }
+        _ => Ok(file),
+    }
 }
 
 /// A file in the making, beside the one it will replace; gone when dropped.

@@ -19,6 +19,8 @@ use crate::policy::{CancelToken, Limits};
 
 /// Lines one answer may have.
 const MOST_ROWS: usize = 20_000;
+/// Bytes a compiled pattern, and what it keeps while it searches, may have.
+const LARGEST_PATTERN: usize = 10 << 20;
 /// Files a thread takes at a time.
 const BATCH: usize = 32;
 /// Threads one search may use.
@@ -63,7 +65,8 @@ impl Grep {
     }
 
     fn built(builder: &mut RegexMatcherBuilder, pattern: &str, ignore_case: bool) -> Result<Self> {
-        let matcher = builder.case_insensitive(ignore_case).line_terminator(Some(b'\n')).build(pattern);
+        builder.case_insensitive(ignore_case).line_terminator(Some(b'\n'));
+        let matcher = builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build(pattern);
         let matcher = matcher.map_err(|error| {
             SkillError::new(
                 ErrorKind::InvalidArgument,

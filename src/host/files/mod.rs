@@ -2,7 +2,8 @@
 //!
 //! Every operation opens its path with no link on the way. Where a link is in the way, it is resolved below the root, the
 //! permission is asked again for where it leads, and that place is opened, again with no link on the way: a link that is
-//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it, and so are hard links.
+//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard
+//! links, which are only ever written by putting a new file in their place.
 
 mod attempt;
 mod change;
@@ -65,12 +66,12 @@ impl Files {
 
     /// The files as a run with these permissions may see them.
     pub fn seen_by<'a>(&'a self, permissions: &'a Permissions) -> View<'a> {
-        View { files: self, permissions: Some(permissions) }
+        View { files: self, permissions: Some(permissions), place: "the project" }
     }
 
-    /// The files with nothing asked, as a script sees its own skill's folder.
+    /// The files with nothing asked, for whoever works for the user and not for a script.
     pub fn unguarded(&self) -> View<'_> {
-        View { files: self, permissions: None }
+        View { files: self, permissions: None, place: "the project" }
     }
 }
 
@@ -80,6 +81,14 @@ impl Files {
 pub struct View<'a> {
     files: &'a Files,
     permissions: Option<&'a Permissions>,
+    place: &'static str,
+}
+
+impl View<'_> {
+    /// The same files, called this in errors instead of `the project`.
+    pub fn called(self, place: &'static str) -> Self {
+        Self { place, ..self }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -198,7 +198,7 @@ impl Walker<'_> {
             let fault = format!("there are more than {MOST_ENTRIES} files and folders");
             return Err(self.attempt.refused(fault, "search a folder below it"));
         }
-        if self.seen % PATIENCE == 0 { self.walk.cancel.check() } else { Ok(()) }
+        if self.seen.is_multiple_of(PATIENCE) { self.walk.cancel.check() } else { Ok(()) }
     }
 }
 

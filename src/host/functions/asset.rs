@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::host::files::beneath;
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
+use crate::policy::Need;
 
 pub(super) const ASSET: HostFunction = HostFunction {
     name: "asset",
@@ -22,7 +23,8 @@ pub(super) const ASSET: HostFunction = HostFunction {
     ],
     returns: Kind::Text,
     access: Access::Free,
-    doc: "Answers with the content of a file in the skill's own folder, as read_file does for the project.",
+    doc: "Answers with the content of a file in the skill's own folder, as read_file does for the project. \
+          Secrets and version control there take the same permissions.",
     example: Example {
         files: &[("template.md", "# Title\n")],
         allow: &[],
@@ -32,8 +34,12 @@ pub(super) const ASSET: HostFunction = HostFunction {
     body: asset,
 };
 
+const PLACE: &str = "the skill's folder";
+
 fn asset(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let files = ctx.skill_files()?;
-    let path = beneath(args.text(0), Some(files.root()), "the skill's folder")?;
-    content(files.unguarded(), &path, &args.options(1)?)
+    let path = beneath(args.text(0), Some(files.root()), PLACE)?;
+    // The folder may be a checkout, or the project itself.
+    ctx.permissions().require(&Need::read(path.as_str()), format_args!("failed to read {path}"))?;
+    content(files.seen_by(ctx.permissions()).called(PLACE), &path, &args.options(1)?)
 }

@@ -1,0 +1,20 @@
+//! The skills inside the program: a row for each file below `skills/`.
+
+/// A skill that ships, whole.
+#[derive(Debug)]
+pub struct Shipped {
+    /// Its name, which is its folder's.
+    pub name: &'static str,
+    /// Its files: path in the skill's folder, content.
+    pub files: &'static [(&'static str, &'static [u8])],
+}
+
+/// Every skill that ships.
+pub(super) const SHIPPED: &[Shipped] = &[];
+
+impl Shipped {
+    /// The content of one file.
+    pub fn file(&self, path: &str) -> Option<&'static [u8]> {
+        self.files.iter().find(|(known, _)| *known == path).map(|(_, content)| *content)
+    }
+}
