@@ -10,7 +10,29 @@ pub struct Shipped {
 }
 
 /// Every skill that ships.
-pub(super) const SHIPPED: &[Shipped] = &[];
+pub(super) const SHIPPED: &[Shipped] = &[
+    Shipped {
+        name: "changelog",
+        files: &[
+            ("SKILL.md", include_bytes!("../../skills/changelog/SKILL.md")),
+            ("scripts/changelog.py", include_bytes!("../../skills/changelog/scripts/changelog.py")),
+        ],
+    },
+    Shipped {
+        name: "todo-report",
+        files: &[
+            ("SKILL.md", include_bytes!("../../skills/todo-report/SKILL.md")),
+            ("scripts/report.lua", include_bytes!("../../skills/todo-report/scripts/report.lua")),
+        ],
+    },
+    Shipped {
+        name: "word-count",
+        files: &[
+            ("SKILL.md", include_bytes!("../../skills/word-count/SKILL.md")),
+            ("scripts/count.lua", include_bytes!("../../skills/word-count/scripts/count.lua")),
+        ],
+    },
+];
 
 impl Shipped {
     /// The content of one file.
