@@ -1,7 +1,9 @@
 //! The command line: one file a command. Data goes to standard output, talk to standard error.
 
 mod new;
+mod render;
 mod session;
+mod templates;
 mod validate;
 
 use std::path::PathBuf;

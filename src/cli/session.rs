@@ -42,7 +42,7 @@ impl Session {
     pub fn say_json(&self, answer: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(answer)
             .map_err(|error| SkillError::io("failed to write the answer", error.into()))?;
-        self.say(&text)
+        self.say(&without_controls(&text))
     }
 
     /// Writes talk to standard error: what a person wants to know and a program does not.
@@ -58,6 +58,20 @@ impl Session {
         if let Some(help) = error.help() {
             self.talk(&format!("  help: {help}"));
         }
+    }
+}
+
+/// The same JSON with DEL and C1 controls escaped too: terminals obey them, and `serde_json` leaves them as they are.
+fn without_controls(json: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => String::from(c),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => String::from(c),
+    };
+    if json.contains(|c: char| c.is_control() && c != '\n') {
+        json.chars().map(escaped).collect()
+    } else {
+        json.to_owned()
     }
 }
 
