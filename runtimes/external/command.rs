@@ -48,7 +48,7 @@ pub(super) fn search_path() -> Vec<PathBuf> {
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
-fn is_inherited(name: &OsStr) -> bool {
+pub(super) fn is_inherited(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX))
 }
 

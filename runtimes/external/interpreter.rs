@@ -1,5 +1,6 @@
 //! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{process, shebang};
@@ -56,7 +57,8 @@ const fn language(
 }
 
 impl Interpreter {
-    /// The interpreter of the script at `path`; `named` is the contract's word. `invalid-skill` when nothing tells it.
+    /// The interpreter of the script at `path`; `named` is the contract's word, the name of a command. `invalid-skill` when
+    /// nothing tells it.
     pub(super) fn of(path: &str, source: &[u8], named: Option<&str>) -> Result<Self> {
         named
             .map(|program| Self { candidates: vec![vec![program.to_owned()]] })
@@ -71,7 +73,8 @@ impl Interpreter {
         let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let by_name = |name: &str| LANGUAGES.iter().find(|language| language.programs.contains(&name));
         let language = by_name(shebang.program).or_else(|| by_name(plain))?;
-        let others = language.commands.iter().filter(|command| words(command)[0] != shebang.program);
+        let others =
+            language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));
         let written = [shebang.program];
         let candidates = written.iter().chain(others).map(|command| {
             let args = shebang.args.iter().map(|arg| (*arg).to_owned());
@@ -81,7 +84,7 @@ impl Interpreter {
     }
 
     fn by_ending(path: &str) -> Option<Self> {
-        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.')?;
+        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
         let ending = ending.to_ascii_lowercase();
         let language = LANGUAGES.iter().find(|language| language.endings.contains(&ending.as_str()))?;
         Some(Self { candidates: language.commands.iter().map(|command| words(command)).collect() })
@@ -90,7 +93,8 @@ impl Interpreter {
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
     pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
         let found = self.candidates.iter().find_map(|command| {
-            let (name, args) = command.split_first()?;
+            // A skill names a command; a path would choose the program past PATH.
+            let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
             let program = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))?;
             Some(Found { program, args: args.to_vec() })
         });
@@ -103,6 +107,14 @@ impl Interpreter {
         let best = names.first().copied().unwrap_or_default();
         SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
             .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))
+    }
+}
+
+/// The commands, best first.
+impl fmt::Display for Interpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands: Vec<String> = self.candidates.iter().map(|command| command.join(" ")).collect();
+        f.write_str(&commands.join(", "))
     }
 }
 

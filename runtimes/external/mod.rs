@@ -12,7 +12,8 @@ mod process;
 #[cfg(unix)]
 mod process;
 mod shebang;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod value;
 mod verdict;
@@ -77,7 +78,10 @@ impl SkillExecutor for External {
 /// Says what holds: nothing does.
 fn report_rights(ctx: &SkillContext, name: &str) {
     ctx.report_sandbox(SandboxReport::NONE);
-    let line = format!("{name} runs without a sandbox, with all the rights of the user");
-    // A log too small for this line is no reason not to run: the report says the same.
+    warn(ctx, format!("{name} runs without a sandbox, with all the rights of the user"));
+}
+
+/// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.
+fn warn(ctx: &SkillContext, line: String) {
     ctx.log(LogLevel::Warn, line).ok();
 }

@@ -6,7 +6,8 @@ use super::process::{Ended, Kept};
 use super::value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{LogLevel, ProcessReport, SkillContext};
+use crate::host::{ProcessReport, SkillContext};
+use crate::policy::StopCause;
 
 /// Exit codes by which shells say what they could not do.
 const SHELL_CODES: [(i32, &str); 2] = [
@@ -25,7 +26,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     let cause = ctx.cancel().cause();
     let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
     let failure = cause
-        .map(crate::policy::StopCause::error)
+        .map(StopCause::error)
         .or_else(|| too_much(name, &ended, ctx.limits().output))
         .or_else(|| failed(name, &ended));
     let report = report(ended);
@@ -35,7 +36,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text {
-        ctx.log(LogLevel::Warn, format!("{name} wrote bytes that are not UTF-8; they were replaced"))?;
+        super::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome
 }

@@ -147,7 +147,7 @@ mod tests {
     fn a_head_that_cannot_come_is_refused_early() {
         assert_eq!(head_len(b"# Title"), Head::NoFrontmatter);
         assert_eq!(head_len(b"--x"), Head::NoFrontmatter);
-        assert_eq!(head_len(&[b'\n'; MAX_HEAD + 1]), Head::TooLarge);
+        assert_eq!(head_len(&vec![b'\n'; MAX_HEAD + 1]), Head::TooLarge);
         let mut endless = b"---\n".to_vec();
         endless.resize(MAX_HEAD + 1, b'a');
         assert_eq!(head_len(&endless), Head::TooLarge);

@@ -48,9 +48,6 @@ pub(super) fn json(node: &Node) -> Json {
 fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 5;
     let rest = keys.len().saturating_sub(SHOWN);
-    let mut text = keys.take(SHOWN).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-    if rest > 0 {
-        text += &format!(" and {rest} more");
-    }
-    text
+    let shown = keys.take(SHOWN).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    if rest > 0 { format!("{shown} and {rest} more") } else { shown }
 }

@@ -22,6 +22,9 @@ mod unknown;
 mod version;
 mod yaml;
 
+#[cfg(test)]
+mod tests;
+
 pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{Head, MAX_HEAD, head_len};
 pub use manifest::Manifest;

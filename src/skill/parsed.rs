@@ -6,7 +6,7 @@ use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::{self, Cut, Frontmatter, MAX_HEAD};
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
-use super::report::Report;
+use super::report::{Report, control_character};
 use super::rule;
 use super::yaml::{self, Fault, Tree, Value};
 use super::{repair, skills_ref};
@@ -60,57 +60,64 @@ impl Parsed {
 /// Never fails and never reads more than [`MAX_HEAD`] bytes of frontmatter; hostile text ends in a diagnostic.
 pub fn parse(source: &[u8], place: Place<'_>) -> Parsed {
     let cut = frontmatter::cut(source);
-    let reach = if matches!(cut, Cut::TooLarge(_)) { source.len().min(MAX_HEAD) } else { source.len() };
-    let text = valid_prefix(&source[..reach]);
+    let text = valid_prefix(source, &cut);
     let mut report = Report::on(text);
     check_file_name(place.file, &mut report);
-    let is_cut_short = reach == source.len() && text.len() < reach;
     let reading = match cut {
-        _ if is_cut_short => {
-            refuse_encoding(source, text.len(), &mut report);
-            Reading::none()
+        Cut::TooLarge(at) => {
+            let message = format!("frontmatter is not closed within {} KiB", MAX_HEAD / 1024);
+            let help = "move the long text below the closing `---`";
+            report.add(&rule::FRONTMATTER_TOO_LARGE, &at, message).help(help);
+            Reading::Refused
         }
-        Cut::Found(found) => read(text, &found, place, &mut report),
+        _ if text.len() < source.len() => {
+            refuse_encoding(source, text.len(), &mut report);
+            Reading::Refused
+        }
         Cut::Missing(at) => {
             let message = "SKILL.md must start with YAML frontmatter (---)";
             let help = "put `---`, name, description and `---` on lines of their own before the text";
             report.add(&rule::FRONTMATTER_MISSING, &at, message).help(help);
-            Reading::none()
+            Reading::WithoutYaml
         }
         Cut::Unclosed(at) => {
             let message = "frontmatter is not properly closed with ---";
             let help = "put `---` on a line of its own after the last key";
             report.add(&rule::FRONTMATTER_UNCLOSED, &at, message).help(help);
-            Reading::none()
+            Reading::WithoutYaml
         }
-        Cut::TooLarge(at) => {
-            let message = format!("frontmatter is not closed within {} KiB", MAX_HEAD / 1024);
-            let help = "move the long text below the closing `---`";
-            report.add(&rule::FRONTMATTER_TOO_LARGE, &at, message).help(help);
-            Reading::none()
-        }
+        Cut::Found(found) => read(text, &found, place, &mut report),
     };
     let diagnostics = report.finish();
-    let reference = match &diagnostics[..] {
-        [.., fatal] if [rule::NOT_UTF8.code, rule::FRONTMATTER_TOO_LARGE.code].contains(&fatal.code) => {
-            vec![fatal.clone()]
+    match reading {
+        Reading::Refused => Parsed { manifest: None, reference: diagnostics.clone(), diagnostics },
+        Reading::WithoutYaml => {
+            let reference = skills_ref::check(text, place, None, &diagnostics);
+            Parsed { manifest: None, diagnostics, reference }
         }
-        _ => skills_ref::check(text, place, reading.tree.as_ref(), &diagnostics),
-    };
-    Parsed { manifest: reading.manifest, diagnostics, reference }
-}
-
-/// What reading the frontmatter gave.
-struct Reading {
-    manifest: Option<Manifest>,
-    /// The YAML between the delimiters as it stands, without repair.
-    tree: Option<(Range<usize>, Result<Tree, Fault>)>,
-}
-
-impl Reading {
-    fn none() -> Self {
-        Self { manifest: None, tree: None }
+        Reading::Yaml(yaml) => {
+            let reference =
+                skills_ref::check(text, place, Some((&yaml.at, yaml.tree.as_ref())), &diagnostics);
+            Parsed { manifest: yaml.manifest, diagnostics, reference }
+        }
     }
+}
+
+/// How far reading went.
+enum Reading {
+    /// No validator can say more.
+    Refused,
+    /// No YAML between delimiters; the reference may look for it elsewhere.
+    WithoutYaml,
+    /// To the end.
+    Yaml(Box<Yaml>),
+}
+
+/// The YAML between the delimiters as it stands, and the manifest it gave, perhaps after repair.
+struct Yaml {
+    at: Range<usize>,
+    tree: Result<Tree, Fault>,
+    manifest: Option<Manifest>,
 }
 
 fn read(text: &str, found: &Frontmatter, place: Place<'_>, report: &mut Report<'_>) -> Reading {
@@ -120,18 +127,17 @@ fn read(text: &str, found: &Frontmatter, place: Place<'_>, report: &mut Report<'
         let character = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("the frontmatter holds the control character U+{character:04X} at byte {at}");
         report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
-        return Reading::none();
+        return Reading::WithoutYaml;
     }
-    let parsed = yaml::parse_within(text, &found.yaml);
-    let repaired = match &parsed {
-        Err(fault) => repair(text, &found.yaml, fault, report),
-        Ok(_) => None,
+    let at = found.yaml.clone();
+    let tree = yaml::parse_within(text, &at);
+    let manifest = match &tree {
+        Ok(tree) => read_tree(tree, found, place, report),
+        Err(fault) => {
+            repair(text, &at, fault, report).and_then(|tree| read_tree(&tree, found, place, report))
+        }
     };
-    let manifest = match (&repaired, &parsed) {
-        (Some(tree), _) | (None, Ok(tree)) => read_tree(tree, found, place, report),
-        (None, Err(_)) => None,
-    };
-    Reading { manifest, tree: Some((found.yaml.clone(), parsed)) }
+    Reading::Yaml(Box::new(Yaml { at, tree, manifest }))
 }
 
 fn read_tree(
@@ -153,9 +159,12 @@ fn read_tree(
     }
 }
 
+/// The faults that quotes may mend: plain text is often taken for flow style.
+const REPAIRABLE: [rule::Rule; 2] = [rule::YAML_INVALID, rule::YAML_KEY_NOT_TEXT];
+
 /// A second try with quotes around the values that are not YAML; says what became of it.
 fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_>) -> Option<Tree> {
-    let tree = if *fault.rule == rule::YAML_INVALID {
+    let tree = if REPAIRABLE.contains(fault.rule) {
         repair::quote_values(&text[yaml.clone()]).and_then(|repaired| {
             let mut tree = yaml::parse(&repaired.text).ok()?;
             tree.relocate(&|offset| yaml.start + repaired.original(offset));
@@ -168,7 +177,8 @@ fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_
         let message = format!("Invalid YAML in frontmatter: {}; read with quotes put in", fault.message);
         report.add(&rule::YAML_REPAIRED, &fault.span, message).help("put quotes around the value");
     } else {
-        report.add(fault.rule, &fault.span, format!("Invalid YAML in frontmatter: {}", fault.message));
+        let message = format!("Invalid YAML in frontmatter: {}", fault.message);
+        report.add(fault.rule, &fault.span, message).help(fault.help());
     }
     tree
 }
@@ -202,17 +212,15 @@ fn note_surroundings(text: &str, found: &Frontmatter, report: &mut Report<'_>) {
     }
 }
 
-/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
-pub(super) fn control_character(text: &str) -> Option<usize> {
-    text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
-}
-
 fn refuse_encoding(source: &[u8], at: usize, report: &mut Report<'_>) {
     let byte = source.get(at).copied().unwrap_or_default();
     let message = format!("the file is not UTF-8: byte 0x{byte:02X} at offset {at}");
     report.add(&rule::NOT_UTF8, &(at..at), message).help("save it as UTF-8");
 }
 
-fn valid_prefix(source: &[u8]) -> &str {
-    source.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+/// The text up to the first byte that is not UTF-8, and no further than a head may reach.
+fn valid_prefix<'a>(source: &'a [u8], cut: &Cut) -> &'a str {
+    let reach = if matches!(cut, Cut::TooLarge(_)) { MAX_HEAD } else { source.len() };
+    let within = &source[..source.len().min(reach)];
+    within.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }

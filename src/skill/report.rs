@@ -79,6 +79,11 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
     (saturated(line), saturated(column))
 }
 
+/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
+pub(super) fn control_character(text: &str) -> Option<usize> {
+    text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+}
+
 fn saturated(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

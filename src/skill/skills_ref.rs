@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::MAX_HEAD;
 use super::name::{self, normalised};
-use super::parsed::{Place, control_character};
-use super::report::Report;
+use super::parsed::Place;
+use super::report::{Report, control_character};
 use super::rule;
 use super::text::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
 use super::yaml::{self, Entry, Fault, Node, Tree, Value};
@@ -19,13 +19,16 @@ use super::yaml::{self, Entry, Fault, Node, Tree, Value};
 const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
 
+/// YAML already parsed, and where it stood.
+type Known<'a> = (&'a Range<usize>, Result<&'a Tree, &'a Fault>);
+
 /// The reference's errors; and, as warnings, what keeps the skill from loading here.
 ///
-/// `known` is the YAML already parsed and where it stood, for the usual case that the reference cuts at the same place.
+/// `known` serves the usual case that the reference cuts at the same place.
 pub(super) fn check(
     text: &str,
     place: Place<'_>,
-    known: Option<&(Range<usize>, Result<Tree, Fault>)>,
+    known: Option<Known<'_>>,
     spec: &[Diagnostic],
 ) -> Vec<Diagnostic> {
     let mut report = Report::on(text);
@@ -45,12 +48,7 @@ pub(super) fn check(
     found
 }
 
-fn check_text(
-    text: &str,
-    place: Place<'_>,
-    known: Option<&(Range<usize>, Result<Tree, Fault>)>,
-    report: &mut Report<'_>,
-) {
+fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &mut Report<'_>) {
     let Some(after) = text.strip_prefix("---") else {
         let message = "SKILL.md must start with YAML frontmatter (---)";
         report.add(&rule::FRONTMATTER_MISSING, &(0..0), message);
@@ -64,7 +62,7 @@ fn check_text(
     let yaml = 3..3 + length;
     match known {
         Some((at, tree)) if at.end == yaml.end && text[yaml.start..at.start].trim().is_empty() => {
-            check_yaml(text, &yaml, place, tree.as_ref(), report);
+            check_yaml(text, &yaml, place, tree, report);
         }
         _ if length > MAX_HEAD => {
             report.missing(&rule::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");

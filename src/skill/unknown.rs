@@ -44,37 +44,49 @@ const EXTENSIONS: &[(&str, &str)] = &[
     ("agent", "Claude Code"),
     ("argument-hint", "Claude Code, VS Code and mux"),
     ("arguments", "Claude Code"),
-    ("category", "SWEny"),
+    ("bins", "OpenClaw"),
+    ("color", "Claude Code"),
+    ("command-arg-mode", "OpenClaw"),
+    ("command-dispatch", "OpenClaw"),
+    ("command-tool", "OpenClaw"),
     ("config", "SWEny"),
     ("context", "Claude Code and VS Code"),
     ("disable-model-invocation", "Claude Code, VS Code, mux, pi and Cursor"),
     ("disallowed-tools", "Claude Code"),
     ("effort", "Claude Code"),
     ("hooks", "Claude Code"),
+    ("install", "OpenClaw"),
     ("mcp", "SWEny"),
-    ("model", "Claude Code"),
     ("mode", "VT Code"),
+    ("model", "Claude Code"),
     ("network", "VT Code"),
+    ("os", "OpenClaw"),
     ("parameters", "Synwire"),
     ("paths", "Claude Code"),
     ("permissions", "VT Code"),
-    ("requires", "Rube"),
+    ("primaryEnv", "OpenClaw"),
+    ("requires", "OpenClaw and Rube"),
     ("shell", "Claude Code"),
     ("user-invocable", "Claude Code, VS Code and mux"),
     ("when_to_use", "Claude Code and mux"),
 ];
 
-/// Keys people put at top level that say something about the skill.
+/// Keys people put at top level that say something about the skill; lowercase, with hyphens.
 const ABOUT_THE_SKILL: &[&str] = &[
     "author",
     "authors",
+    "author-url",
+    "categories",
+    "category",
     "created",
+    "credits",
     "date",
     "dependencies",
     "display-name",
-    "displayName",
+    "displayname",
     "domain",
     "emoji",
+    "examples",
     "homepage",
     "icon",
     "id",
@@ -82,18 +94,29 @@ const ABOUT_THE_SKILL: &[&str] = &[
     "language",
     "languages",
     "library",
+    "logo",
     "maintainer",
     "models",
     "origin",
+    "output-format",
+    "package",
     "platforms",
     "priority",
+    "repo",
     "repository",
     "risk",
+    "role",
+    "scope",
+    "slug",
     "source",
+    "sources",
     "stability",
     "status",
+    "subcategory",
+    "summary",
     "tag",
     "tags",
+    "tier",
     "title",
     "tools",
     "trigger",
@@ -153,21 +176,21 @@ fn class(key: &str) -> KeyClass {
     if let Some(&(_, clients)) = EXTENSIONS.iter().find(|(extension, _)| *extension == key) {
         return KeyClass::Extension(clients);
     }
-    if ABOUT_THE_SKILL.contains(&key) {
+    // Nothing longer is in the tables, or a typing slip away from what is.
+    if key.len() > 20 {
+        return KeyClass::Unknown;
+    }
+    let spelt = key.to_lowercase().replace(['_', ' '], "-");
+    if ABOUT_THE_SKILL.contains(&spelt.as_str()) {
         return KeyClass::BelongsInMetadata;
     }
-    meant(key).map_or(KeyClass::Unknown, KeyClass::Typo)
+    meant(&spelt).map_or(KeyClass::Unknown, KeyClass::Typo)
 }
 
 /// The known key a typing slip away, if any.
-fn meant(key: &str) -> Option<&'static str> {
-    // Nothing longer than the longest key and a slip can be one of them.
-    if key.len() > 20 {
-        return None;
-    }
-    let spelt = key.to_lowercase().replace(['_', ' '], "-");
-    let near = |known: &&&str| strsim::osa_distance(&spelt, known) <= slips(known);
-    KNOWN.iter().filter(near).min_by_key(|known| strsim::osa_distance(&spelt, known)).copied()
+fn meant(spelt: &str) -> Option<&'static str> {
+    let near = |known: &&&str| strsim::osa_distance(spelt, known) <= slips(known);
+    KNOWN.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
 }
 
 /// How many letters may be wrong: one in short keys, two in long ones.

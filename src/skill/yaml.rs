@@ -179,6 +179,14 @@ impl Weight {
 }
 
 impl Fault {
+    pub(super) fn help(&self) -> &'static str {
+        match *self.rule {
+            rule::YAML_DUPLICATE_KEY => "keep one of them",
+            rule::YAML_TOO_DEEP | rule::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
+            _ => "put quotes around text that holds `: ` or ` #`, or starts with a bracket",
+        }
+    }
+
     fn from_scan(error: &ScanError) -> Self {
         let at = error.marker().byte_offset().unwrap_or_default();
         match error.kind() {
@@ -196,6 +204,7 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skill::tests::billion_laughs;
 
     fn rule_of(text: &str) -> &'static str {
         parse(text).expect_err("refused").rule.code
@@ -229,12 +238,7 @@ mod tests {
 
     #[test]
     fn aliases_are_paid_for_before_they_are_copied() {
-        let mut laughs = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
-        for (before, next) in ('a'..'z').zip('b'..='z') {
-            let copies = vec![format!("*{before}"); 8].join(", ");
-            laughs += &format!("{next}: &{next} [{copies}]\n");
-        }
-        assert_eq!(rule_of(&laughs), "yaml-too-big");
+        assert_eq!(rule_of(&billion_laughs()), "yaml-too-big");
         let long = format!("a: &a {}\nb: [{}]", "x".repeat(30_000), vec!["*a"; 100].join(", "));
         assert_eq!(rule_of(&long), "yaml-too-big");
         assert_eq!(rule_of("a: &a [*a]"), "yaml-invalid");
@@ -242,11 +246,10 @@ mod tests {
 
     #[test]
     fn aliases_cannot_stack_what_nesting_forbids() {
-        let mut ladder = "a: &a x\n".to_owned();
-        for (before, next) in ('a'..'z').zip('b'..='z') {
-            ladder += &format!("{next}: &{next} [[[[*{before}]]]]\n");
-        }
-        assert_eq!(rule_of(&ladder), "yaml-too-deep");
+        let rungs =
+            ('a'..='y').zip('b'..='z').map(|(before, next)| format!("{next}: &{next} [[[[*{before}]]]]"));
+        let ladder = rungs.collect::<Vec<_>>().join("\n");
+        assert_eq!(rule_of(&format!("a: &a x\n{ladder}")), "yaml-too-deep");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What running a script as a process promises.
 
+mod ending;
+mod starting;
 mod streams;
 
 use std::path::PathBuf;

@@ -87,3 +87,18 @@ fn both_streams_are_kept_apart_and_whole() {
     assert_eq!(ran.process().stdout.lines().count(), 2001);
     assert!(ran.text().ends_with("out 2000\nend"));
 }
+
+#[test]
+fn runs_side_by_side_do_not_mix() {
+    let one = |number: usize| {
+        let text = format!("{number} ").repeat(20_000);
+        let ran = Stage::bash("cat; echo $1 >&2").input(text.clone()).args(&[&number.to_string()]).run();
+        assert_eq!(ran.process().stderr, format!("{number}\n"));
+        assert_eq!(ran.value.unwrap(), json!(text));
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            scope.spawn(move || (0..10).for_each(|turn| one(thread * 100 + turn)));
+        }
+    });
+}

@@ -53,15 +53,28 @@ fn stray_tab(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<usize> {
     if let Some(root) = &tree.root {
         collect_texts(root, &mut covered);
     }
-    let tabs = text[yaml.clone()].match_indices('\t').map(|(at, _)| yaml.start + at);
-    let is_covered = |at: &usize| covered.iter().any(|span| span.contains(at));
-    tabs.filter(|&at| !is_in_comment(text, at)).find(|at| !is_covered(at))
+    // Without aliases the spans are in order, and one look-up a tab keeps a text full of tabs cheap.
+    let is_covered = |at: usize| {
+        let next = covered.partition_point(|span| span.end <= at);
+        covered.get(next).is_some_and(|span| span.start <= at)
+    };
+    tabs_in_code(text, yaml).find(|&at| !is_covered(at))
 }
 
-fn is_in_comment(text: &str, at: usize) -> bool {
-    let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let before = &text[line..at];
-    before.trim_start().starts_with('#') || before.contains(" #")
+fn tabs_in_code(text: &str, yaml: &Range<usize>) -> impl Iterator<Item = usize> {
+    let lines = text[yaml.clone()].split_inclusive('\n').scan(yaml.start, |offset, line| {
+        let start = *offset;
+        *offset += line.len();
+        Some((start, line))
+    });
+    lines.flat_map(|(start, line)| without_comment(line).match_indices('\t').map(move |(at, _)| start + at))
+}
+
+fn without_comment(line: &str) -> &str {
+    if line.trim_start().starts_with('#') {
+        return "";
+    }
+    &line[..line.find(" #").unwrap_or(line.len())]
 }
 
 fn collect_texts(node: &Node, spans: &mut Vec<Range<usize>>) {

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
 
+use crate::skill::report::control_character;
+
 use super::{Entry, Fault, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, Style, Tree, Value, Weight, rule};
 
 /// A tree while it grows.
@@ -32,7 +34,10 @@ impl Builder {
             Event::DocumentStart(..) => self.start_document(span),
             Event::Scalar(text, style, anchor, tag) => {
                 self.note_property(anchor > 0 || tag.is_some(), span);
-                self.place(node(span, scalar_style(style), Value::Scalar(text.into_owned())), anchor)
+                refuse_controls(&text, span)?;
+                // A value that is not there at all arrives as `~`.
+                let text = if is_absent(style, span) { String::new() } else { text.into_owned() };
+                self.place(node(span, scalar_style(style), Value::Scalar(text)), anchor)
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.note_property(anchor > 0 || tag.is_some(), span);
@@ -152,12 +157,25 @@ fn key_of(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usize
     Ok((key, span))
 }
 
+/// Escapes can bring in what the source may not hold.
+fn refuse_controls(text: &str, span: &Span) -> Result<(), Fault> {
+    let Some(control) = control_character(text).and_then(|at| text[at..].chars().next()) else {
+        return Ok(());
+    };
+    let message = format!("an escape stands for the control character U+{:04X}", u32::from(control));
+    Err(Fault { rule: &rule::CONTROL_CHARACTER, span: bytes(span), message })
+}
+
 fn invalid(span: Range<usize>, message: &str) -> Fault {
     Fault { rule: &rule::YAML_INVALID, span, message: message.to_owned() }
 }
 
 fn node(span: &Span, style: Style, value: Value) -> Node {
     Node { span: bytes(span), column: span.start.col(), style, value }
+}
+
+fn is_absent(style: ScalarStyle, span: &Span) -> bool {
+    style == ScalarStyle::Plain && bytes(span).is_empty()
 }
 
 fn bytes(span: &Span) -> Range<usize> {
