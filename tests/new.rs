@@ -66,7 +66,7 @@ fn a_wrong_name_is_refused_with_the_rule_and_a_better_one() {
         ("a/../b", "contains invalid characters", "call it `a-b`"),
         ("..", "contains invalid characters", ""),
         ("", "must be a non-empty string", ""),
-        ("a\u{1b}[31m", "contains invalid characters", "call it `a-31m`"),
+        ("a\u{1b}[31m", "the name holds the control character U+001B", "remove it"),
         ("x\ny: z", "contains invalid characters", "call it `x-y-z`"),
         (&"a".repeat(65), "exceeds 64 character limit", "call it `aaaa"),
     ] {

@@ -47,6 +47,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let template = template(&args.runtime, args.script.as_deref())?;
     let script = script(args.script.as_deref(), template)?;
     let description = args.description.as_deref().unwrap_or(template.description);
+    refuse_controls("name", &args.name)?;
+    refuse_controls("description", description)?;
     let files = template.files(&args.name, description, &script);
     check(&args.name, &files)?;
     let (base, parent) = place(args, session);
@@ -108,6 +110,13 @@ fn script(given: Option<&str>, template: &Template) -> Result<String> {
     }
     let message = format!("`{}` is not a name for a script", visible(script));
     Err(SkillError::new(ErrorKind::Usage, message).with_help("use letters, digits, `.`, `_` and `-`"))
+}
+
+/// Says in its own words what would come out of [`check`] as a fault of the YAML.
+fn refuse_controls(what: &str, text: &str) -> Result<()> {
+    let Some(control) = text.chars().find(|c| c.is_control() && !c.is_whitespace()) else { return Ok(()) };
+    let message = format!("the {what} holds the control character U+{:04X}", u32::from(control));
+    Err(SkillError::new(ErrorKind::Usage, message).with_help("remove it"))
 }
 
 /// Holds what would be written against the rules `metier validate` has, in both profiles.
