@@ -48,6 +48,15 @@ made .metier/skills/count-files
 }
 
 #[test]
+fn the_command_it_names_works_from_the_same_place() {
+    let project = Project::new().file("it's/x", "");
+    let answer = new(&project, &["a", "--project", "it's", "--product", "acme"]);
+    let expected = r"run it: metier run a --product acme --project 'it'\''s' --input";
+    assert!(answer.stderr.starts_with(expected), "{}", answer.stderr);
+    assert!(project.path("it's/.acme/skills/a/SKILL.md").is_file());
+}
+
+#[test]
 fn the_answer_in_json_names_the_files() {
     let project = Project::new();
     let answer = new(&project, &["a", "--json", "--runtime", "external", "--product", "acme"]);

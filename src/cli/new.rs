@@ -163,9 +163,14 @@ fn way_to_run(args: &Args, session: &Session, template: &Template) -> String {
     };
     let project = match session.start() {
         start if start == Path::new(".") => String::new(),
-        start => format!(" --project '{}'", start.display()),
+        start => format!(" --project {}", quoted(&start)),
     };
     format!("run it: metier run {}{product}{project} {}", args.name, template.example)
+}
+
+/// The path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 fn tell(made: &Made, way_to_run: &str, session: &Session) -> Result<()> {
