@@ -96,7 +96,10 @@ impl Case {
         let outcome = engine.run(self.invocation(skill));
         let mut found = self.expect.differences(&outcome);
         found.extend(
-            self.expect.files.iter().filter_map(|(path, text)| changed(&project.path().join(path), text)),
+            self.expect
+                .files
+                .iter()
+                .filter_map(|(path, text)| changed(&project.path().join(path), text.as_ref())),
         );
         found
     }
@@ -151,9 +154,9 @@ impl ExpectedError {
     }
 }
 
-fn changed(path: &Path, expected: &Option<String>) -> Option<String> {
+fn changed(path: &Path, expected: Option<&String>) -> Option<String> {
     let text = std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (text != *expected).then(|| format!("{}: expected {expected:?}, got {text:?}", path.display()))
+    (text.as_ref() != expected).then(|| format!("{}: expected {expected:?}, got {text:?}", path.display()))
 }
 
 /// `null` is a value to expect, and not the same as expecting none.
