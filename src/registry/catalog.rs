@@ -15,10 +15,8 @@ impl<'a> Catalog<'a> {
 
     /// One line a skill: `- name: description`. Empty when there are none.
     pub fn list(&self) -> String {
-        self.0
-            .iter()
-            .map(|skill| format!("- {}: {}\n", skill.name(), one_line(skill.description())))
-            .collect()
+        let line = |skill: &&Skill| format!("- {}: {}", skill.name(), one_line(skill.description()));
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// A list of `{name, description, location}`.

@@ -43,7 +43,7 @@ pub struct Root {
 /// The roots of a registry, nearest first.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
-    roots: Vec<Root>,
+    nearest_first: Vec<Root>,
     shipped: bool,
     compat: Option<PathBuf>,
 }
@@ -87,8 +87,12 @@ impl Roots {
 
     /// Adds a root after the others of its scope.
     pub fn with(mut self, root: Root) -> Self {
-        let at = self.roots.iter().position(|other| other.scope > root.scope).unwrap_or(self.roots.len());
-        self.roots.insert(at, root);
+        let at = self
+            .nearest_first
+            .iter()
+            .position(|other| other.scope > root.scope)
+            .unwrap_or(self.nearest_first.len());
+        self.nearest_first.insert(at, root);
         self
     }
 
@@ -113,7 +117,7 @@ impl Roots {
 
     /// The folders, nearest first.
     pub fn iter(&self) -> impl Iterator<Item = &Root> {
-        self.roots.iter()
+        self.nearest_first.iter()
     }
 
     /// The folders that lie in the project, relative to it, whether they exist or not: what no script may change.
@@ -125,7 +129,7 @@ impl Roots {
             [written, resolved].into_iter().flatten().collect::<Vec<_>>()
         };
         let mut folders: Vec<String> = self
-            .roots
+            .nearest_first
             .iter()
             .chain(&self.compat.clone().map(|place| Root {
                 scope: Scope::Project,

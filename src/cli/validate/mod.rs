@@ -13,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use metier::error::Result;
 use metier::skill::Profile;
 
+use super::output;
 use super::render;
 use super::session::Session;
 use checked::Checked;
@@ -45,7 +46,7 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
 fn tell_program(checked: impl Iterator<Item = Checked>, session: &Session) -> Result<usize> {
     let forget_text = |checked| Checked { text: String::new(), ..checked };
     let checked: Vec<Checked> = checked.map(forget_text).collect();
-    session.say_json(&checked)?;
+    output::say_json(&checked)?;
     Ok(checked.iter().filter(|checked| !checked.valid).count())
 }
 
@@ -53,11 +54,11 @@ fn tell_person(checked: impl Iterator<Item = Checked>, session: &Session) -> Res
     let (mut valid, mut invalid) = (0, 0);
     for Checked { diagnostics, file, text, valid: is_valid, .. } in checked {
         for diagnostic in &diagnostics {
-            session.say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
+            output::say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
         }
         *(if is_valid { &mut valid } else { &mut invalid }) += 1;
     }
-    session.say(&summary(valid, invalid))?;
+    output::say(&summary(valid, invalid))?;
     Ok(invalid)
 }
 
