@@ -58,7 +58,7 @@ fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
     }
-    for permission in granted(&args.allow, session) {
+    for permission in granted(&args.allow) {
         invocation = invocation.grant(permission);
     }
     let token = CancelToken::new();
@@ -88,7 +88,7 @@ fn limits(args: &Args) -> Result<Limits> {
 }
 
 /// A name that is no permission warns and grants nothing.
-fn granted(names: &[String], session: &Session) -> Vec<Permission> {
+fn granted(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),
         Err(error) => {
