@@ -1,32 +1,102 @@
 //! The files of a project or a skill, behind one directory handle: nothing outside it is ever reached.
+//!
+//! Every operation opens its path with no link on the way. Where a link is in the way, it is resolved below the root, the
+//! permission is asked again for where it leads, and that place is opened, again with no link on the way: a link that is
+//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard
+//! links, which are only ever written by putting a new file in their place.
 
+mod attempt;
+mod change;
+mod door;
+mod grep;
+mod ignore_rules;
+mod links;
+#[cfg(target_os = "linux")]
+mod linux;
+mod list;
+mod matches;
+mod names;
 mod path;
+mod place;
+mod read;
+mod remove;
+mod walk;
 
-pub use path::relative;
+pub use grep::{Grep, Grepped, Row};
+pub use list::Stat;
+pub use path::{beneath, relative};
+pub use walk::{Entry, EntryKind, Skipped, Tidy, Walk};
 
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use self::door::Door;
 use crate::error::{Result, SkillError};
+use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
 pub struct Files {
     dir: Dir,
     root: PathBuf,
+    door: Door,
 }
 
 impl Files {
     /// Opens the tree below `root`. The root itself may be reached through links.
     pub fn open(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
-        let dir = Dir::open_ambient_dir(root, ambient_authority()).map_err(failed)?;
-        Ok(Self { dir, root: std::fs::canonicalize(root).map_err(failed)? })
+        let root = std::fs::canonicalize(root).map_err(failed)?;
+        let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
+        let door = quickest_door(&dir);
+        Ok(Self { dir, root, door })
+    }
+
+    /// The same tree, opened component by component, as systems without `openat2` have to.
+    #[doc(hidden)]
+    pub fn portable(self) -> Self {
+        Self { door: door::PORTABLE, ..self }
     }
 
     /// The root, canonical, as it was when opened.
     pub fn root(&self) -> &Path {
         &self.root
     }
+
+    /// The files as a run with these permissions may see them.
+    pub fn seen_by<'a>(&'a self, permissions: &'a Permissions) -> View<'a> {
+        View { files: self, permissions: Some(permissions), place: "the project" }
+    }
+
+    /// The files with nothing asked, for whoever works for the user and not for a script.
+    pub fn unguarded(&self) -> View<'_> {
+        View { files: self, permissions: None, place: "the project" }
+    }
+}
+
+/// The files as one run may see them. Paths are relative to the root, as [`relative`] makes them; the path itself was
+/// permitted by whoever calls, what hides behind a link or below a folder is held against the permissions here.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    files: &'a Files,
+    permissions: Option<&'a Permissions>,
+    place: &'static str,
+}
+
+impl View<'_> {
+    /// The same files, called this in errors instead of `the project`.
+    pub fn called(self, place: &'static str) -> Self {
+        Self { place, ..self }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn quickest_door(dir: &Dir) -> Door {
+    if linux::is_supported(dir) { linux::DOOR } else { door::PORTABLE }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn quickest_door(_dir: &Dir) -> Door {
+    door::PORTABLE
 }

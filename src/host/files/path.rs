@@ -4,29 +4,113 @@ use std::path::Path;
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// The path below the root, `/`-separated, with `.` and `..` resolved in the text; the root itself is the empty string.
+/// Bytes a path may have; Linux's `PATH_MAX`.
+const LONGEST_PATH: usize = 4096;
+/// Bytes a name may have; the limit of the common file systems.
+const LONGEST_NAME: usize = 255;
+
+/// The path below the project's root, `/`-separated, with `.` and `..` resolved in the text; the root itself is the empty
+/// string.
 ///
-/// Absolute paths are taken only below `root`. What leads out is `denied`; an empty path or one with NUL is `invalid-argument`.
+/// Absolute paths are taken only below `root`. What leads out is `denied`; an empty path, one with NUL, and one no file
+/// system takes (more than 4096 bytes, a name of more than 255) are `invalid-argument`.
 pub fn relative(path: &str, root: Option<&Path>) -> Result<String> {
-    if path.is_empty() || path.contains('\0') {
-        return Err(SkillError::new(ErrorKind::InvalidArgument, format!("{path:?} is not a path")));
+    beneath(path, root, "the project")
+}
+
+/// As [`relative`], below any root; `place` is what errors call it.
+pub fn beneath(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
+    if let Some(fault) = fault_of(path) {
+        return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
     }
-    let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside the project"));
-    let below = match root.and_then(Path::to_str) {
-        Some(root) if path.starts_with('/') => path
-            .strip_prefix(root)
-            .filter(|rest| rest.is_empty() || rest.starts_with('/'))
-            .ok_or_else(outside)?,
-        _ if path.starts_with('/') => return Err(outside()),
-        _ => path,
-    };
+    let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {place}"));
+    let below = if path.starts_with('/') { below_root(path, root).ok_or_else(outside)? } else { path };
     let mut parts = Vec::new();
     for part in below.split('/') {
         match part {
             "" | "." => {}
             ".." => drop(parts.pop().ok_or_else(outside)?),
+            name if name.len() > LONGEST_NAME => {
+                let fault =
+                    format!("a name in the path has {} bytes, at most {LONGEST_NAME} fit", name.len());
+                return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
+            }
+            name if cfg!(windows) && is_windows_trap(name) => return Err(outside()),
             name => parts.push(name),
         }
     }
     Ok(parts.join("/"))
+}
+
+fn fault_of(path: &str) -> Option<String> {
+    if path.len() > LONGEST_PATH {
+        return Some(format!("the path has {} bytes, at most {LONGEST_PATH} fit", path.len()));
+    }
+    (path.is_empty() || path.contains('\0')).then(|| format!("{path:?} is not a path"))
+}
+
+/// An absolute path's text after the root.
+fn below_root<'a>(path: &'a str, root: Option<&Path>) -> Option<&'a str> {
+    let root = root?.to_str()?.trim_end_matches('/');
+    path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Names that Windows takes for something else: drives, streams, other separators, devices, and what it trims.
+fn is_windows_trap(name: &str) -> bool {
+    const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
+    let is_port = |prefix| stem.strip_prefix(prefix).is_some_and(|digit: &str| digit.chars().count() == 1);
+    name.contains(['\\', ':'])
+        || name.ends_with(['.', ' '])
+        || DEVICES.contains(&stem.as_str())
+        || is_port("com")
+        || is_port("lpt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(path: &str) -> ErrorKind {
+        relative(path, Some(Path::new("/home/p"))).unwrap_err().kind()
+    }
+
+    #[test]
+    fn paths_are_resolved_in_the_text() {
+        let cases = [
+            ("a/./b//c/", "a/b/c"),
+            ("a/../b", "b"),
+            (".", ""),
+            ("/home/p/x", "x"),
+            ("/home/p", ""),
+            ("...", "..."),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(relative(given, Some(Path::new("/home/p"))).unwrap(), expected, "{given}");
+        }
+        assert_eq!(relative("/etc/x", Some(Path::new("/"))).unwrap(), "etc/x");
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_denied_and_nonsense_is_no_argument() {
+        for path in
+            ["../x", "a/../../x", "../../../../../../etc", "/etc/passwd", "//etc/passwd", "/home/pp/x"]
+        {
+            assert_eq!(kind(path), ErrorKind::Denied, "{path}");
+        }
+        let long = "a/".repeat(3000);
+        for path in ["", "a\0b", &"n".repeat(256), &long] {
+            assert_eq!(kind(path), ErrorKind::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn windows_names_that_are_no_files_are_known() {
+        for name in ["C:", "NUL", "con.txt", "COM1", "a:stream", "\\\\?\\x", "dot.", "space ", "..\\x"] {
+            assert!(is_windows_trap(name), "{name}");
+        }
+        for name in ["console", "com", "comet", "a.b", "null"] {
+            assert!(!is_windows_trap(name), "{name}");
+        }
+    }
 }

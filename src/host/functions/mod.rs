@@ -1,8 +1,121 @@
 //! The functions of the host API, one file a subject. A new function is a row here and a function in its file.
 
+mod asset;
+mod change;
+mod findings;
+mod list;
+mod read;
+mod search;
 mod talk;
 
+use serde::Serialize;
+use serde_json::Value;
+
+use super::SkillContext;
+use super::files::View;
 use super::table::HostFunction;
+use crate::error::{ErrorKind, Result, SkillError};
 
 /// The table, in the order of the documentation.
-pub(super) const TABLE: &[&HostFunction] = &[&talk::LOG, &talk::PROGRESS];
+pub(super) const TABLE: &[&HostFunction] = &[
+    &read::READ_FILE,
+    &read::HEAD,
+    &read::TAIL,
+    &list::LIST_DIR,
+    &list::STAT,
+    &list::TREE,
+    &search::GREP,
+    &search::GLOB,
+    &search::FIND,
+    &change::WRITE,
+    &change::APPEND,
+    &change::EDIT,
+    &change::MKDIR,
+    &change::REMOVE,
+    &asset::ASSET,
+    &talk::LOG,
+    &talk::PROGRESS,
+];
+
+/// The project's files as this run may see them.
+fn project(ctx: &SkillContext) -> Result<View<'_>> {
+    Ok(ctx.project()?.seen_by(ctx.permissions()))
+}
+
+/// A record as the answer of a function.
+fn answer(record: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(record).map_err(|error| SkillError::new(ErrorKind::InvalidOutput, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Files;
+    use crate::host::table::{Access, Example};
+    use crate::policy::{Asked, Permission, Permissions, Protection};
+
+    /// A run in a project with the example's files, which is its own skill's folder as well.
+    fn run(folder: &std::path::Path, example: &Example, allow: &[&str]) -> SkillContext {
+        for (path, content) in example.files {
+            let path = folder.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        let granted: Vec<Permission> = allow.iter().map(|text| text.parse().unwrap()).collect();
+        SkillContext::builder("test")
+            .project(Files::open(folder).unwrap())
+            .skill_files(Files::open(folder).unwrap())
+            .permissions(Permissions::new(Asked::These(granted.clone()), granted, Protection::default()))
+            .build()
+    }
+
+    fn arguments(example: &Example) -> Vec<Value> {
+        serde_json::from_str(example.args).unwrap()
+    }
+
+    #[test]
+    fn every_function_does_what_its_example_says() {
+        for function in TABLE {
+            let folder = tempfile::tempdir().unwrap();
+            let ctx = run(folder.path(), &function.example, function.example.allow);
+            let expected: Value = serde_json::from_str(function.example.answer).unwrap();
+            let answer = function.call(&ctx, arguments(&function.example)).unwrap();
+            assert_eq!(answer, expected, "{}", function.name);
+        }
+    }
+
+    #[test]
+    fn every_function_that_changes_something_is_denied_without_its_grant() {
+        for function in TABLE.iter().filter(|function| matches!(function.access, Access::Write(_))) {
+            let folder = tempfile::tempdir().unwrap();
+            let ctx = run(folder.path(), &function.example, &[]);
+            let refused = function.call(&ctx, arguments(&function.example)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Denied, "{}", function.name);
+            assert!(refused.message().contains("--allow write"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn every_function_that_reads_is_denied_what_is_protected() {
+        for function in TABLE {
+            let (Access::Read(at) | Access::Write(at)) = function.access else { continue };
+            let folder = tempfile::tempdir().unwrap();
+            let ctx = run(folder.path(), &function.example, &["write"]);
+            let mut arguments = arguments(&function.example);
+            arguments.resize(arguments.len().max(at + 1), Value::Null);
+            arguments[at] = ".git/config".into();
+            let refused = function.call(&ctx, arguments).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Denied, "{}", function.name);
+        }
+    }
+
+    #[test]
+    fn names_and_aliases_are_unique_and_examples_fit_their_signature() {
+        let mut names: Vec<_> =
+            TABLE.iter().flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied())).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,47 @@
+//! What is being done to which path: the beginning of every sentence about files, and the permission it takes.
+
+use std::fmt;
+use std::io;
+
+use crate::error::{ErrorKind, SkillError};
+use crate::policy::Need;
+
+/// An operation on a path; reads as `failed to read notes.txt`.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    verb: &'static str,
+    changes: bool,
+    pub(super) path: &'a str,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn look(verb: &'static str, path: &'a str) -> Self {
+        Self { verb, changes: false, path }
+    }
+
+    pub(super) fn change(verb: &'static str, path: &'a str) -> Self {
+        Self { verb, changes: true, path }
+    }
+
+    /// What doing this to `path` takes.
+    pub(super) fn need(&self, path: &str) -> Need {
+        if self.changes { Need::write(path) } else { Need::read(path) }
+    }
+
+    /// The operating system's refusal.
+    pub(super) fn io(&self, source: io::Error) -> SkillError {
+        SkillError::io(self, source)
+    }
+
+    /// Our own refusal, with the way out.
+    pub(super) fn refused(&self, why: impl fmt::Display, help: &str) -> SkillError {
+        SkillError::new(ErrorKind::Io, format!("{self}: {why}; {help}")).with_help(help)
+    }
+}
+
+impl fmt::Display for Attempt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "." } else { self.path };
+        write!(f, "failed to {} {path}", self.verb)
+    }
+}

@@ -1,0 +1,55 @@
+//! How a path is opened with no link on the way, wherever cap-std runs: component by component.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, FileType, OpenOptions};
+
+use super::walk::EntryKind;
+
+/// The ways through which everything below a root is reached. Each fails where it meets a link, the last name included;
+/// none blocks. The empty path is the root.
+#[derive(Clone, Copy)]
+pub(super) struct Door {
+    /// Opens a file for reading.
+    pub(super) file: fn(&Dir, &Path) -> io::Result<File>,
+    /// Opens a directory.
+    pub(super) dir: fn(&Dir, &Path) -> io::Result<Dir>,
+    /// The names in a directory, in the system's order.
+    pub(super) entries: fn(&Dir, &Path) -> io::Result<Vec<Named>>,
+}
+
+/// A name in a directory and what it is.
+pub(super) type Named = (OsString, EntryKind);
+
+/// Works everywhere.
+pub(super) const PORTABLE: Door = Door { file, dir, entries };
+
+fn file(root: &Dir, path: &Path) -> io::Result<File> {
+    let Some(name) = path.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
+    let parent = dir(root, path.parent().unwrap_or(Path::new("")))?;
+    let mut options = OpenOptions::new();
+    options.read(true).nonblock(true).follow(FollowSymlinks::No);
+    Ok(parent.open_with(name, &options)?.into_std())
+}
+
+fn dir(root: &Dir, path: &Path) -> io::Result<Dir> {
+    path.components().try_fold(root.try_clone()?, |here, part| here.open_dir_nofollow(part.as_os_str()))
+}
+
+fn entries(root: &Dir, path: &Path) -> io::Result<Vec<Named>> {
+    let listed = dir(root, path)?.entries()?;
+    listed.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), kind(entry.file_type()?))))).collect()
+}
+
+fn kind(file_type: FileType) -> EntryKind {
+    match file_type {
+        dir if dir.is_dir() => EntryKind::Dir,
+        file if file.is_file() => EntryKind::File,
+        link if link.is_symlink() => EntryKind::Link,
+        _ => EntryKind::Other,
+    }
+}

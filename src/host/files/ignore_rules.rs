@@ -1,0 +1,74 @@
+//! The `.gitignore` files of a tree, from its root down. None above the root, and none of the user's own.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::{Files, names};
+
+/// The name of the files with the rules.
+pub(super) const FILE_NAME: &str = ".gitignore";
+
+/// Bytes of rules one file may have; compiling them takes time and memory.
+const LARGEST: u64 = 64 << 10;
+
+/// The rules of one folder, on top of those of its parents.
+#[derive(Clone, Default)]
+pub(super) struct IgnoreRules(Option<Arc<Layer>>);
+
+struct Layer {
+    own: Gitignore,
+    /// Bytes of a path that name this folder.
+    prefix: usize,
+    parent: IgnoreRules,
+}
+
+impl IgnoreRules {
+    /// Whether a path below this folder is ignored: the nearest folder with an opinion decides.
+    pub(super) fn ignores(&self, path: &str, is_dir: bool) -> bool {
+        let mut layer = self.0.as_deref();
+        while let Some(Layer { own, prefix, parent }) = layer {
+            match own.matched(&path[*prefix..], is_dir) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => layer = parent.0.as_deref(),
+            }
+        }
+        false
+    }
+
+    /// The rules that hold in `folder`, those of the folders above it included.
+    pub(super) fn above(files: &Files, folder: &str) -> Self {
+        let ends = folder.match_indices('/').map(|(at, _)| at);
+        let above = std::iter::once(0).chain(ends).filter(|_| !folder.is_empty());
+        above.fold(Self::default(), |rules, end| rules.clone().with(files, &folder[..end]).unwrap_or(rules))
+    }
+
+    /// These rules and those in `folder`'s own file, which must be a regular file of reasonable size.
+    pub(super) fn with(self, files: &Files, folder: &str) -> io::Result<Self> {
+        let text = rules_in(files, folder)?;
+        let mut builder = GitignoreBuilder::new(".");
+        for line in text.trim_start_matches('\u{feff}').lines() {
+            // Git passes over a line that is no pattern, too.
+            let _ = builder.add_line(None, line);
+        }
+        let own = builder.build().map_err(io::Error::other)?;
+        let prefix = if folder.is_empty() { 0 } else { folder.len() + 1 };
+        Ok(Self(Some(Arc::new(Layer { own, prefix, parent: self }))))
+    }
+}
+
+fn rules_in(files: &Files, folder: &str) -> io::Result<String> {
+    let file = (files.door.file)(&files.dir, &names::os(folder).join(FILE_NAME))?;
+    if !file.metadata()?.is_file() {
+        return Err(super::read::irregular());
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it has more than {LARGEST} bytes, so its rules do not hold")));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

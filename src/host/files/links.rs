@@ -1,0 +1,143 @@
+//! Links on the way: where they lead, and whether the run may go there.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::attempt::Attempt;
+use super::{Files, View, names};
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Whether the last name of a path is followed when it is a link.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Last {
+    Followed,
+    Itself,
+}
+
+/// Links one path may lead through; Linux's own limit.
+const MOST_LINKS: usize = 40;
+
+impl View<'_> {
+    /// Does `act` to the path. `act` must refuse every link; when it fails and links are in the way, it is tried once more
+    /// on the path they lead to, if the run may do this there.
+    pub(super) fn reach<T>(
+        &self,
+        attempt: Attempt<'_>,
+        last: Last,
+        act: impl Fn(&str) -> io::Result<T>,
+    ) -> Result<T> {
+        let refused = match act(attempt.path) {
+            Ok(done) => return Ok(done),
+            Err(refused) => refused,
+        };
+        let real = match self.files.real_path(attempt.path, last) {
+            Ok(real) => real,
+            Err(Lost::Outside) => return Err(self.outside(attempt)),
+            Err(Lost::Failed(error)) => return Err(attempt.io(error)),
+        };
+        if real == attempt.path {
+            return Err(attempt.io(refused));
+        }
+        if let Some(permissions) = self.permissions {
+            permissions.require(&attempt.need(&real), attempt)?;
+        }
+        act(&real).map_err(|error| attempt.io(error))
+    }
+
+    fn outside(&self, attempt: Attempt<'_>) -> SkillError {
+        let place = self.place;
+        SkillError::new(ErrorKind::Denied, format!("{attempt}: a link leads outside {place}"))
+    }
+}
+
+/// Why a path with links leads nowhere.
+enum Lost {
+    Outside,
+    Failed(io::Error),
+}
+
+impl Files {
+    /// The path with every link replaced by what it points to. What does not exist is kept, unless a link points to it.
+    ///
+    /// This is only text: it is opened afterwards with no link on the way.
+    fn real_path(&self, path: &str, last: Last) -> Result<String, Lost> {
+        let mut ahead = Ahead::of(&names::os(path));
+        let mut real = PathBuf::new();
+        let mut links = 0;
+        while let Some((part, from_link)) = ahead.next() {
+            if part == ".." {
+                if !real.pop() {
+                    return Err(Lost::Outside);
+                }
+                continue;
+            }
+            real.push(part);
+            if last == Last::Itself && ahead.is_empty() && !from_link {
+                break;
+            }
+            match self.dir.symlink_metadata(&real) {
+                Ok(found) if found.is_symlink() => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(Lost::Failed(io::Error::other("too many links on the way")));
+                    }
+                    let target = self.dir.read_link_contents(&real).map_err(Lost::Failed)?;
+                    if target.has_root() {
+                        let inside = target.strip_prefix(&self.root).map_err(|_| Lost::Outside)?;
+                        real.clear();
+                        ahead.add(inside);
+                    } else {
+                        real.pop();
+                        ahead.add(&target);
+                    }
+                }
+                Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
+                    let dangling = "a link on the way leads to nothing";
+                    return Err(Lost::Failed(io::Error::new(error.kind(), dangling)));
+                }
+                _ => {}
+            }
+        }
+        Ok(as_text(&real))
+    }
+}
+
+/// The names still to go, nearest last, and how many of them a link put there.
+struct Ahead {
+    parts: Vec<OsString>,
+    own: usize,
+}
+
+impl Ahead {
+    fn of(path: &Path) -> Self {
+        let mut ahead = Self { parts: Vec::new(), own: 0 };
+        ahead.add(path);
+        ahead.own = ahead.parts.len();
+        ahead
+    }
+
+    fn add(&mut self, path: &Path) {
+        let parts =
+            path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+        let place = self.parts.len();
+        self.parts.extend(parts.map(|part| part.as_os_str().to_owned()));
+        self.parts[place..].reverse();
+    }
+
+    fn next(&mut self) -> Option<(OsString, bool)> {
+        let from_link = self.parts.len() > self.own;
+        let part = self.parts.pop()?;
+        self.own = self.own.min(self.parts.len());
+        Some((part, from_link))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+fn as_text(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(names::text).collect();
+    parts.join("/")
+}

@@ -1,0 +1,79 @@
+//! What is there: the names in a folder, the facts about a file.
+
+use std::io;
+use std::time::UNIX_EPOCH;
+
+use serde::Serialize;
+
+use super::attempt::Attempt;
+use super::links::Last;
+use super::walk::MOST_RESULTS;
+use super::{View, names};
+use crate::error::Result;
+
+/// The facts about a file or folder; links are followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[allow(clippy::struct_excessive_bools)] // the shape scripts know
+pub struct Stat {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether it is a folder.
+    pub is_dir: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether the path itself is a link; the other facts are those of what it leads to.
+    pub is_symlink: bool,
+    /// Whether nobody may write to it.
+    pub readonly: bool,
+    /// When its content was last changed, in milliseconds since 1970-01-01 UTC, where the file system knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<u64>,
+}
+
+impl View<'_> {
+    /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which opens them again.
+    pub fn list(&self, path: &str) -> Result<Vec<String>> {
+        let attempt = Attempt::look("list", path);
+        let entries = self.reach(attempt, Last::Followed, |path| {
+            (self.files.door.entries)(&self.files.dir, &names::os(path))
+        })?;
+        if entries.len() > MOST_RESULTS {
+            let fault = format!("it holds {} names, more than {MOST_RESULTS}", entries.len());
+            return Err(attempt.refused(fault, "narrow it down with glob"));
+        }
+        let mut listed: Vec<String> =
+            entries.iter().map(|(name, _)| names::text(name).into_owned()).collect();
+        listed.sort_unstable();
+        Ok(listed)
+    }
+
+    /// The facts about a path.
+    pub fn stat(&self, path: &str) -> Result<Stat> {
+        let attempt = Attempt::look("look at", path);
+        let is_symlink = self.metadata(attempt, Last::Itself)?.is_symlink();
+        let facts = self.metadata(attempt, Last::Followed)?;
+        let modified = facts.modified().ok().and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok());
+        Ok(Stat {
+            size: facts.len(),
+            is_dir: facts.is_dir(),
+            is_file: facts.is_file(),
+            is_symlink,
+            readonly: facts.permissions().readonly(),
+            modified: modified.and_then(|age| u64::try_from(age.as_millis()).ok()),
+        })
+    }
+
+    fn metadata(&self, attempt: Attempt<'_>, last: Last) -> Result<cap_std::fs::Metadata> {
+        self.reach(attempt, last, |path| {
+            if path.is_empty() {
+                return self.files.dir.dir_metadata();
+            }
+            let place = self.files.place(path)?;
+            let found = place.folder.symlink_metadata(&place.name)?;
+            if found.is_symlink() && last == Last::Followed {
+                return Err(io::Error::other("it is a link"));
+            }
+            Ok(found)
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading: whole files, their beginning, their end. Never more than [`Limits::FILE`] bytes, never anything that blocks.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use super::attempt::Attempt;
+use super::links::Last;
+use super::{View, names};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::Limits;
+
+/// Bytes read at a time where only a part of a file is wanted.
+const BLOCK: u64 = 64 << 10;
+
+/// A regular file, open for reading.
+struct Opened {
+    file: File,
+    size: u64,
+}
+
+impl View<'_> {
+    /// The bytes of a file. Files beyond [`Limits::FILE`] and whatever is not a regular file are `io` errors.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>> {
+        self.contents(Attempt::look("read", path))
+    }
+
+    /// The text of a file; `io` when it is not UTF-8.
+    pub fn text(&self, path: &str) -> Result<String> {
+        self.contents_as_text(Attempt::look("read", path))
+    }
+
+    /// The first lines of a text file, joined by `\n`.
+    pub fn head(&self, path: &str, lines: u64) -> Result<String> {
+        let attempt = Attempt::look("read", path);
+        let mut file = self.open(attempt)?.file;
+        let bytes = first_lines(&mut file, lines).map_err(|error| attempt.io(error))?;
+        joined_lines(bytes, attempt)
+    }
+
+    /// The last lines of a text file, joined by `\n`. Reads no more of the file than they take.
+    pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
+        let attempt = Attempt::look("read", path);
+        let mut opened = self.open(attempt)?;
+        let bytes = last_lines(&mut opened, lines).map_err(|error| attempt.io(error))?;
+        joined_lines(bytes, attempt)
+    }
+
+    pub(super) fn contents_as_text(&self, attempt: Attempt<'_>) -> Result<String> {
+        text_of(self.contents(attempt)?, attempt)
+    }
+
+    fn contents(&self, attempt: Attempt<'_>) -> Result<Vec<u8>> {
+        let Opened { file, size } = self.open(attempt)?;
+        let mut bytes = Vec::new();
+        if size <= Limits::FILE {
+            bytes.reserve_exact(usize::try_from(size).unwrap_or_default());
+            file.take(Limits::FILE + 1).read_to_end(&mut bytes).map_err(|error| attempt.io(error))?;
+        }
+        // A file may have grown while it was read.
+        let size = size.max(bytes.len() as u64);
+        if size > Limits::FILE {
+            let fault = format!("it has {size} bytes, more than the {} that are read", Limits::FILE);
+            return Err(attempt.refused(fault, "take a part of it with head, tail or grep"));
+        }
+        Ok(bytes)
+    }
+
+    fn open(&self, attempt: Attempt<'_>) -> Result<Opened> {
+        self.reach(attempt, Last::Followed, |path| {
+            let file = (self.files.door.file)(&self.files.dir, &names::os(path))?;
+            let metadata = file.metadata()?;
+            match metadata.is_file() {
+                true => Ok(Opened { file, size: metadata.len() }),
+                false if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+                false => Err(irregular()),
+            }
+        })
+    }
+}
+
+/// The refusal of FIFOs, sockets and devices.
+pub(super) fn irregular() -> io::Error {
+    io::Error::other("it is not a regular file")
+}
+
+fn first_lines(file: &mut File, lines: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut left = lines;
+    while left > 0 {
+        let searched = bytes.len();
+        if file.take(BLOCK).read_to_end(&mut bytes)? == 0 {
+            break;
+        }
+        let enough = usize::try_from(left - 1).ok().and_then(|more| newlines(&bytes[searched..]).nth(more));
+        if let Some(end) = enough {
+            bytes.truncate(searched + end + 1);
+            return Ok(bytes);
+        }
+        left -= newlines(&bytes[searched..]).count() as u64;
+        fits(bytes.len() as u64)?;
+    }
+    Ok(bytes)
+}
+
+fn last_lines(opened: &mut Opened, lines: u64) -> io::Result<Vec<u8>> {
+    let (file, size) = (&mut opened.file, opened.size);
+    let start = start_of_last_lines(file, size, lines)?;
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    // What is appended meanwhile does not count.
+    file.take(size - start).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn start_of_last_lines(file: &mut File, size: u64, lines: u64) -> io::Result<u64> {
+    let mut left = lines;
+    let (mut start, mut block) = (size, Vec::new());
+    while left > 0 && start > 0 {
+        let end = start;
+        start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        block.clear();
+        file.take(end - start).read_to_end(&mut block)?;
+        // The last newline of the file ends its last line and begins none.
+        let searched = if end == size { block.strip_suffix(b"\n").unwrap_or(&block) } else { &block };
+        for at in newlines(searched).rev() {
+            left -= 1;
+            if left == 0 {
+                return Ok(start + at as u64 + 1);
+            }
+        }
+        fits(size - start)?;
+    }
+    Ok(start)
+}
+
+fn newlines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at)
+}
+
+fn fits(bytes: u64) -> io::Result<()> {
+    if bytes <= Limits::FILE {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("these lines have more than {} bytes; ask for fewer", Limits::FILE)))
+}
+
+fn joined_lines(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
+    Ok(text_of(bytes, attempt)?.lines().collect::<Vec<_>>().join("\n"))
+}
+
+fn text_of(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let way_out = r#"read its bytes with read_file(path, {encoding: "base64"})"#;
+        let fault = format!("it is not UTF-8 text (byte {}); {way_out}", error.utf8_error().valid_up_to());
+        SkillError::new(ErrorKind::Io, format!("{attempt}: {fault}")).with_help(way_out)
+    })
+}

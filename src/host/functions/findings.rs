@@ -1,0 +1,52 @@
+//! What a walk finds for an answer: bounded, sorted, and honest about what it could not see.
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::SkillContext;
+use crate::host::files::{Entry, Skipped, Tidy, Walk};
+use crate::host::journal::LogLevel;
+
+/// Results one answer may have.
+const MOST: usize = 100_000;
+/// Failures named one by one in the log.
+const MOST_NAMED: usize = 10;
+
+/// The entries below `start` (a real folder) that are wanted, sorted by path. What cannot be looked into goes to the log.
+pub(super) fn findings(
+    ctx: &SkillContext,
+    start: &str,
+    tidy: Tidy,
+    depth: Option<usize>,
+    is_wanted: impl Fn(&Entry) -> bool,
+) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    let walk = Walk { cancel: ctx.cancel(), tidy, depth };
+    let skipped = super::project(ctx)?.walk(start, &walk, |entry| {
+        if !is_wanted(&entry) {
+            return Ok(());
+        }
+        if found.len() == MOST {
+            let sentence = format!("more than {MOST} files and folders match; narrow the search");
+            return Err(SkillError::new(ErrorKind::Io, sentence).with_help("narrow the search"));
+        }
+        found.push(entry);
+        Ok(())
+    })?;
+    report(ctx, &skipped)?;
+    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Says in the log what was passed over because it could not be read.
+pub(super) fn report(ctx: &SkillContext, skipped: &[Skipped]) -> Result<()> {
+    for Skipped { path, error } in skipped.iter().take(MOST_NAMED) {
+        let cause = SkillError::io(
+            format_args!("passed over {path}"),
+            std::io::Error::new(error.kind(), error.to_string()),
+        );
+        ctx.log(LogLevel::Warn, cause.message())?;
+    }
+    match skipped.len().saturating_sub(MOST_NAMED) {
+        0 => Ok(()),
+        more => ctx.log(LogLevel::Warn, format!("passed over {more} more that could not be read")),
+    }
+}

@@ -1,0 +1,227 @@
+//! Searching the project: in its files, and for them.
+
+use globset::GlobBuilder;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::findings::{findings, report};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::{Entry, Grep, Tidy};
+use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::{Args, SkillContext};
+
+pub(super) const GREP: HostFunction = HostFunction {
+    name: "grep",
+    aliases: &["vfs_grep"],
+    params: &[
+        Param { name: "pattern", kind: Kind::Text, required: true, doc: "the text to search for" },
+        Param {
+            name: "path",
+            kind: Kind::Path,
+            required: false,
+            doc: "a file, or a folder to search whole; the root by default",
+        },
+        Param { name: "options", kind: Kind::Record(GREP_OPTIONS), required: false, doc: "how to search" },
+    ],
+    returns: Kind::List(&Kind::Record(GREP_ROW)),
+    access: Access::Read(1),
+    doc: "Answers with the lines that have the text in them, sorted by file. Binary files, hidden names and what .gitignore \
+          lists are passed over, links are not followed. More than 20,000 lines without `max` are an error.",
+    example: Example {
+        files: &[("src/a.rs", "fn a() {}\n// TODO: b\n"), ("notes.md", "TODO\n"), (".env", "TODO\n")],
+        allow: &[],
+        args: r#"["TODO"]"#,
+        answer: r#"[{"file": "notes.md", "line": 1, "content": "TODO"}, {"file": "src/a.rs", "line": 2, "content": "// TODO: b"}]"#,
+    },
+    body: grep,
+};
+
+pub(super) const GLOB: HostFunction = HostFunction {
+    name: "glob",
+    aliases: &["vfs_glob"],
+    params: &[
+        Param {
+            name: "pattern",
+            kind: Kind::Text,
+            required: true,
+            doc: "a path from the root with `*` and `?` within a name, `**` across folders, `[a-z]` and `{a,b}`",
+        },
+        Param {
+            name: "options",
+            kind: Kind::Record(SEARCH_OPTIONS),
+            required: false,
+            doc: "what to pass over",
+        },
+    ],
+    returns: Kind::List(&Kind::Text),
+    access: Access::ReadRoot,
+    doc: "Answers with the paths of files and folders that match, sorted. Hidden names and what .gitignore lists are passed \
+          over, links are not followed.",
+    example: Example {
+        files: &[("src/a.rs", ""), ("src/deep/b.rs", ""), ("c.rs", ""), ("src/d.txt", "")],
+        allow: &[],
+        args: r#"["src/**/*.rs"]"#,
+        answer: r#"["src/a.rs", "src/deep/b.rs"]"#,
+    },
+    body: glob,
+};
+
+pub(super) const FIND: HostFunction = HostFunction {
+    name: "find",
+    aliases: &["vfs_find"],
+    params: &[
+        Param { name: "path", kind: Kind::Path, required: true, doc: "the folder to search whole" },
+        Param { name: "text", kind: Kind::Text, required: true, doc: "what the name must contain" },
+        Param {
+            name: "options",
+            kind: Kind::Record(SEARCH_OPTIONS),
+            required: false,
+            doc: "what to pass over",
+        },
+    ],
+    returns: Kind::List(&Kind::Text),
+    access: Access::Read(0),
+    doc: "Answers with the paths of files and folders whose name contains a text, sorted. Hidden names and what .gitignore \
+          lists are passed over, links are not followed.",
+    example: Example {
+        files: &[("src/main.rs", ""), ("docs/main/x", ""), ("remains.md", "")],
+        allow: &[],
+        args: r#"[".", "main"]"#,
+        answer: r#"["docs/main", "remains.md", "src/main.rs"]"#,
+    },
+    body: find,
+};
+
+const HIDDEN: Param = Param {
+    name: "hidden",
+    kind: Kind::Flag,
+    required: false,
+    doc: "take in names that begin with a dot; false by default",
+};
+
+/// The options of every walk.
+pub(super) const SEARCH_OPTIONS: &[Param] = &[HIDDEN];
+
+const GREP_OPTIONS: &[Param] = &[
+    Param {
+        name: "regex",
+        kind: Kind::Flag,
+        required: false,
+        doc: "the pattern is a regular expression; false by default",
+    },
+    Param {
+        name: "ignore_case",
+        kind: Kind::Flag,
+        required: false,
+        doc: "upper and lower case are alike; false by default",
+    },
+    Param { name: "max", kind: Kind::Count, required: false, doc: "answer with the first so many lines" },
+    Param {
+        name: "context",
+        kind: Kind::Count,
+        required: false,
+        doc: "answer also with so many lines before and after, at most 100; 0 by default",
+    },
+    HIDDEN,
+];
+
+const GREP_ROW: &[Param] = &[
+    Param { name: "file", kind: Kind::Text, required: true, doc: "the file, relative to the root" },
+    Param { name: "line", kind: Kind::Count, required: true, doc: "the line's number, from 1" },
+    Param {
+        name: "content",
+        kind: Kind::Text,
+        required: true,
+        doc: "the line; of one beyond 2,000 bytes, the beginning and `…`",
+    },
+    Param {
+        name: "before",
+        kind: Kind::List(&Kind::Text),
+        required: false,
+        doc: "lines before it, with `context`",
+    },
+    Param {
+        name: "after",
+        kind: Kind::List(&Kind::Text),
+        required: false,
+        doc: "lines after it, with `context`",
+    },
+];
+
+const MOST_CONTEXT: u64 = 100;
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct SearchOptions {
+    hidden: bool,
+}
+
+impl SearchOptions {
+    pub(super) fn tidy(&self) -> Tidy {
+        tidy(self.hidden)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct GrepOptions {
+    regex: bool,
+    ignore_case: bool,
+    max: Option<usize>,
+    context: u64,
+    hidden: bool,
+}
+
+fn grep(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let options: GrepOptions = args.options(2)?;
+    let pattern = if options.regex { Grep::regex } else { Grep::literal };
+    let mut grep = pattern(args.text(0), options.ignore_case)?;
+    if options.context > MOST_CONTEXT {
+        let sentence = format!("grep: context is at most {MOST_CONTEXT} lines, got {}", options.context);
+        return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+    }
+    grep = grep.context(usize::try_from(options.context).unwrap_or_default());
+    if let Some(max) = options.max {
+        grep = grep.max(max);
+    }
+    let found = super::project(ctx)?.grep(args.text(1), &grep, tidy(options.hidden), ctx.cancel())?;
+    report(ctx, &found.skipped)?;
+    super::answer(&found.rows)
+}
+
+fn glob(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let pattern = args.text(0);
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
+        let sentence = format!("{pattern} is outside the project; patterns start at its root");
+        return Err(SkillError::new(ErrorKind::Denied, sentence));
+    }
+    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build().map_err(
+        |error| {
+            SkillError::new(
+                ErrorKind::InvalidArgument,
+                format!("{pattern:?} is not a pattern: {}", error.kind()),
+            )
+        },
+    )?;
+    let matcher = glob.compile_matcher();
+    let depth = (!pattern.contains("**")).then(|| pattern.matches('/').count() + 1);
+    let SearchOptions { hidden } = args.options(1)?;
+    let found = findings(ctx, "", tidy(hidden), depth, |entry| matcher.is_match(&entry.path))?;
+    Ok(paths(found))
+}
+
+fn find(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let SearchOptions { hidden } = args.options(2)?;
+    let (start, text) = (super::project(ctx)?.real_folder(args.text(0))?, args.text(1));
+    let has_text = |entry: &Entry| entry.path.rsplit('/').next().is_some_and(|name| name.contains(text));
+    Ok(paths(findings(ctx, &start, tidy(hidden), None, has_text)?))
+}
+
+fn tidy(hidden: bool) -> Tidy {
+    if hidden { Tidy::Ignored } else { Tidy::HiddenAndIgnored }
+}
+
+fn paths(found: Vec<Entry>) -> Value {
+    found.into_iter().map(|entry| Value::String(entry.path)).collect()
+}

@@ -1,0 +1,155 @@
+//! Where the frontmatter of a `SKILL.md` begins and ends.
+//!
+//! A delimiter is a line that is exactly `---`, trailing whitespace aside, so neither a `---` inside a value nor a
+//! rule in the body can cut a description short.
+
+use std::ops::Range;
+
+/// The most bytes that byte order mark, blank lines and frontmatter may take together: 64 KiB.
+pub const MAX_HEAD: usize = 64 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How much of a file its head takes, as far as the bytes read so far can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// The head is the first so many bytes, closing line included.
+    Complete(usize),
+    /// The closing line has not come yet. At the end of the file, [`parse`](super::parse) what there is.
+    NeedMore,
+    /// The file does not start with frontmatter; [`parse`](super::parse) says so.
+    NoFrontmatter,
+    /// The closing line is not within [`MAX_HEAD`] bytes; [`parse`](super::parse) says so.
+    TooLarge,
+}
+
+/// How many bytes of a file are byte order mark, blank lines and frontmatter, for those who read it in steps.
+pub fn head_len(partial: &[u8]) -> Head {
+    match cut(partial) {
+        Cut::Found(found) if partial[..found.end].ends_with(b"\n") => Head::Complete(found.end),
+        // `---` may still go on to be `---x`.
+        Cut::Found(_) | Cut::Unclosed(_) => Head::NeedMore,
+        Cut::Missing(line) if may_still_open(&partial[line.clone()]) => Head::NeedMore,
+        Cut::Missing(_) => Head::NoFrontmatter,
+        Cut::TooLarge(_) => Head::TooLarge,
+    }
+}
+
+/// The parts of a file that has frontmatter, as byte ranges.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Frontmatter {
+    pub(super) has_byte_order_mark: bool,
+    /// Blank lines before the opening one.
+    pub(super) blank: Range<usize>,
+    /// The opening line, without its end.
+    pub(super) opening: Range<usize>,
+    /// The lines between the delimiters.
+    pub(super) yaml: Range<usize>,
+    /// Where the body starts.
+    pub(super) end: usize,
+}
+
+/// What looking for the delimiters found; ranges show where to point.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    Found(Frontmatter),
+    /// The first line that is not blank is not a delimiter.
+    Missing(Range<usize>),
+    /// An opening line and no closing one.
+    Unclosed(Range<usize>),
+    TooLarge(Range<usize>),
+}
+
+pub(super) fn cut(source: &[u8]) -> Cut {
+    let has_byte_order_mark = source.starts_with(BYTE_ORDER_MARK);
+    let start = if has_byte_order_mark { BYTE_ORDER_MARK.len() } else { 0 };
+    let mut lines = lines(source, start);
+    let Some(first) = lines.find(|line| !is_blank(&source[line.clone()])) else {
+        return if source.len() > MAX_HEAD {
+            Cut::TooLarge(start..start)
+        } else {
+            Cut::Missing(start..start)
+        };
+    };
+    let opening = first.start..first.start + source[first.clone()].trim_ascii_end().len();
+    if !is_delimiter(&source[first.clone()]) {
+        return Cut::Missing(first);
+    }
+    let closing = lines.find(|line| is_delimiter(&source[line.clone()]));
+    match closing {
+        Some(closing) => Cut::Found(Frontmatter {
+            has_byte_order_mark,
+            blank: start..first.start,
+            opening,
+            yaml: first.end..closing.start,
+            end: closing.end,
+        }),
+        None if source.len() > MAX_HEAD => Cut::TooLarge(opening),
+        None => Cut::Unclosed(opening),
+    }
+}
+
+/// The lines within the cap, each with its end.
+fn lines(source: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
+    let capped = &source[..source.len().min(MAX_HEAD)];
+    capped[start..].split_inclusive(|&byte| byte == b'\n').scan(start, |offset, line| {
+        let range = *offset..*offset + line.len();
+        *offset = range.end;
+        Some(range)
+    })
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+fn is_delimiter(line: &[u8]) -> bool {
+    line.trim_ascii_end() == b"---"
+}
+
+/// A line without its end yet, that may grow into a delimiter.
+fn may_still_open(line: &[u8]) -> bool {
+    b"---".starts_with(line) || BYTE_ORDER_MARK.starts_with(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn yaml(source: &str) -> Option<&str> {
+        match cut(source.as_bytes()) {
+            Cut::Found(found) => Some(&source[found.yaml]),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn only_lines_that_are_exactly_three_hyphens_delimit() {
+        assert_eq!(
+            yaml("---\na: x --- y\n  ---\n---b\n----\n--- \t\nbody\n---\n"),
+            Some("a: x --- y\n  ---\n---b\n----\n")
+        );
+        assert_eq!(yaml("---\n---"), Some(""));
+        assert_eq!(yaml("\u{feff}\r\n \n---\r\na: b\r\n---\r\n"), Some("a: b\r\n"));
+        assert_eq!(yaml("--- x\na: b\n---\n"), None);
+    }
+
+    #[test]
+    fn a_head_is_known_as_soon_as_its_closing_line_is_read() {
+        let file = b"\n---\na: b\n---\nbody";
+        for length in 0..file.len() {
+            let expected = if length < 14 { Head::NeedMore } else { Head::Complete(14) };
+            assert_eq!(head_len(&file[..length]), expected, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_head_that_cannot_come_is_refused_early() {
+        assert_eq!(head_len(b"# Title"), Head::NoFrontmatter);
+        assert_eq!(head_len(b"--x"), Head::NoFrontmatter);
+        assert_eq!(head_len(&vec![b'\n'; MAX_HEAD + 1]), Head::TooLarge);
+        let mut endless = b"---\n".to_vec();
+        endless.resize(MAX_HEAD + 1, b'a');
+        assert_eq!(head_len(&endless), Head::TooLarge);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a skill says about itself, once its frontmatter is a map.
+
+use serde_json::{Map, Value as Json};
+
+use super::report::Report;
+use super::unknown::{self, UnknownKey};
+use super::yaml::Entry;
+use super::{metadata, name, runtime, text, tools, version};
+
+/// The frontmatter of a skill that loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The name in Unicode NFKC; the directory's when the frontmatter has none.
+    pub name: String,
+    /// What the skill does and when to use it; trimmed, never empty.
+    pub description: String,
+    /// The licence's name or file.
+    pub license: Option<String>,
+    /// What the skill needs around it, as free text.
+    pub compatibility: Option<String>,
+    /// Clients' own data: a string of the source text for each scalar, lists and maps of such strings otherwise.
+    pub metadata: Map<String, Json>,
+    /// The tools the skill asks for, one entry each, as written.
+    pub allowed_tools: Vec<String>,
+    /// `runtime`, at top level or under `metadata`, as written.
+    pub runtime: Option<String>,
+    /// `metadata.version`; 0.0.0 when absent or not a semantic version.
+    pub version: semver::Version,
+    /// Top-level keys outside the specification, in the file's order.
+    pub unknown: Vec<UnknownKey>,
+    /// Where the body starts, in bytes of the file.
+    pub body_offset: usize,
+}
+
+/// The manifest, or nothing when there is no description to offer the skill with.
+pub(super) fn read(
+    entries: &[Entry],
+    directory: &str,
+    body_offset: usize,
+    report: &mut Report<'_>,
+) -> Option<Manifest> {
+    let field = |key: &str| find(entries, key);
+    let name = name::read(field("name"), directory, report);
+    let description = text::description(field("description"), report);
+    let license = text::license(field("license"), report);
+    let compatibility = text::compatibility(field("compatibility"), report);
+    let nested = metadata::entries(field("metadata"), report);
+    let metadata = metadata::read(nested, report);
+    let allowed_tools = tools::read(field("allowed-tools"), report);
+    let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
+    let version = version::read(find(nested, "version"), report);
+    let unknown = unknown::read(entries, report);
+    Some(Manifest {
+        name,
+        description: description?,
+        license,
+        compatibility,
+        metadata,
+        allowed_tools,
+        runtime,
+        version,
+        unknown,
+        body_offset,
+    })
+}
+
+fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.key == key)
+}

@@ -1,0 +1,154 @@
+//! A skill's name: 1 to 64 lowercase letters, digits and hyphens, the directory's own.
+//!
+//! Names are compared and kept in Unicode NFKC, so `café` is one name however it was typed.
+
+use unicode_normalization::UnicodeNormalization;
+
+use super::report::Report;
+use super::rule::{self, Rule};
+use super::yaml::{Entry, Node};
+
+const MAX_CHARS: usize = 64;
+
+/// A fault of a name and the sentence for it.
+pub(super) type Fault = (&'static Rule, String);
+
+/// The skill's name; the directory's stands in where there is none to read.
+pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut Report<'_>) -> String {
+    let Some(Entry { node, .. }) = entry else {
+        let message = "Missing required field in frontmatter: name";
+        report.missing(&rule::NAME_MISSING, message).help(format!("add `name: {directory}`"));
+        return normalised(directory);
+    };
+    match written(node, report) {
+        Some(raw) => checked(raw, node, directory, report),
+        None => normalised(directory),
+    }
+}
+
+/// The name as identity: trimmed, NFKC.
+pub(super) fn normalised(name: &str) -> String {
+    name.trim().nfkc().collect()
+}
+
+/// What is wrong with a normalised name by itself. `is_allowed` says which characters may join the hyphen.
+pub(super) fn faults(name: &str, is_allowed: fn(char) -> bool) -> Vec<Fault> {
+    let length = name.chars().count();
+    let checks: [(bool, Fault); 5] = [
+        (
+            length > MAX_CHARS,
+            (&rule::NAME_TOO_LONG, format!("name exceeds {MAX_CHARS} character limit ({length} characters)")),
+        ),
+        (name != name.to_lowercase(), (&rule::NAME_UPPERCASE, format!("name `{name}` must be lowercase"))),
+        (
+            name.starts_with('-') || name.ends_with('-'),
+            (&rule::NAME_EDGE_HYPHEN, format!("name `{name}` cannot start or end with a hyphen")),
+        ),
+        (
+            name.contains("--"),
+            (&rule::NAME_DOUBLE_HYPHEN, format!("name `{name}` cannot contain consecutive hyphens")),
+        ),
+        (
+            !name.chars().all(|c| c == '-' || is_allowed(c)),
+            (
+                &rule::NAME_CHARACTERS,
+                format!(
+                    "name `{name}` contains invalid characters; only letters, digits and hyphens are allowed"
+                ),
+            ),
+        ),
+    ];
+    checks.into_iter().filter_map(|(wrong, fault)| wrong.then_some(fault)).collect()
+}
+
+/// Whether a normalised name is another than the directory's.
+pub(super) fn mismatch(name: &str, directory: &str) -> Option<Fault> {
+    let expected: String = directory.nfkc().collect();
+    let message = || format!("directory name `{directory}` must match skill name `{name}`");
+    (expected != name).then(|| (&rule::NAME_MISMATCH, message()))
+}
+
+fn written<'a>(node: &'a Node, report: &mut Report<'_>) -> Option<&'a str> {
+    let Some(raw) = node.text() else {
+        report.add(&rule::NAME_NOT_TEXT, &node.span, "name must be text, not a list or a map");
+        return None;
+    };
+    if raw.trim().is_empty() || node.is_null() {
+        report.add(&rule::NAME_EMPTY, &node.span, "name must be a non-empty string");
+        return None;
+    }
+    Some(raw)
+}
+
+fn checked(raw: &str, node: &Node, directory: &str, report: &mut Report<'_>) -> String {
+    let name = normalised(raw);
+    let suggestion = suggestion(&name);
+    for (rule, message) in faults(&name, is_letter_or_digit) {
+        let diagnostic = report.add(rule, &node.span, message);
+        if let Some(suggestion) = &suggestion {
+            diagnostic.help(format!("call it `{suggestion}`, and its directory too"));
+        }
+    }
+    if let Some((rule, message)) = mismatch(&name, directory) {
+        report.add(rule, &node.span, message).help("rename the directory or the skill");
+    }
+    if name != raw.trim() {
+        let message = format!("name is written differently from its NFKC form `{name}`");
+        report.add(&rule::NAME_NOT_NORMALISED, &node.span, message).help(format!("write `{name}`"));
+    }
+    if !name.is_ascii() {
+        let message = "name holds letters outside a-z, which some clients refuse";
+        report.add(&rule::NAME_NOT_ASCII, &node.span, message);
+    }
+    name
+}
+
+/// "Unicode lowercase alphanumeric", with the vowel signs that Indic and Thai words cannot be spelt without.
+fn is_letter_or_digit(c: char) -> bool {
+    c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
+}
+
+/// The nearest name that is allowed.
+fn suggestion(name: &str) -> Option<String> {
+    let lowered = name.to_lowercase();
+    let words = lowered.split(|c: char| !is_letter_or_digit(c)).filter(|word| !word.is_empty());
+    let joined = words.collect::<Vec<_>>().join("-");
+    let cut: String = joined.chars().take(MAX_CHARS).collect();
+    let cut = cut.trim_end_matches('-');
+    (!cut.is_empty() && cut != name).then(|| cut.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(name: &str) -> Vec<&'static str> {
+        faults(name, is_letter_or_digit).iter().map(|(rule, _)| rule.code).collect()
+    }
+
+    #[test]
+    fn names_may_be_in_any_script() {
+        for name in ["pdf", "a1-b2", "技能", "мой-навык", "कौशल", "ทักษะ", "straße"]
+        {
+            assert_eq!(codes(name), [""; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn each_rule_has_its_fault() {
+        assert_eq!(codes("MySkill"), ["name-uppercase"]);
+        assert_eq!(codes("НАВЫК"), ["name-uppercase"]);
+        assert_eq!(codes(&"a".repeat(70)), ["name-too-long"]);
+        assert_eq!(codes("-my-skill"), ["name-edge-hyphen"]);
+        assert_eq!(codes("my--skill"), ["name-double-hyphen"]);
+        assert_eq!(codes("my_skill"), ["name-characters"]);
+        assert_eq!(codes("技能😀"), ["name-characters"]);
+    }
+
+    #[test]
+    fn a_wrong_name_comes_with_a_right_one() {
+        assert_eq!(suggestion("My Skill_(v2)").as_deref(), Some("my-skill-v2"));
+        assert_eq!(suggestion("--"), None);
+        assert_eq!(suggestion("fine"), None);
+    }
+}

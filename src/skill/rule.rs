@@ -1,0 +1,106 @@
+//! Every fault the parser can find: one row each, with its stable code.
+
+use super::diagnostic::Severity::{self, Error, Info, Warning};
+
+/// What a diagnostic of one code means, and what it costs the skill.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The stable name, such as `name-too-long`.
+    pub code: &'static str,
+    /// How the specification's own profile judges it.
+    pub severity: Severity,
+    /// A skill with this fault does not load, however lenient the client.
+    pub blocks: bool,
+    /// One sentence for the list of codes.
+    pub meaning: &'static str,
+}
+
+const LOADS: bool = false;
+const BLOCKS: bool = true;
+
+macro_rules! rules {
+    ($($name:ident = $code:literal, $severity:ident, $blocks:ident, $meaning:literal;)*) => {
+        $(pub(super) const $name: Rule =
+            Rule { code: $code, severity: $severity, blocks: $blocks, meaning: $meaning };)*
+
+        /// All codes, in the order in which a file is read.
+        pub const RULES: &[Rule] = &[$($name),*];
+    };
+}
+
+rules! {
+    FILE_NAME = "file-name", Error, LOADS, "The file is called something other than SKILL.md.";
+    FILE_NAME_LOWERCASE = "file-name-lowercase", Warning, LOADS, "The file is called skill.md.";
+    NOT_UTF8 = "not-utf8", Error, BLOCKS, "The file is not UTF-8 text.";
+    BYTE_ORDER_MARK = "byte-order-mark", Warning, LOADS, "The file starts with a byte order mark.";
+    LEADING_BLANK_LINES = "leading-blank-lines", Warning, LOADS, "Blank lines stand before the frontmatter.";
+    CRLF = "crlf", Info, LOADS, "Lines end in CR LF.";
+    CONTROL_CHARACTER = "control-character", Error, BLOCKS, "The frontmatter holds a control character.";
+    BODY_CONTROL_CHARACTER = "body-control-character", Warning, LOADS, "The body holds a control character.";
+    FRONTMATTER_MISSING = "frontmatter-missing", Error, BLOCKS, "The file does not start with frontmatter.";
+    FRONTMATTER_UNCLOSED = "frontmatter-unclosed", Error, BLOCKS, "The frontmatter has no closing line.";
+    FRONTMATTER_TOO_LARGE = "frontmatter-too-large", Error, BLOCKS, "The frontmatter is larger than 64 KiB.";
+    YAML_INVALID = "yaml-invalid", Error, BLOCKS, "The frontmatter is not YAML.";
+    YAML_REPAIRED = "yaml-repaired", Error, LOADS, "The frontmatter became YAML once values were quoted.";
+    YAML_DUPLICATE_KEY = "yaml-duplicate-key", Error, BLOCKS, "A key appears twice in one map.";
+    YAML_KEY_NOT_TEXT = "yaml-key-not-text", Error, BLOCKS, "A key is a list or a map.";
+    YAML_TOO_DEEP = "yaml-too-deep", Error, BLOCKS, "Lists and maps are nested too deeply.";
+    YAML_TOO_BIG = "yaml-too-big", Error, BLOCKS, "There are too many values, or aliases multiply them.";
+    NOT_A_MAP = "not-a-map", Error, BLOCKS, "The frontmatter is YAML, but not a map.";
+    NAME_MISSING = "name-missing", Error, LOADS, "There is no name.";
+    NAME_NOT_TEXT = "name-not-text", Error, LOADS, "The name is a list or a map.";
+    NAME_EMPTY = "name-empty", Error, LOADS, "The name is empty.";
+    NAME_TOO_LONG = "name-too-long", Error, LOADS, "The name is longer than 64 characters.";
+    NAME_UPPERCASE = "name-uppercase", Error, LOADS, "The name is not lowercase.";
+    NAME_EDGE_HYPHEN = "name-edge-hyphen", Error, LOADS, "The name starts or ends with a hyphen.";
+    NAME_DOUBLE_HYPHEN = "name-double-hyphen", Error, LOADS, "The name holds two hyphens in a row.";
+    NAME_CHARACTERS = "name-characters", Error, LOADS, "The name holds other than letters, digits and hyphens.";
+    NAME_MISMATCH = "name-mismatch", Error, LOADS, "The name is not the directory's name.";
+    NAME_NOT_NORMALISED = "name-not-normalised", Warning, LOADS, "The name changes under Unicode NFKC.";
+    NAME_NOT_ASCII = "name-not-ascii", Warning, LOADS, "The name holds letters some clients refuse.";
+    DESCRIPTION_MISSING = "description-missing", Error, BLOCKS, "There is no description.";
+    DESCRIPTION_NOT_TEXT = "description-not-text", Error, BLOCKS, "The description is a list or a map.";
+    DESCRIPTION_EMPTY = "description-empty", Error, BLOCKS, "The description is empty.";
+    DESCRIPTION_TOO_LONG = "description-too-long", Error, LOADS, "The description has over 1024 characters.";
+    LICENSE_NOT_TEXT = "license-not-text", Error, LOADS, "The license is a list or a map.";
+    COMPATIBILITY_NOT_TEXT = "compatibility-not-text", Error, LOADS, "The compatibility is a list or a map.";
+    COMPATIBILITY_EMPTY = "compatibility-empty", Error, LOADS, "The compatibility is there, but empty.";
+    COMPATIBILITY_TOO_LONG = "compatibility-too-long", Error, LOADS, "The compatibility has over 500 characters.";
+    METADATA_NOT_A_MAP = "metadata-not-a-map", Error, LOADS, "The metadata is not a map.";
+    METADATA_NESTED = "metadata-nested", Warning, LOADS, "A metadata value is a list or a map.";
+    ALLOWED_TOOLS_NOT_TEXT = "allowed-tools-not-text", Error, LOADS, "An allowed tool is not a name.";
+    ALLOWED_TOOLS_FORM = "allowed-tools-form", Warning, LOADS, "The allowed tools are not one line with spaces.";
+    ALLOWED_TOOLS_UNBALANCED = "allowed-tools-unbalanced", Warning, LOADS, "A tool's parenthesis has no partner.";
+    VERSION_SHORT = "version-short", Info, LOADS, "The version is semantic once it is completed.";
+    VERSION_NOT_SEMANTIC = "version-not-semantic", Warning, LOADS, "The version is not a semantic version.";
+    RUNTIME_NOT_TEXT = "runtime-not-text", Error, LOADS, "The runtime is not a name.";
+    RUNTIME_DISAGREES = "runtime-disagrees", Error, LOADS, "Two runtimes are named, and they differ.";
+    RUNTIME_AT_TOP_LEVEL = "runtime-at-top-level", Info, LOADS, "The runtime stands outside the metadata.";
+    KEY_EXTENSION = "key-extension", Warning, LOADS, "A key is some client's extension.";
+    KEY_BELONGS_IN_METADATA = "key-belongs-in-metadata", Warning, LOADS, "A key belongs under metadata.";
+    KEY_TYPO = "key-typo", Warning, LOADS, "A key looks like a misspelt one.";
+    KEY_UNKNOWN = "key-unknown", Warning, LOADS, "A key is nobody's.";
+    KEY_UNEXPECTED = "key-unexpected", Error, LOADS, "skills-ref: a key is outside the specification.";
+    YAML_NOT_STRICT = "yaml-not-strict", Error, LOADS, "skills-ref: the YAML is outside the strict subset.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_kebab_case() {
+        let mut codes: Vec<_> = RULES.iter().map(|rule| rule.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), RULES.len());
+        assert!(
+            codes.iter().all(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '8'))
+        );
+    }
+
+    #[test]
+    fn what_blocks_loading_is_an_error() {
+        assert!(RULES.iter().filter(|rule| rule.blocks).all(|rule| rule.severity == Error));
+    }
+}

@@ -1,0 +1,35 @@
+//! `runtime`: which language the skill's script is in, at top level or under `metadata`.
+
+use super::report::Report;
+use super::rule;
+use super::yaml::Entry;
+
+/// The runtime named; where the two places differ, the top level counts and the difference is an error.
+pub(super) fn read(top: Option<&Entry>, nested: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+    if let Some(entry) = top {
+        let message = "runtime stands at top level, where strict validators refuse it";
+        report
+            .add(&rule::RUNTIME_AT_TOP_LEVEL, &entry.key_span, message)
+            .help("move it under `metadata:` to please them");
+    }
+    let (outer, inner) = (named(top, report), named(nested, report));
+    if let (Some(outer), Some(inner), Some(entry)) = (&outer, &inner, nested)
+        && outer != inner
+    {
+        let message = format!("runtime is `{outer}` at top level and `{inner}` under metadata");
+        report.add(&rule::RUNTIME_DISAGREES, &entry.node.span, message).help("keep one of them");
+    }
+    outer.or(inner)
+}
+
+fn named(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+    let node = &entry?.node;
+    match node.text().map(str::trim) {
+        Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),
+        _ => {
+            let message = "runtime must be a name such as `lua` or `external`";
+            report.add(&rule::RUNTIME_NOT_TEXT, &node.span, message);
+            None
+        }
+    }
+}

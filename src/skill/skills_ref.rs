@@ -1,0 +1,174 @@
+//! The verdict of the reference validator, quirks included.
+//!
+//! It cuts at the first `---` after the opening one, wherever that stands; reads the strict subset of YAML that
+//! `strictyaml` takes; and refuses every key outside the specification.
+
+mod strict;
+
+use std::ops::Range;
+
+use super::diagnostic::{Diagnostic, Severity};
+use super::frontmatter::MAX_HEAD;
+use super::name::{self, normalised};
+use super::parsed::Place;
+use super::report::{Report, control_character};
+use super::rule;
+use super::text::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
+use super::yaml::{self, Entry, Fault, Node, Tree, Value};
+
+const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
+const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
+
+/// YAML already parsed, and where it stood.
+type Known<'a> = (&'a Range<usize>, Result<&'a Tree, &'a Fault>);
+
+/// The reference's errors; and, as warnings, what keeps the skill from loading here.
+///
+/// `known` serves the usual case that the reference cuts at the same place.
+pub(super) fn check(
+    text: &str,
+    place: Place<'_>,
+    known: Option<Known<'_>>,
+    spec: &[Diagnostic],
+) -> Vec<Diagnostic> {
+    let mut report = Report::on(text);
+    report.open_at(0..text.len().min(3));
+    if FILES.contains(&place.file) {
+        check_text(text, place, known, &mut report);
+    } else {
+        report.add(&rule::FILE_NAME, &(0..0), "Missing required file: SKILL.md");
+    }
+    let mut found = report.finish();
+    let blocking = spec.iter().filter(|diagnostic| diagnostic.blocks);
+    let unsaid: Vec<_> =
+        blocking.filter(|blocking| found.iter().all(|said| said.code != blocking.code)).collect();
+    found.extend(
+        unsaid.into_iter().map(|diagnostic| Diagnostic { severity: Severity::Warning, ..diagnostic.clone() }),
+    );
+    found
+}
+
+fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &mut Report<'_>) {
+    let Some(after) = text.strip_prefix("---") else {
+        let message = "SKILL.md must start with YAML frontmatter (---)";
+        report.add(&rule::FRONTMATTER_MISSING, &(0..0), message);
+        return;
+    };
+    let Some(length) = after.find("---") else {
+        let message = "SKILL.md frontmatter not properly closed with ---";
+        report.missing(&rule::FRONTMATTER_UNCLOSED, message);
+        return;
+    };
+    let yaml = 3..3 + length;
+    match known {
+        Some((at, tree)) if at.end == yaml.end && text[yaml.start..at.start].trim().is_empty() => {
+            check_yaml(text, &yaml, place, tree, report);
+        }
+        _ if length > MAX_HEAD => {
+            report.missing(&rule::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");
+        }
+        _ => check_yaml(text, &yaml, place, yaml::parse_within(text, &yaml).as_ref(), report),
+    }
+}
+
+fn check_yaml(
+    text: &str,
+    yaml: &Range<usize>,
+    place: Place<'_>,
+    tree: Result<&Tree, &Fault>,
+    report: &mut Report<'_>,
+) {
+    if let Some(at) = control_character(&text[yaml.clone()]) {
+        let at = yaml.start + at;
+        report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), "the frontmatter holds a control character");
+        return;
+    }
+    let tree = match tree {
+        Ok(tree) => tree,
+        Err(fault) => {
+            report.add(fault.rule, &fault.span, format!("Invalid YAML in frontmatter: {}", fault.message));
+            return;
+        }
+    };
+    if let Some((span, what)) = strict::refusal(text, yaml, tree) {
+        report.add(&rule::YAML_NOT_STRICT, &span, format!("Invalid YAML in frontmatter: {what}"));
+        return;
+    }
+    match &tree.root {
+        Some(Node { value: Value::Map(entries), .. }) => check_entries(entries, place, report),
+        _ => {
+            report.missing(&rule::NOT_A_MAP, "SKILL.md frontmatter must be a YAML mapping");
+        }
+    }
+}
+
+fn check_entries(entries: &[Entry], place: Place<'_>, report: &mut Report<'_>) {
+    check_keys(entries, report);
+    let field = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
+    check_name(field("name"), place.directory, report);
+    check_description(field("description"), report);
+    if let Some(node) = field("compatibility") {
+        check_compatibility(node, report);
+    }
+}
+
+fn check_keys(entries: &[Entry], report: &mut Report<'_>) {
+    let unexpected = || entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str()));
+    let Some(first) = unexpected().next() else { return };
+    let mut keys: Vec<_> = unexpected().map(|entry| entry.key.as_str()).collect();
+    keys.sort_unstable();
+    let (keys, allowed) = (keys.join(", "), KEYS.join(", "));
+    let message = format!("Unexpected fields in frontmatter: {keys}; only {allowed} are allowed");
+    report.add(&rule::KEY_UNEXPECTED, &first.key_span, message).help("move them under `metadata:`");
+}
+
+fn check_name(node: Option<&Node>, directory: &str, report: &mut Report<'_>) {
+    let Some(node) = node else {
+        report.missing(&rule::NAME_MISSING, "Missing required field in frontmatter: name");
+        return;
+    };
+    let Some(raw) = node.text().filter(|text| !text.trim().is_empty()) else {
+        report.add(&rule::NAME_EMPTY, &node.span, "name must be a non-empty string");
+        return;
+    };
+    let name = normalised(raw);
+    let faults = name::faults(&name, is_alphanumeric_in_python);
+    for (rule, message) in faults.into_iter().chain(name::mismatch(&name, directory)) {
+        report.add(rule, &node.span, message);
+    }
+}
+
+fn check_description(node: Option<&Node>, report: &mut Report<'_>) {
+    let Some(node) = node else {
+        report.missing(&rule::DESCRIPTION_MISSING, "Missing required field in frontmatter: description");
+        return;
+    };
+    let Some(text) = node.text().filter(|text| !text.trim().is_empty()) else {
+        report.add(&rule::DESCRIPTION_EMPTY, &node.span, "description must be a non-empty string");
+        return;
+    };
+    let length = text.chars().count();
+    if length > MAX_DESCRIPTION {
+        let message = format!("description exceeds {MAX_DESCRIPTION} character limit ({length} characters)");
+        report.add(&rule::DESCRIPTION_TOO_LONG, &node.span, message);
+    }
+}
+
+fn check_compatibility(node: &Node, report: &mut Report<'_>) {
+    let Some(text) = node.text() else {
+        report.add(&rule::COMPATIBILITY_NOT_TEXT, &node.span, "compatibility must be a string");
+        return;
+    };
+    let length = text.chars().count();
+    if length > MAX_COMPATIBILITY {
+        let message =
+            format!("compatibility exceeds {MAX_COMPATIBILITY} character limit ({length} characters)");
+        report.add(&rule::COMPATIBILITY_TOO_LONG, &node.span, message);
+    }
+}
+
+/// Python's `str.isalnum`: unlike Rust's, it leaves out combining vowel signs and the squared letters.
+fn is_alphanumeric_in_python(c: char) -> bool {
+    let is_squared = matches!(c, '\u{1f130}'..='\u{1f189}');
+    c.is_alphanumeric() && !unicode_normalization::char::is_combining_mark(c) && !is_squared
+}

@@ -1,0 +1,63 @@
+//! The fields that are free text: description, license, compatibility.
+
+use super::report::Report;
+use super::rule::{self, Rule};
+use super::yaml::{Entry, Node};
+
+pub(super) const MAX_DESCRIPTION: usize = 1024;
+pub(super) const MAX_COMPATIBILITY: usize = 500;
+
+/// The description, trimmed; nothing when the skill cannot be offered without one.
+pub(super) fn description(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+    const HELP: &str = "say in a sentence what the skill does and when to use it";
+    let Some(Entry { node, .. }) = entry else {
+        let message = "Missing required field in frontmatter: description";
+        report.missing(&rule::DESCRIPTION_MISSING, message).help(HELP);
+        return None;
+    };
+    let text = text(node, &rule::DESCRIPTION_NOT_TEXT, "description", report)?;
+    if text.is_empty() {
+        let message = "description must be a non-empty string";
+        report.add(&rule::DESCRIPTION_EMPTY, &node.span, message).help(HELP);
+        return None;
+    }
+    limit(node, &text, MAX_DESCRIPTION, &rule::DESCRIPTION_TOO_LONG, "description", report);
+    Some(text)
+}
+
+pub(super) fn license(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+    let text = text(&entry?.node, &rule::LICENSE_NOT_TEXT, "license", report)?;
+    (!text.is_empty()).then_some(text)
+}
+
+pub(super) fn compatibility(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+    let node = &entry?.node;
+    let text = text(node, &rule::COMPATIBILITY_NOT_TEXT, "compatibility", report)?;
+    if text.is_empty() {
+        let message = "compatibility is empty; it must hold 1 to 500 characters";
+        report.add(&rule::COMPATIBILITY_EMPTY, &node.span, message).help("remove the line");
+        return None;
+    }
+    limit(node, &text, MAX_COMPATIBILITY, &rule::COMPATIBILITY_TOO_LONG, "compatibility", report);
+    Some(text)
+}
+
+/// The trimmed text of a scalar; null is empty.
+fn text(node: &Node, not_text: &Rule, field: &str, report: &mut Report<'_>) -> Option<String> {
+    match node.text() {
+        Some(_) if node.is_null() => Some(String::new()),
+        Some(text) => Some(text.trim().to_owned()),
+        None => {
+            report.add(not_text, &node.span, format!("{field} must be a string, not a list or a map"));
+            None
+        }
+    }
+}
+
+fn limit(node: &Node, text: &str, limit: usize, rule: &Rule, field: &str, report: &mut Report<'_>) {
+    let length = text.chars().count();
+    if length > limit {
+        let message = format!("{field} exceeds {limit} character limit ({length} characters)");
+        report.add(rule, &node.span, message);
+    }
+}

@@ -1,0 +1,268 @@
+//! YAML as a small tree that remembers where everything stood.
+//!
+//! Built over the events of `granit-parser`, because the tree has to keep what deserialising forgets: spans for
+//! diagnostics, the source text of scalars (`1.10`, `yes`, dates), and whether flow style, anchors or tags were used.
+//! Budgets apply while the tree grows: nesting is capped in the scanner, nodes and text on every node placed, and an
+//! alias is paid for in full before it is copied.
+
+mod builder;
+
+use std::ops::Range;
+
+use granit_parser::{ErrorKind, Parser, ScanError, options};
+
+use super::rule::{self, Rule};
+use builder::Builder;
+
+/// How deeply lists and maps may be nested.
+pub(super) const MAX_DEPTH: usize = 32;
+/// How many scalars, lists and maps there may be once aliases are copied out.
+pub(super) const MAX_NODES: usize = 10_000;
+/// How many bytes of text there may be once aliases are copied out.
+pub(super) const MAX_TEXT: usize = 256 * 1024;
+
+/// A value and where it stood, in bytes of the text it was parsed from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) span: Range<usize>,
+    /// The column it starts in, from 0.
+    pub(super) column: usize,
+    pub(super) style: Style,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Scalar(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// How a value was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// A scalar without quotes.
+    Plain,
+    /// A scalar in single or double quotes.
+    Quoted,
+    /// A literal or folded scalar, an indented list or map.
+    Block,
+    /// `[a]` or `{a: b}`.
+    Flow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_span: Range<usize>,
+    pub(super) node: Node,
+}
+
+/// One YAML document.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// Nothing when there were only comments and blanks.
+    pub(super) root: Option<Node>,
+    /// The first anchor, alias or tag: legal, and refused by stricter parsers.
+    pub(super) property: Option<Range<usize>>,
+}
+
+/// Why there is no tree.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) rule: &'static Rule,
+    pub(super) span: Range<usize>,
+    pub(super) message: String,
+}
+
+pub(super) fn parse(text: &str) -> Result<Tree, Fault> {
+    let options = options! {
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| Fault::from_scan(&error))?;
+        builder.take(event, &span)?;
+    }
+    Ok(builder.finish())
+}
+
+/// The tree of a part of a larger text, its spans counted in the larger one.
+pub(super) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, Fault> {
+    let place = |offset| part.start + offset;
+    match parse(&text[part.clone()]) {
+        Ok(mut tree) => {
+            tree.relocate(&place);
+            Ok(tree)
+        }
+        Err(fault) => Err(Fault { span: moved(&fault.span, &place), ..fault }),
+    }
+}
+
+fn moved(span: &Range<usize>, place: &impl Fn(usize) -> usize) -> Range<usize> {
+    place(span.start)..place(span.end)
+}
+
+impl Tree {
+    /// Every span moved by one rule.
+    pub(super) fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
+        self.property = self.property.as_ref().map(|span| moved(span, place));
+        if let Some(root) = &mut self.root {
+            root.relocate(place);
+        }
+    }
+}
+
+impl Node {
+    /// The text of a scalar.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar(text) => Some(text),
+            Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// What YAML 1.2 reads as null: nothing, `~` or `null`, unquoted.
+    pub(super) fn is_null(&self) -> bool {
+        self.style == Style::Plain && matches!(self.text(), Some("" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
+        self.span = moved(&self.span, place);
+        match &mut self.value {
+            Value::Scalar(_) => {}
+            Value::List(items) => items.iter_mut().for_each(|item| item.relocate(place)),
+            Value::Map(entries) => entries.iter_mut().for_each(|entry| entry.relocate(place)),
+        }
+    }
+
+    /// How many values it holds, itself included, how many bytes of text, and how deep it goes.
+    fn weight(&self) -> Weight {
+        match &self.value {
+            Value::Scalar(text) => Weight { nodes: 1, text: text.len(), depth: 0 },
+            Value::List(items) => items.iter().map(Self::weight).fold(Weight::COLLECTION, Weight::holding),
+            Value::Map(entries) => {
+                entries.iter().map(Entry::weight).fold(Weight::COLLECTION, Weight::holding)
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
+        self.key_span = moved(&self.key_span, place);
+        self.node.relocate(place);
+    }
+
+    fn weight(&self) -> Weight {
+        let Weight { nodes, text, depth } = self.node.weight();
+        Weight { nodes: nodes + 1, text: text + self.key.len(), depth }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Weight {
+    nodes: usize,
+    text: usize,
+    depth: usize,
+}
+
+impl Weight {
+    const COLLECTION: Self = Self { nodes: 1, text: 0, depth: 1 };
+
+    fn holding(self, inner: Self) -> Self {
+        let depth = self.depth.max(inner.depth + 1);
+        Self { nodes: self.nodes + inner.nodes, text: self.text + inner.text, depth }
+    }
+}
+
+impl Fault {
+    pub(super) fn help(&self) -> &'static str {
+        match *self.rule {
+            rule::YAML_DUPLICATE_KEY => "keep one of them",
+            rule::YAML_TOO_DEEP | rule::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
+            _ => "put quotes around text that holds `: ` or ` #`, or starts with a bracket",
+        }
+    }
+
+    fn from_scan(error: &ScanError) -> Self {
+        let at = error.marker().byte_offset().unwrap_or_default();
+        match error.kind() {
+            ErrorKind::RecursionLimitExceeded => Self::too_deep(at..at),
+            kind => Self { rule: &rule::YAML_INVALID, span: at..at, message: kind.to_string() },
+        }
+    }
+
+    fn too_deep(span: Range<usize>) -> Self {
+        let message = format!("lists and maps are nested more than {MAX_DEPTH} deep");
+        Self { rule: &rule::YAML_TOO_DEEP, span, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skill::tests::billion_laughs;
+
+    fn rule_of(text: &str) -> &'static str {
+        parse(text).expect_err("refused").rule.code
+    }
+
+    #[test]
+    fn scalars_keep_their_source_text() {
+        let tree = parse("a: 1.10\nb: 2024-01-01\nc: yes\nd: 0x1F\ne: '1'").unwrap();
+        let Some(Node { value: Value::Map(entries), .. }) = tree.root else { panic!("a map") };
+        let texts: Vec<_> = entries.iter().filter_map(|entry| entry.node.text()).collect();
+        assert_eq!(texts, ["1.10", "2024-01-01", "yes", "0x1F", "1"]);
+    }
+
+    #[test]
+    fn spans_count_bytes_of_the_source_with_any_line_end() {
+        let text = "é: ü\r\nname: 'x y'\r\n";
+        let Some(Node { value: Value::Map(entries), .. }) = parse(text).unwrap().root else {
+            panic!("a map")
+        };
+        assert_eq!(&text[entries[1].key_span.clone()], "name");
+        assert_eq!(&text[entries[1].node.span.clone()], "'x y'");
+    }
+
+    #[test]
+    fn nesting_is_capped_in_every_style() {
+        assert_eq!(rule_of(&"[".repeat(60_000)), "yaml-too-deep");
+        assert_eq!(rule_of(&"{a: ".repeat(16_000)), "yaml-too-deep");
+        assert_eq!(rule_of(&"- ".repeat(30_000)), "yaml-too-deep");
+        assert_eq!(rule_of(&"? ".repeat(30_000)), "yaml-too-deep");
+    }
+
+    #[test]
+    fn aliases_are_paid_for_before_they_are_copied() {
+        assert_eq!(rule_of(&billion_laughs()), "yaml-too-big");
+        let long = format!("a: &a {}\nb: [{}]", "x".repeat(30_000), vec!["*a"; 100].join(", "));
+        assert_eq!(rule_of(&long), "yaml-too-big");
+        assert_eq!(rule_of("a: &a [*a]"), "yaml-invalid");
+    }
+
+    #[test]
+    fn aliases_cannot_stack_what_nesting_forbids() {
+        let rungs =
+            ('a'..='y').zip('b'..='z').map(|(before, next)| format!("{next}: &{next} [[[[*{before}]]]]"));
+        let ladder = rungs.collect::<Vec<_>>().join("\n");
+        assert_eq!(rule_of(&format!("a: &a x\n{ladder}")), "yaml-too-deep");
+    }
+
+    #[test]
+    fn wide_documents_are_capped() {
+        assert_eq!(rule_of(&"- a\n".repeat(16_000)), "yaml-too-big");
+        assert_eq!(rule_of(&format!("[{}]", "a,".repeat(30_000))), "yaml-too-big");
+    }
+
+    #[test]
+    fn duplicate_and_compound_keys_and_second_documents_are_refused() {
+        assert_eq!(rule_of("a: 1\nb: 2\na: 3"), "yaml-duplicate-key");
+        assert_eq!(rule_of("x: {a: 1, 'a': 2}"), "yaml-duplicate-key");
+        assert_eq!(rule_of("[a]: b"), "yaml-key-not-text");
+        assert_eq!(rule_of("a: b\n...\nc: d"), "yaml-invalid");
+    }
+}

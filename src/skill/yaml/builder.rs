@@ -1,0 +1,198 @@
+//! Parser events in, one bounded tree out.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
+
+use crate::skill::report::control_character;
+
+use super::{Entry, Fault, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, Style, Tree, Value, Weight, rule};
+
+/// A tree while it grows.
+#[derive(Default)]
+pub(super) struct Builder {
+    tree: Tree,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    documents: usize,
+    nodes: usize,
+    text: usize,
+}
+
+/// A list or map whose end has not come.
+struct Open {
+    node: Node,
+    anchor: usize,
+    key: Option<(String, Range<usize>)>,
+    keys: HashSet<String>,
+}
+
+impl Builder {
+    pub(super) fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Fault> {
+        match event {
+            Event::DocumentStart(..) => self.start_document(span),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.note_property(anchor > 0 || tag.is_some(), span);
+                refuse_controls(&text, span)?;
+                // A value that is not there at all arrives as `~`.
+                let text = if is_absent(style, span) { String::new() } else { text.into_owned() };
+                self.place(node(span, scalar_style(style), Value::Scalar(text)), anchor)
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                self.note_property(anchor > 0 || tag.is_some(), span);
+                self.open(node(span, collection_style(style), Value::List(Vec::new())), anchor)
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                self.note_property(anchor > 0 || tag.is_some(), span);
+                self.open(node(span, collection_style(style), Value::Map(Vec::new())), anchor)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::Alias(anchor) => {
+                self.note_property(true, span);
+                self.repeat(anchor, span)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(self) -> Tree {
+        self.tree
+    }
+
+    fn start_document(&mut self, span: &Span) -> Result<(), Fault> {
+        self.documents += 1;
+        if self.documents > 1 {
+            return Err(invalid(bytes(span), "a second YAML document starts here"));
+        }
+        Ok(())
+    }
+
+    fn note_property(&mut self, present: bool, span: &Span) {
+        if present && self.tree.property.is_none() {
+            self.tree.property = Some(bytes(span));
+        }
+    }
+
+    fn open(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+        if self.open.len() >= MAX_DEPTH {
+            return Err(Fault::too_deep(node.span));
+        }
+        self.open.push(Open { node, anchor, key: None, keys: HashSet::new() });
+        Ok(())
+    }
+
+    fn close(&mut self, span: &Span) -> Result<(), Fault> {
+        let Some(Open { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
+        node.span.end = bytes(span).end.max(node.span.start);
+        self.place(node, anchor)
+    }
+
+    /// Puts a finished node where it belongs, and keeps a copy when it has an anchor.
+    fn place(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+        let own = match &node.value {
+            Value::Scalar(text) => Weight { nodes: 1, text: text.len(), depth: 0 },
+            Value::List(_) | Value::Map(_) => Weight::COLLECTION,
+        };
+        self.charge(own, &node.span)?;
+        if anchor > 0 {
+            self.charge(node.weight(), &node.span)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        self.attach(node)
+    }
+
+    /// An alias: the anchored node once more.
+    fn repeat(&mut self, anchor: usize, span: &Span) -> Result<(), Fault> {
+        let Some(original) = self.anchors.get(&anchor) else {
+            return Err(invalid(bytes(span), "the alias stands inside what it refers to"));
+        };
+        let weight = original.weight();
+        if self.open.len() + weight.depth > MAX_DEPTH {
+            return Err(Fault::too_deep(bytes(span)));
+        }
+        self.charge(weight, &bytes(span))?;
+        let Some(mut copy) = self.anchors.get(&anchor).cloned() else { return Ok(()) };
+        copy.span = bytes(span);
+        self.attach(copy)
+    }
+
+    fn charge(&mut self, weight: Weight, span: &Range<usize>) -> Result<(), Fault> {
+        self.nodes += weight.nodes;
+        self.text += weight.text;
+        if self.nodes <= MAX_NODES && self.text <= MAX_TEXT {
+            return Ok(());
+        }
+        let message = format!("there are more than {MAX_NODES} values or {} KiB of text", MAX_TEXT / 1024);
+        Err(Fault { rule: &rule::YAML_TOO_BIG, span: span.clone(), message })
+    }
+
+    fn attach(&mut self, node: Node) -> Result<(), Fault> {
+        let Some(parent) = self.open.last_mut() else {
+            self.tree.root = Some(node);
+            return Ok(());
+        };
+        match &mut parent.node.value {
+            Value::Scalar(_) => {}
+            Value::List(items) => items.push(node),
+            Value::Map(entries) => match parent.key.take() {
+                Some((key, key_span)) => entries.push(Entry { key, key_span, node }),
+                None => parent.key = Some(key_of(node, &mut parent.keys)?),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn key_of(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usize>), Fault> {
+    let span = node.span;
+    let Value::Scalar(key) = node.value else {
+        let message = "a key must be text, not a list or a map".to_owned();
+        return Err(Fault { rule: &rule::YAML_KEY_NOT_TEXT, span, message });
+    };
+    if !keys.insert(key.clone()) {
+        let message = format!("the key `{key}` appears twice");
+        return Err(Fault { rule: &rule::YAML_DUPLICATE_KEY, span, message });
+    }
+    Ok((key, span))
+}
+
+/// Escapes can bring in what the source may not hold.
+fn refuse_controls(text: &str, span: &Span) -> Result<(), Fault> {
+    let Some(control) = control_character(text).and_then(|at| text[at..].chars().next()) else {
+        return Ok(());
+    };
+    let message = format!("an escape stands for the control character U+{:04X}", u32::from(control));
+    Err(Fault { rule: &rule::CONTROL_CHARACTER, span: bytes(span), message })
+}
+
+fn invalid(span: Range<usize>, message: &str) -> Fault {
+    Fault { rule: &rule::YAML_INVALID, span, message: message.to_owned() }
+}
+
+fn node(span: &Span, style: Style, value: Value) -> Node {
+    Node { span: bytes(span), column: span.start.col(), style, value }
+}
+
+fn is_absent(style: ScalarStyle, span: &Span) -> bool {
+    style == ScalarStyle::Plain && bytes(span).is_empty()
+}
+
+fn bytes(span: &Span) -> Range<usize> {
+    span.byte_range().unwrap_or_default()
+}
+
+fn scalar_style(style: ScalarStyle) -> Style {
+    match style {
+        ScalarStyle::Plain => Style::Plain,
+        ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Style::Quoted,
+        ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
+    }
+}
+
+fn collection_style(style: StructureStyle) -> Style {
+    match style {
+        StructureStyle::Block => Style::Block,
+        StructureStyle::Flow => Style::Flow,
+    }
+}
