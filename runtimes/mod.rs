@@ -45,3 +45,13 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
         None => error.with_help(format!("this version of metier has no {runtime} runtime")),
     })
 }
+
+/// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.
+pub(crate) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    SkillRuntime::of_file(path) != SkillRuntime::External || external::runs(path, source)
+}
+
+/// The error for an external script whose interpreter is unknown or missing.
+pub(crate) fn has_interpreter(path: &str, source: &[u8]) -> Result<()> {
+    external::is_installed(path, source)
+}

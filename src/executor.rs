@@ -132,6 +132,13 @@ pub struct SkillOutput {
     pub value: Value,
 }
 
+impl SkillInput {
+    /// The value in-process scripts see: `{}` when none was given.
+    pub fn value_or_empty(self) -> Value {
+        self.value.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+    }
+}
+
 impl From<Value> for SkillInput {
     fn from(value: Value) -> Self {
         Self { value: Some(value), args: Vec::new() }

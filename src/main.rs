@@ -1,3 +1,9 @@
 //! The `metier` command: parse, call, exit code.
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -47,7 +47,7 @@ impl Lua {
             Some(vm) => vm,
             None => Vm::new(&self.compiled)?,
         };
-        let result = vm.run(&input.value.unwrap_or_default(), context);
+        let result = vm.run(&input.value_or_empty(), context);
         if vm.is_reusable() {
             let mut idle = self.idle();
             if idle.len() < self.most_idle {

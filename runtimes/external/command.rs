@@ -1,0 +1,82 @@
+//! What is started: arguments as an array, the project as working directory, an environment built from nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::interpreter::Found;
+
+/// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
+/// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt.
+const INHERITED: [&str; 7] = [
+    "HOME",     // Tools keep their settings and caches there.
+    "USER",     // Who runs this.
+    "LOGNAME",  // The same, under the name POSIX gives it.
+    "LANG",     // Language and encoding, with every LC_ variable.
+    "LANGUAGE", // Further languages, in order.
+    "TZ",       // What time it is here.
+    "TMPDIR",   // Where temporary files belong, where that is not /tmp.
+];
+const INHERITED_PREFIX: &str = "LC_";
+
+/// Where programs lie when the host has no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The command that runs `script`, absolute, for a skill in `folder` on `project`.
+pub(super) fn of(
+    interpreter: &Found,
+    script: &Path,
+    args: &[String],
+    folder: &Path,
+    project: &Path,
+) -> Command {
+    let mut command = Command::new(&interpreter.program);
+    command.args(&interpreter.args).arg(script).args(args);
+    command.current_dir(project);
+    command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
+    // Folders that came from a PATH need no further check to be joined to one.
+    if let Ok(path) = std::env::join_paths(search_path()) {
+        command.env("PATH", path);
+    }
+    command.env("METIER_SKILL_DIR", folder).env("METIER_PROJECT_DIR", project);
+    command
+}
+
+/// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
+pub(super) fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(USUAL_PATH));
+    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
+}
+
+pub(super) fn is_inherited(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_an_interpreter_is_inherited() {
+        for name in [
+            "LD_PRELOAD",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "NODE_OPTIONS",
+            "BASH_ENV",
+            "ENV",
+            "GIT_DIR",
+            "PERL5OPT",
+            "RUBYOPT",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "BASH_FUNC_ls%%",
+            "",
+        ] {
+            assert!(!is_inherited(OsStr::new(name)), "{name}");
+        }
+        for name in ["HOME", "LANG", "LC_ALL", "TZ"] {
+            assert!(is_inherited(OsStr::new(name)), "{name}");
+        }
+    }
+}

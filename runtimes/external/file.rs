@@ -1,0 +1,82 @@
+//! The script on disk: where it lies, and that it still is what was loaded.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+
+/// A script inside its skill's folder.
+pub(super) struct ScriptFile {
+    /// The path inside the folder, fit to be shown.
+    name: String,
+    /// Absolute.
+    folder: PathBuf,
+    path: PathBuf,
+    source: Arc<[u8]>,
+}
+
+impl ScriptFile {
+    /// The file of a script; `invalid-skill` when it has no folder or its path leads out of it.
+    pub(super) fn of(script: &Script) -> Result<Self> {
+        let name = shown(&script.path);
+        let Some(folder) = &script.folder else {
+            let sentence = format!("{name} has no folder on disk, and an interpreter needs a file to run");
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("copy the skill to a folder, or write the script in an embedded language"));
+        };
+        let is_inside = Path::new(&script.path).components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || script.path.is_empty() || script.path.contains('\0') {
+            return Err(outside(&name));
+        }
+        let folder = std::path::absolute(folder)
+            .map_err(|error| SkillError::io(format_args!("failed to find {}", folder.display()), error))?;
+        Ok(Self { path: folder.join(&script.path), name, folder, source: script.source.clone() })
+    }
+
+    /// The name errors carry: the path inside the folder, control characters escaped.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The skill's folder, absolute.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The absolute path, once the file there is known to be a regular one inside the folder that holds the bytes that
+    /// were loaded. Someone who may write there can still win a race against the interpreter.
+    pub(super) fn unchanged(&self) -> Result<PathBuf> {
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                let sentence = format!("{} is gone from {}", self.name, self.folder.display());
+                SkillError::new(ErrorKind::Unavailable, sentence)
+            }
+            _ => SkillError::io(format_args!("failed to read {}", self.name), error),
+        };
+        let folder = std::fs::canonicalize(&self.folder).map_err(failed)?;
+        let real = std::fs::canonicalize(&self.path).map_err(failed)?;
+        if !real.starts_with(folder) {
+            return Err(outside(&self.name));
+        }
+        if !std::fs::metadata(&real).map_err(failed)?.is_file() {
+            let sentence = format!("{} is not a file", self.name);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        }
+        if *std::fs::read(&real).map_err(failed)? != *self.source {
+            let sentence = format!("{} has changed since it was loaded", self.name);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again"));
+        }
+        Ok(self.path.clone())
+    }
+}
+
+fn outside(name: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidSkill, format!("{name} leads out of the skill's folder"))
+        .with_help("copy the script into the skill's folder")
+}
+
+/// A path may hold line breaks and terminal codes; a sentence must not.
+fn shown(path: &str) -> String {
+    if path.chars().any(char::is_control) { path.escape_debug().to_string() } else { path.to_owned() }
+}

@@ -1,0 +1,139 @@
+//! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::{process, shebang};
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// The commands that can run a script, best first. What is installed is asked when it runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Interpreter {
+    candidates: Vec<Vec<String>>,
+}
+
+/// An installed interpreter: its absolute path and what comes before the script.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<String>,
+}
+
+/// One language: programs its shebangs name, file endings, commands that run it, best first.
+struct Language {
+    programs: &'static [&'static str],
+    endings: &'static [&'static str],
+    commands: &'static [&'static str],
+}
+
+/// `uv`, `npx` and their like are not here: they install packages, which nobody asked for. Their scripts run by ending.
+const LANGUAGES: [Language; 17] = [
+    language(&["python", "python3"], &["py"], &["python3", "python"]),
+    language(&["python2"], &[], &["python2"]),
+    language(&["bash"], &["sh", "bash"], &["bash", "sh"]),
+    language(&["sh", "dash", "ash"], &[], &["sh"]),
+    language(&["zsh"], &["zsh"], &["zsh"]),
+    language(&["ksh"], &["ksh"], &["ksh"]),
+    language(&["fish"], &["fish"], &["fish"]),
+    language(&["node", "nodejs"], &["js", "mjs", "cjs"], &["node", "nodejs"]),
+    // Deno asks for each right unless it is given all; every other interpreter here has them.
+    language(&[], &["ts", "mts", "cts", "tsx"], &["deno run --allow-all", "bun", "tsx"]),
+    language(&["deno"], &[], &["deno run --allow-all"]),
+    language(&["bun"], &[], &["bun"]),
+    language(&["tsx", "ts-node"], &[], &["tsx", "ts-node"]),
+    language(&["ruby"], &["rb"], &["ruby"]),
+    language(&["perl"], &["pl"], &["perl"]),
+    language(&["php"], &["php"], &["php"]),
+    language(&["pwsh"], &["ps1"], &["pwsh -NoProfile -NonInteractive -File"]),
+    language(&["Rscript"], &["r"], &["Rscript"]),
+];
+
+const fn language(
+    programs: &'static [&'static str],
+    endings: &'static [&'static str],
+    commands: &'static [&'static str],
+) -> Language {
+    Language { programs, endings, commands }
+}
+
+impl Interpreter {
+    /// The interpreter of the script at `path`; `named` is the contract's word, the name of a command. `invalid-skill` when
+    /// nothing tells it.
+    pub(super) fn of(path: &str, source: &[u8], named: Option<&str>) -> Result<Self> {
+        named
+            .map(|program| Self { candidates: vec![vec![program.to_owned()]] })
+            .or_else(|| Self::by_shebang(source))
+            .or_else(|| Self::by_ending(path))
+            .ok_or_else(|| unknown(path))
+    }
+
+    /// The program as written comes first (`python3.11` before `python3`), and the line's arguments go to whichever runs.
+    fn by_shebang(source: &[u8]) -> Option<Self> {
+        let shebang = shebang::of(source)?;
+        let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let by_name = |name: &str| LANGUAGES.iter().find(|language| language.programs.contains(&name));
+        let language = by_name(shebang.program).or_else(|| by_name(plain))?;
+        let others =
+            language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));
+        let written = [shebang.program];
+        let candidates = written.iter().chain(others).map(|command| {
+            let args = shebang.args.iter().map(|arg| (*arg).to_owned());
+            words(command).into_iter().chain(args).collect()
+        });
+        Some(Self { candidates: candidates.collect() })
+    }
+
+    fn by_ending(path: &str) -> Option<Self> {
+        let (_, ending) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
+        let ending = ending.to_ascii_lowercase();
+        let language = LANGUAGES.iter().find(|language| language.endings.contains(&ending.as_str()))?;
+        Some(Self { candidates: language.commands.iter().map(|command| words(command)).collect() })
+    }
+
+    /// The first candidate that lies in one of `folders`; `unavailable` when none does.
+    pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
+        let found = self.candidates.iter().find_map(|command| {
+            // A skill names a command; a path would choose the program past PATH.
+            let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
+            let program = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))?;
+            Some(Found { program, args: args.to_vec() })
+        });
+        found.ok_or_else(|| self.missing(script))
+    }
+
+    fn missing(&self, script: &str) -> SkillError {
+        let names: Vec<&str> =
+            self.candidates.iter().filter_map(|command| Some(command.first()?.as_str())).collect();
+        let best = names.first().copied().unwrap_or_default();
+        SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
+            .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))
+    }
+}
+
+/// The commands, best first.
+impl fmt::Display for Interpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands: Vec<String> = self.candidates.iter().map(|command| command.join(" ")).collect();
+        f.write_str(&commands.join(", "))
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && process::is_executable(path)
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
+
+fn unknown(path: &str) -> SkillError {
+    let endings: Vec<&str> = LANGUAGES.iter().flat_map(|language| language.endings).copied().collect();
+    SkillError::new(
+        ErrorKind::InvalidSkill,
+        format!("nothing tells which interpreter runs {}", path.escape_debug()),
+    )
+    .with_help(format!(
+        "begin it with a line such as #!/usr/bin/env python3, or give it an ending: {}",
+        endings.join(", ")
+    ))
+}

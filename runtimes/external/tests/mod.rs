@@ -1,0 +1,136 @@
+//! What running a script as a process promises.
+
+mod ending;
+mod starting;
+mod streams;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::load;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput};
+use crate::host::{Files, LogLine, ProcessReport, SandboxReport, SkillContext};
+use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Watchdog};
+
+/// A project and a skill with one script, on disk.
+struct Stage {
+    project: TempDir,
+    skill: TempDir,
+    script: Script,
+    input: SkillInput,
+    limits: Limits,
+    cancel: CancelToken,
+    granted: Vec<&'static str>,
+}
+
+/// What came of a run.
+struct Ran {
+    value: Result<Value>,
+    process: Option<ProcessReport>,
+    sandbox: Option<SandboxReport>,
+    log: Vec<LogLine>,
+    took: Duration,
+}
+
+impl Stage {
+    fn new(path: &str, source: impl AsRef<[u8]>) -> Self {
+        let (project, skill) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let file = skill.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, source.as_ref()).unwrap();
+        let script = Script {
+            skill: "stage".into(),
+            path: path.into(),
+            folder: Some(skill.path().into()),
+            source: source.as_ref().into(),
+            function: None,
+        };
+        let input = SkillInput::default();
+        let limits = Limits::default().deadline(Duration::from_secs(20));
+        Self { project, skill, script, input, limits, cancel: CancelToken::new(), granted: vec!["exec"] }
+    }
+
+    fn bash(source: &str) -> Self {
+        Self::new("scripts/run.bash", source)
+    }
+
+    fn input(mut self, value: impl Into<Value>) -> Self {
+        self.input.value = Some(value.into());
+        self
+    }
+
+    fn args(mut self, args: &[&str]) -> Self {
+        self.input.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self
+    }
+
+    fn output(mut self, cap: u64) -> Self {
+        self.limits = self.limits.output(cap);
+        self
+    }
+
+    fn deadline(mut self, milliseconds: u64) -> Self {
+        self.limits = self.limits.deadline(Duration::from_millis(milliseconds));
+        self
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.project.path().join(name)
+    }
+
+    fn load(&self) -> Result<Box<dyn SkillExecutor>> {
+        load(&self.script)
+    }
+
+    fn context(&self) -> SkillContext {
+        let granted = self.granted.iter().map(|permission| permission.parse().unwrap());
+        SkillContext::builder("stage")
+            .project(Files::open(self.project.path()).unwrap())
+            .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+            .limits(self.limits.clone())
+            .cancel(self.cancel.clone())
+            .build()
+    }
+
+    fn run(&self) -> Ran {
+        let (context, watchdog, begun) = (self.context(), Watchdog::new(), Instant::now());
+        let _armed = watchdog.arm(begun + self.limits.deadline, &self.cancel);
+        let outcome = self
+            .load()
+            .and_then(|executor| executor.execute_with_context(self.input.clone(), Some(&context)));
+        let took = begun.elapsed();
+        let (process, sandbox) = context.take_reports();
+        Ran { value: outcome.map(|output| output.value), process, sandbox, log: context.take_log(), took }
+    }
+}
+
+impl Ran {
+    fn text(self) -> String {
+        self.value.unwrap().as_str().unwrap().to_owned()
+    }
+
+    fn error(&self) -> &SkillError {
+        self.value.as_ref().unwrap_err()
+    }
+
+    fn failure(&self) -> (ErrorKind, &str) {
+        (self.error().kind(), self.error().message())
+    }
+
+    fn process(&self) -> &ProcessReport {
+        self.process.as_ref().unwrap()
+    }
+}
+
+/// Whether a command is installed; says so where it is not.
+fn has(command: &str) -> bool {
+    let found = super::command::search_path().iter().any(|folder| folder.join(command).is_file());
+    if !found {
+        eprintln!("not run: {command} is not installed");
+    }
+    found
+}

@@ -1,0 +1,263 @@
+//! What is started: permissions, interpreters, arguments, environment, descriptors.
+
+use super::*;
+use crate::runtimes::external::command::is_inherited;
+use crate::runtimes::external::interpreter::Interpreter;
+use serde_json::json;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+fn chosen(path: &str, source: &str) -> Result<String> {
+    Stage::new(path, source).load().map(drop)?;
+    let interpreter = Interpreter::of(path, source.as_bytes(), None)?;
+    Ok(format!("{interpreter}"))
+}
+
+#[test]
+fn nothing_starts_without_the_permission() {
+    let mut stage = Stage::bash("touch ran");
+    stage.granted.clear();
+    let ran = stage.run();
+    let sentence = "failed to run scripts/run.bash: not permitted; run with --allow exec";
+    assert_eq!(ran.failure(), (ErrorKind::Denied, sentence));
+    assert!(ran.process.is_none() && ran.sandbox.is_none() && !stage.file("ran").exists());
+    let error = stage.load().unwrap().execute(SkillInput::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn every_run_says_that_it_had_no_sandbox() {
+    for source in ["true", "false"] {
+        let ran = Stage::bash(source).run();
+        assert_eq!(ran.sandbox, Some(SandboxReport::NONE));
+        assert_eq!(ran.log[0].level, crate::host::LogLevel::Warn);
+        assert_eq!(
+            ran.log[0].message,
+            "scripts/run.bash runs without a sandbox, with all the rights of the user"
+        );
+    }
+}
+
+#[test]
+fn the_shebang_chooses_before_the_ending_and_the_mode_never() {
+    for (path, source, commands) in [
+        ("scripts/a.py", "", "python3, python"),
+        ("scripts/a.PY", "print()", "python3, python"),
+        ("scripts/a.sh", "", "bash, sh"),
+        ("scripts/a.mjs", "", "node, nodejs"),
+        ("scripts/a.ts", "", "deno run --allow-all, bun, tsx"),
+        ("scripts/run", "#!/bin/sh", "sh"),
+        ("scripts/a.sh", "#!/bin/sh -e\r\n", "sh -e"),
+        ("scripts/a.sh", "#!/usr/bin/env -S python3.11 -u", "python3.11 -u, python3 -u, python -u"),
+        ("scripts/a.py", "#!/opt/venv/bin/python", "python, python3"),
+        // An unknown program, and one that would install packages: the ending decides.
+        ("scripts/a.py", "#!/usr/bin/env -S uv run --script", "python3, python"),
+        ("scripts/a.pl", "#!/usr/bin/false", "perl"),
+    ] {
+        assert_eq!(chosen(path, source).unwrap(), commands, "{path} {source}");
+    }
+}
+
+#[test]
+fn a_script_nothing_tells_the_interpreter_of_is_invalid() {
+    for (path, source) in [("scripts/run", "echo"), ("scripts/.sh", "#!/opt/own/tool"), ("scripts/a.cs", "")]
+    {
+        let error = chosen(path, source).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{path}");
+        assert!(error.help().unwrap().contains("#!/usr/bin/env python3"));
+    }
+}
+
+#[test]
+fn a_missing_interpreter_is_named() {
+    let interpreter = Interpreter::of("scripts/a.py", b"", None).unwrap();
+    let error = interpreter.found("scripts/a.py", &[PathBuf::from("/nowhere")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.message(), "scripts/a.py needs python3, which is not on PATH");
+    assert_eq!(error.help(), Some("install python3 or python, or put the folder it lies in on PATH"));
+}
+
+#[test]
+fn a_contract_names_a_command_and_never_a_path() {
+    let folders = crate::runtimes::external::command::search_path();
+    let found = |named| Interpreter::of("a.py", b"#!/bin/bash", Some(named)).unwrap().found("a.py", &folders);
+    assert!(found("sh").unwrap().program.ends_with("sh"));
+    for path in ["/bin/sh", "../bin/sh", "bin/../sh"] {
+        assert_eq!(found(path).unwrap_err().kind(), ErrorKind::Unavailable, "{path}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_executable_is_passed_over() {
+    let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    std::fs::create_dir(first.path().join("ruby")).unwrap();
+    for (folder, name, mode) in [(&first, "python3", 0o644), (&second, "python3", 0o755)] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+        std::fs::set_permissions(folder.path().join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let folders = [first.path().to_owned(), second.path().to_owned()];
+    let found = |path: &str| Interpreter::of(path, b"", None).unwrap().found(path, &folders);
+    assert_eq!(found("a.py").unwrap().program, second.path().join("python3"));
+    assert_eq!(found("a.rb").unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn arguments_arrive_as_they_are() {
+    let hostile = ["", "a b", "$(touch ran)", "; touch ran", "--help", "-c", "line\nbreak", "'\"\\", "é*?"];
+    let stage = Stage::bash("printf '[%s]' \"$@\"").args(&hostile);
+    let expected = format!("[{}]", hostile.join("]["));
+    assert_eq!(stage.run().text(), expected);
+    assert!(!stage.file("ran").exists());
+}
+
+#[test]
+fn arguments_no_process_can_have_are_a_usage_error() {
+    let long = "x".repeat(10_000_000);
+    for (arg, why) in [("a\0b", "NUL"), (long.as_str(), "too long")] {
+        let ran = Stage::bash("true").args(&[arg]).run();
+        assert_eq!(ran.error().kind(), ErrorKind::Usage);
+        assert!(ran.error().message().contains(why), "{}", ran.error());
+    }
+}
+
+#[test]
+fn strange_script_names_run_and_are_shown_safely() {
+    for (path, shown) in [
+        ("scripts/with space.sh", "scripts/with space.sh"),
+        ("-c.sh", "-c.sh"),
+        ("--version.bash", "--version.bash"),
+        ("scripts/line\nbreak.sh", "scripts/line\\nbreak.sh"),
+        ("scripts/$(id).sh", "scripts/$(id).sh"),
+        ("scripts/\u{1b}[31m.sh", "scripts/\\u{1b}[31m.sh"),
+    ] {
+        let ran = Stage::new(path, "exit 7").run();
+        assert_eq!(ran.error().message(), format!("{shown} exited with code 7"));
+    }
+}
+
+#[test]
+fn a_script_runs_without_its_executable_bit_and_with_windows_line_ends_in_its_first_line() {
+    let ran = Stage::new("scripts/run", "#!/bin/bash\r\necho 1").run();
+    assert_eq!(ran.value.unwrap(), json!(1));
+}
+
+#[test]
+fn the_project_is_the_working_directory_and_both_folders_are_named() {
+    let stage = Stage::bash("printf '%s\\n' \"$PWD\" \"$METIER_PROJECT_DIR\" \"$METIER_SKILL_DIR\" \"$0\"");
+    let project = std::fs::canonicalize(stage.project.path()).unwrap();
+    let (project, skill) = (project.display(), stage.skill.path().display());
+    let expected = format!("{project}\n{project}\n{skill}\n{skill}/scripts/run.bash\n");
+    assert_eq!(stage.run().text(), expected);
+}
+
+#[test]
+fn the_environment_is_built_from_nothing() {
+    // Cargo sets variables for its tests, so there is something to leave out.
+    let text = Stage::bash("compgen -e").run().text();
+    // Bash adds three by itself.
+    let known = ["METIER_PROJECT_DIR", "METIER_SKILL_DIR", "PATH", "PWD", "SHLVL", "_", "OLDPWD"];
+    for name in text.lines() {
+        let inherited = is_inherited(name.as_ref());
+        assert!(known.contains(&name) || inherited, "{name}");
+    }
+    assert!(text.contains("METIER_SKILL_DIR") && text.contains("PATH"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_script_has_three_descriptors_and_those_the_host_left_inheritable() {
+    let inheritable = |fd: &i32| {
+        let flags = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+        let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).map(str::trim);
+        // 0o2000000 is O_CLOEXEC.
+        flags
+            .and_then(|flags| u32::from_str_radix(flags, 8).ok())
+            .is_some_and(|flags| flags & 0o2_000_000 == 0)
+    };
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = open.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let left: Vec<i32> = open.filter(|fd| *fd > 2).filter(inheritable).collect();
+    // The shell lists its own descriptors without opening one: a glob would.
+    let probe = "for fd in {0..99} ; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; true";
+    let text = Stage::new("scripts/run", format!("#!/bin/bash\n{probe}")).run().text();
+    // Bash keeps the script itself open at 255 or, where that is taken, below.
+    let seen: Vec<i32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(seen[..3], [0, 1, 2]);
+    assert!(seen[3..].iter().all(|fd| left.contains(fd)), "{seen:?} beside {left:?}");
+}
+
+/// Does something to the script's file; the other folder is a stranger's.
+type Change = fn(&Path, &Path);
+
+#[test]
+fn a_script_that_is_not_what_was_loaded_does_not_run() {
+    let outside = TempDir::new().unwrap();
+    std::fs::write(outside.path().join("evil.sh"), "touch ran").unwrap();
+    let changes: [(Change, ErrorKind, &str); 4] = [
+        (|file, _| std::fs::write(file, "other").unwrap(), ErrorKind::InvalidSkill, "has changed"),
+        (|file, _| std::fs::remove_file(file).unwrap(), ErrorKind::Unavailable, "is gone from"),
+        (
+            |file, outside| {
+                std::fs::remove_file(file).unwrap();
+                symlink(outside.join("evil.sh"), file).unwrap();
+            },
+            ErrorKind::InvalidSkill,
+            "leads out of",
+        ),
+        (
+            |file, _| {
+                std::fs::remove_file(file).unwrap();
+                std::fs::create_dir(file).unwrap();
+            },
+            ErrorKind::InvalidSkill,
+            "is not a file",
+        ),
+    ];
+    for (change, kind, words) in changes {
+        let stage = Stage::bash("touch ran");
+        change(&stage.skill.path().join("scripts/run.bash"), outside.path());
+        let ran = stage.run();
+        assert_eq!(ran.error().kind(), kind, "{}", ran.error());
+        assert!(ran.error().message().contains(words), "{}", ran.error());
+        assert!(ran.process.is_none() && !stage.file("ran").exists());
+    }
+}
+
+#[test]
+fn a_script_that_may_not_be_read_is_a_sentence() {
+    let stage = Stage::bash("true");
+    let file = stage.skill.path().join("scripts/run.bash");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o000)).unwrap();
+    if std::fs::read(&file).is_ok() {
+        eprintln!("not run: this user may read everything");
+        return;
+    }
+    assert_eq!(stage.run().failure().1, "failed to read scripts/run.bash: Permission denied");
+}
+
+#[test]
+fn a_script_without_a_place_on_disk_cannot_be_loaded() {
+    let kind = |path: &str, folder: Option<PathBuf>| {
+        let stage = Stage::bash("true");
+        let script = Script { path: path.into(), folder, ..stage.script };
+        load(&script).map(drop).unwrap_err().kind()
+    };
+    assert_eq!(kind("a.sh", None), ErrorKind::InvalidSkill);
+    for path in ["../a.sh", "/bin/a.sh", "a/../../b.sh", "./a.sh"] {
+        assert_eq!(kind(path, Some("/tmp".into())), ErrorKind::InvalidSkill, "{path}");
+    }
+}
+
+#[test]
+fn python_and_node_run_too() {
+    let python =
+        "import json, os, sys\nprint(json.dumps({'sum': sum(json.load(sys.stdin)), 'args': sys.argv[1:]}))";
+    let node = "const list = JSON.parse(require('fs').readFileSync(0));
+        console.log({sum: 1} && JSON.stringify({sum: list.reduce((a, b) => a + b), args: process.argv.slice(2)}))";
+    for (command, path, source) in [("python3", "scripts/a.py", python), ("node", "scripts/a.js", node)] {
+        if has(command) {
+            let ran = Stage::new(path, source).input(json!([1, 2, 3])).args(&["-x"]).run();
+            assert_eq!(ran.value.unwrap(), json!({"sum": 6, "args": ["-x"]}), "{command}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How a run ended, from what its process did: one outcome, the report in every case.
+
+use std::path::Path;
+
+use super::process::{Ended, Kept};
+use super::value;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillOutput;
+use crate::host::{ProcessReport, SkillContext};
+use crate::policy::StopCause;
+
+/// Exit codes by which shells say what they could not do.
+const SHELL_CODES: [(i32, &str); 2] = [
+    (
+        126,
+        "126 is how a shell says that a command could not be executed; look for a file that is not executable",
+    ),
+    (127, "127 is how a shell says that a command was not found; install it, or put it on PATH"),
+];
+
+/// How many characters of the script's last line of error output go into the message.
+const LAST_LINE: usize = 300;
+
+/// Reports the process and gives the run's outcome. A stop counts before a limit, a limit before the exit code.
+pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOutput> {
+    let cause = ctx.cancel().cause();
+    let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
+    let failure = cause
+        .map(StopCause::error)
+        .or_else(|| too_much(name, &ended, ctx.limits().output))
+        .or_else(|| failed(name, &ended));
+    let report = report(ended);
+    let outcome = match failure {
+        Some(error) => Err(error),
+        None => Ok(SkillOutput::from(value::of(&report.stdout))),
+    };
+    ctx.report_process(report);
+    if outcome.is_ok() && !is_text {
+        super::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
+    }
+    outcome
+}
+
+/// The error of a run whose process never started.
+pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) -> SkillError {
+    let attempt = format!("failed to run {name}");
+    if !project.is_dir() {
+        let sentence = format!("{attempt}: the project {} is gone", project.display());
+        return SkillError::new(ErrorKind::Unavailable, sentence);
+    }
+    let wrong_arguments = match source.kind() {
+        std::io::ErrorKind::ArgumentListTooLong => "the arguments are too long",
+        std::io::ErrorKind::InvalidInput => "an argument contains a NUL character",
+        _ => return SkillError::io(attempt, source),
+    };
+    SkillError::new(ErrorKind::Usage, format!("{attempt}: {wrong_arguments}"))
+        .with_help("pass the data as input")
+        .with_source(source)
+}
+
+fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
+    let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
+    let (stream, _) = streams.into_iter().find(|(_, kept)| kept.truncated)?;
+    let sentence = format!("{name} wrote more than {cap} bytes to {stream} and was stopped");
+    Some(SkillError::new(ErrorKind::Output, sentence).with_help("write less, or raise the output limit"))
+}
+
+fn failed(name: &str, ended: &Ended) -> Option<SkillError> {
+    if ended.status.success() {
+        return None;
+    }
+    let end = match ended.status.code() {
+        Some(code) => format!("exited with code {code}"),
+        // The system's words are `signal: 9 (SIGKILL)`.
+        None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
+    };
+    let reason = last_line(&ended.stderr).map(|line| format!(": {line}")).unwrap_or_default();
+    let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
+    let explained = SHELL_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
+    Some(match explained {
+        Some((_, help)) => error.with_help(help),
+        None => error,
+    })
+}
+
+/// The last line that says something, without control characters: it may reach a terminal.
+fn last_line(stderr: &Kept) -> Option<String> {
+    let line = stderr.bytes.split(|byte| *byte == b'\n').rev().find(|line| !line.trim_ascii().is_empty())?;
+    let text = String::from_utf8_lossy(line.trim_ascii());
+    Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
+}
+
+fn report(ended: Ended) -> ProcessReport {
+    ProcessReport {
+        exit_code: ended.status.code(),
+        signal: ended.signal,
+        stdout_truncated: ended.stdout.truncated,
+        stderr_truncated: ended.stderr.truncated,
+        stdout: text(ended.stdout.bytes),
+        stderr: text(ended.stderr.bytes),
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

@@ -1,0 +1,61 @@
+//! The command line: one file a command. Data goes to standard output, talk to standard error.
+
+mod new;
+mod session;
+mod validate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use session::Session;
+
+/// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
+#[derive(Parser)]
+#[command(name = "metier", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options every command takes.
+#[derive(clap::Args)]
+struct Global {
+    /// Answer in JSON, on standard output
+    #[arg(long, global = true)]
+    json: bool,
+    /// The project's folder [default: the nearest ancestor with .<product> or .git]
+    #[arg(long, global = true, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// The product whose folders are read: `.NAME/skills` in the project
+    #[arg(long, global = true, value_name = "NAME", default_value = "metier")]
+    product: String,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check skills against the specification
+    Validate(validate::Args),
+    /// Make a new skill that runs
+    New(new::Args),
+}
+
+/// Parses the arguments, runs the command, and says with which code to exit.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let session = Session::new(cli.global);
+    let code = match cli.command {
+        Command::Validate(args) => validate::run(&args, &session),
+        Command::New(args) => new::run(&args, &session),
+    };
+    match code {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            session.complain(&error);
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
