@@ -5,6 +5,7 @@ pub mod error;
 pub mod executor;
 pub mod host;
 pub mod policy;
+pub mod registry;
 pub mod skill;
 
 // The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only

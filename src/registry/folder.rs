@@ -1,0 +1,103 @@
+//! A skill's folder, on disk or inside the binary.
+
+use std::path::{Path, PathBuf};
+
+use super::shipped::Shipped;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::Files;
+use crate::host::files::{EntryKind, Tidy, Walk, beneath};
+use crate::policy::CancelToken;
+
+/// Folders a list of files goes down.
+const DEEPEST: usize = 8;
+
+/// Where a skill's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// A folder on disk, absolute.
+    Disk(PathBuf),
+    /// Part of the binary.
+    Shipped(&'static Shipped),
+}
+
+impl Folder {
+    /// The bytes of one of its files, of at most `cap` bytes. The path is relative, `/`-separated.
+    ///
+    /// Links are followed inside the folder; what leads out is `denied`. A missing, larger or irregular file is `io`.
+    pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
+        let path = beneath(path, None, "the skill")?;
+        let bytes = match self {
+            Self::Disk(folder) => {
+                let files = Files::open(folder)?;
+                let view = files.unguarded().called("the skill");
+                fits(&path, view.stat(&path)?.size, cap)?;
+                view.read(&path)?
+            }
+            Self::Shipped(shipped) => shipped.file(&path).ok_or_else(|| missing(&path))?.to_vec(),
+        };
+        fits(&path, bytes.len() as u64, cap)?;
+        Ok(bytes)
+    }
+
+    /// Its regular files, hidden ones aside: relative, `/`-separated, sorted; the first `most` of them.
+    pub fn files(&self, most: usize) -> Result<Vec<String>> {
+        let mut files = match self {
+            Self::Disk(folder) => regular_files(folder, "", DEEPEST)?,
+            Self::Shipped(shipped) => shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect(),
+        };
+        files.truncate(most);
+        Ok(files)
+    }
+
+    /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
+    pub(super) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) if std::fs::symlink_metadata(folder.join(subfolder)).is_err() => {
+                Ok(Vec::new())
+            }
+            Self::Disk(folder) => regular_files(folder, subfolder, 1),
+            Self::Shipped(shipped) => {
+                let lies_in =
+                    |path: &&str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
+                let paths = shipped.files.iter().map(|(path, _)| *path);
+                Ok(paths.filter(lies_in).map(str::to_owned).collect())
+            }
+        }
+    }
+
+    /// The folder on disk, where it is one.
+    pub fn on_disk(&self) -> Option<&Path> {
+        match self {
+            Self::Disk(folder) => Some(folder),
+            Self::Shipped(_) => None,
+        }
+    }
+}
+
+fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>> {
+    let files = Files::open(folder)?;
+    let view = files.unguarded().called("the skill");
+    let cancel = CancelToken::default();
+    let walk = Walk { cancel: &cancel, tidy: Tidy::HiddenAndIgnored, depth: Some(depth) };
+    let mut found = Vec::new();
+    view.walk(&view.real_folder(start)?, &walk, |entry| {
+        if entry.kind == EntryKind::File {
+            found.push(entry.path);
+        }
+        Ok(())
+    })?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn fits(path: &str, size: u64, cap: u64) -> Result<()> {
+    if size <= cap {
+        return Ok(());
+    }
+    let message = format!("failed to read {path}: it has {size} bytes, more than the {cap} that are read");
+    Err(SkillError::new(ErrorKind::Io, message))
+}
+
+fn missing(path: &str) -> SkillError {
+    SkillError::io(format_args!("failed to read {path}"), std::io::ErrorKind::NotFound.into())
+}

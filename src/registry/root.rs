@@ -1,0 +1,61 @@
+//! A place skills are looked for in, and how near it is.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Serialize, Serializer};
+
+/// How near a root is; the order is the order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Named by the caller.
+    Explicit,
+    /// In the project.
+    Project,
+    /// The user's own.
+    User,
+    /// Inside the binary.
+    Shipped,
+}
+
+impl Scope {
+    /// The name in qualified names and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explicit => "explicit",
+            Self::Project => "project",
+            Self::User => "user",
+            Self::Shipped => "shipped",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Scope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A folder of skills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// How near it is.
+    pub scope: Scope,
+    /// What qualified names call it, as in `project/.agents:name`.
+    pub label: String,
+    /// The folder; it need not exist.
+    pub place: PathBuf,
+}
+
+impl Root {
+    /// A root of that scope, called that, in that folder.
+    pub fn new(scope: Scope, label: impl Into<String>, place: impl Into<PathBuf>) -> Self {
+        Self { scope, label: label.into(), place: place.into() }
+    }
+}
