@@ -1,6 +1,7 @@
 //! Runs agent skills: folders with a `SKILL.md` and scripts.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod engine;
 pub mod error;
 pub mod executor;
 pub mod host;
@@ -12,3 +13,13 @@ pub mod skill;
 // `executor`, `host`, `policy` and `error`.
 #[path = "../runtimes/mod.rs"]
 pub(crate) mod runtimes;
+
+/// Compiles a script without an engine around it; `unavailable` where this build lacks the runtime.
+///
+/// The executor holds limits and permissions as its context says; nothing else of the engine's pipeline applies.
+pub fn load(
+    runtime: executor::SkillRuntime,
+    script: &executor::Script,
+) -> error::Result<Box<dyn executor::SkillExecutor>> {
+    runtimes::loader(runtime)?(script)
+}

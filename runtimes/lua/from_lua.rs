@@ -69,32 +69,68 @@ impl Reader<'_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<Json, Fault> {
         self.spend(2)?;
-        let length = table.raw_len();
-        let marked = self.array_meta.is_some() && table.metatable().as_ref() == self.array_meta;
-        if length > 0 || marked { self.list(table, length, depth) } else { self.record(table, depth) }
+        match table.raw_len() {
+            0 if self.is_marked(table) => self.list(table, 0, depth),
+            0 => self.record(table, depth),
+            length => self.list(table, length, depth),
+        }
     }
 
+    /// Whether an empty table is an empty list.
+    fn is_marked(&self, table: &Table) -> bool {
+        self.array_meta.is_some() && table.metatable().as_ref() == self.array_meta
+    }
+
+    /// Positions come first and in order as a rule; a list that was filled otherwise is read by position.
     fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
+        let mut items = Vec::with_capacity(length);
+        let (mut fault, mut out_of_order, left) = (None, false, self.left);
+        let walked = table.for_each(|key: Value, item: Value| {
+            let position = items.len() + 1;
+            let step = match key {
+                Value::Integer(at) if usize::try_from(at) == Ok(position) => {
+                    let item = self.spend(1).and_then(|()| self.read(&item, depth));
+                    item.map(|item| items.push(item)).map_err(|fault| fault.below(|| format!("[{position}]")))
+                }
+                Value::Integer(at) if usize::try_from(at).is_ok_and(|at| (1..=length).contains(&at)) => {
+                    out_of_order = true;
+                    Err(holes())
+                }
+                other => Err(not_a_list(&other)),
+            };
+            step.map_err(|found| {
+                fault = Some(found);
+                mlua::Error::runtime("not a list")
+            })
+        });
+        if out_of_order {
+            self.left = left;
+            return self.list_by_position(table, length, depth);
+        }
+        ended(walked, fault)?;
+        if items.len() < length { Err(holes()) } else { Ok(Json::Array(items)) }
+    }
+
+    fn list_by_position(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
         let mut keys = 0;
         let mut stranger = None;
         let counted = table.for_each(|key: Value, _: Value| {
             keys += 1;
-            let position = matches!(&key, Value::Integer(at) if usize::try_from(*at).is_ok_and(|at| (1..=length).contains(&at)));
-            if position {
+            if matches!(key, Value::Integer(_)) && keys <= length {
                 return Ok(());
             }
             stranger = Some(not_a_list(&key));
             Err(mlua::Error::runtime("not a list"))
         });
         ended(counted, stranger)?;
-        if keys < length {
-            return Err(holes());
-        }
         let mut items = Vec::with_capacity(length);
         for position in 1..=length {
             self.spend(1)?;
-            let item: Value = table.raw_get(position).map_err(|error| Fault::new(error.to_string()))?;
-            items.push(self.read(&item, depth).map_err(|fault| fault.below(|| format!("[{position}]")))?);
+            match table.raw_get(position).map_err(|error| Fault::new(error.to_string()))? {
+                Value::Nil => return Err(holes()),
+                item => items
+                    .push(self.read(&item, depth).map_err(|fault| fault.below(|| format!("[{position}]")))?),
+            }
         }
         Ok(Json::Array(items))
     }

@@ -1,5 +1,6 @@
 //! The host's side of a state: the functions scripts call, and the run they are called for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
@@ -19,6 +20,8 @@ pub(super) struct Globals {
 /// The run that occupies the state, and the error it ended with.
 pub(super) struct Slot {
     state: Mutex<Occupant>,
+    /// Whether a run seeded the generator, which the next one must not find out.
+    seeded: AtomicBool,
     pub(super) file: Arc<str>,
 }
 
@@ -70,7 +73,9 @@ impl Globals {
     /// Fills the globals of a new state, before it is sealed.
     pub(super) fn install(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Self> {
         let globals = lua.globals();
-        let seed = globals.get::<Table>("math")?.get("randomseed")?;
+        let math: Table = globals.get("math")?;
+        let seed: Function = math.get("randomseed")?;
+        math.raw_set("randomseed", noted_seed(lua, slot, seed.clone())?)?;
         let array_meta = lua.create_table()?;
         array_meta.raw_set("__metatable", "array")?;
         array_meta.set_readonly(true);
@@ -103,8 +108,11 @@ impl Globals {
     }
 
     /// A run that seeded the generator must not make the next one predictable.
-    pub(super) fn forget_randomness(&self) -> mlua::Result<()> {
+    pub(super) fn forget_randomness(&self, slot: &Slot) -> mlua::Result<()> {
         use std::hash::{BuildHasher, RandomState};
+        if !slot.seeded.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
         // 31 bits: what every Luau number type takes without rounding.
         self.seed.call(RandomState::new().hash_one(0) >> 33)
     }
@@ -112,7 +120,7 @@ impl Globals {
 
 impl Slot {
     pub(super) fn new(file: Arc<str>) -> Self {
-        Self { state: Mutex::default(), file }
+        Self { state: Mutex::default(), seeded: AtomicBool::new(false), file }
     }
 
     /// The state belongs to this run until the guard is dropped.
@@ -147,6 +155,15 @@ impl Drop for Occupied<'_> {
     fn drop(&mut self) {
         *self.0.locked() = Occupant::default();
     }
+}
+
+/// `math.randomseed`, remembered.
+fn noted_seed(lua: &Lua, slot: &Arc<Slot>, seed: Function) -> mlua::Result<Function> {
+    let slot = slot.clone();
+    lua.create_function(move |_, given: Value| {
+        slot.seeded.store(true, Ordering::Relaxed);
+        seed.call::<()>(given)
+    })
 }
 
 /// Every row of the host table as a function that answers `value` or `nil, failure`.

@@ -105,21 +105,25 @@ impl Vm {
         let _guard = context.cancel().on_stop(move |_| told.store(true, Ordering::Relaxed));
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-        let budget = usize::try_from(limit).unwrap_or(usize::MAX >> 2).min(usize::MAX >> 2);
-        let result = self
-            .lua
-            .set_memory_limit(self.lua.used_memory() + budget)
-            .map_err(|error| state_error(&error))
-            .and_then(|_| self.call(input, context));
+        let result = self.call(input, limit, context);
         context.cancel().check()?;
         result.map_err(|error| if error.kind() == ErrorKind::Memory { memory_error(limit) } else { error })
     }
 
-    fn call(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
+    fn call(
+        &self,
+        input: &serde_json::Value,
+        limit: u64,
+        context: &SkillContext,
+    ) -> Result<serde_json::Value> {
+        let before = self.lua.used_memory();
         let input = to_lua::value(&self.lua, &self.globals.array_meta, input)
             .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
-        let entered = self.enter(input).map_err(|error| failure::from_mlua(&error, &self.slot.file))?;
-        match entered {
+        // With a limit set, mlua guards each step of a conversion; so it is set for the script alone, input counted in.
+        let limited = Limited::new(&self.lua, before, limit)?;
+        let entered = self.enter(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
+        drop(limited);
+        match entered? {
             (true, value) => from_lua::value(&value, &self.globals.array_meta, context.limits().output)
                 .map_err(|fault| fault.into_error("the script's value")),
             (false, raised) => Err(self.slot.take_caught().unwrap_or_else(|| self.unhandled(&raised))),
@@ -153,7 +157,26 @@ impl Vm {
         if heavy() && self.lua.gc_collect().is_err() {
             return false;
         }
-        !heavy() && self.globals.forget_randomness().is_ok()
+        !heavy() && self.globals.forget_randomness(&self.slot).is_ok()
+    }
+}
+
+/// A memory limit that stands until this is dropped.
+struct Limited<'a>(&'a Lua);
+
+impl<'a> Limited<'a> {
+    fn new(lua: &'a Lua, before: usize, limit: u64) -> Result<Self> {
+        let most = usize::MAX >> 2;
+        let budget = usize::try_from(limit).unwrap_or(most).min(most);
+        lua.set_memory_limit(before + budget).map_err(|error| state_error(&error))?;
+        Ok(Self(lua))
+    }
+}
+
+impl Drop for Limited<'_> {
+    fn drop(&mut self) {
+        // Lifting a limit cannot fail where setting one did not.
+        self.0.set_memory_limit(0).ok();
     }
 }
 

@@ -1,8 +1,18 @@
 //! The command line: one file a command. Data goes to standard output, talk to standard error.
 
+mod amount;
+mod api;
+mod catalog;
+mod completions;
+mod input;
+mod list;
 mod new;
+mod run;
 mod session;
+mod show;
+mod terminal;
 mod validate;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +32,7 @@ struct Cli {
 }
 
 /// Options every command takes.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 struct Global {
     /// Answer in JSON, on standard output
     #[arg(long, global = true)]
@@ -33,14 +43,29 @@ struct Global {
     /// The product whose folders are read: `.NAME/skills` in the project
     #[arg(long, global = true, value_name = "NAME", default_value = "metier")]
     product: String,
+    /// Also read .claude/skills
+    #[arg(long, global = true)]
+    compat: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a skill and print its value
+    Run(run::Args),
+    /// List the skills, shadowed ones included
+    List,
+    /// Show a skill: what it says, asks for and can do
+    Show(show::Args),
     /// Check skills against the specification
     Validate(validate::Args),
     /// Make a new skill that runs
     New(new::Args),
+    /// List the functions a script may call on ctx
+    Api,
+    /// Print names and descriptions for a model to choose from
+    Catalog(catalog::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
 }
 
 /// Parses the arguments, runs the command, and says with which code to exit.
@@ -48,8 +73,14 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let session = Session::new(cli.global);
     let code = match cli.command {
+        Command::Run(args) => run::run(&args, &session),
+        Command::List => list::run(&session),
+        Command::Show(args) => show::run(&args, &session),
         Command::Validate(args) => validate::run(&args, &session),
         Command::New(args) => new::run(&args, &session),
+        Command::Api => api::run(&session),
+        Command::Catalog(args) => catalog::run(&args, &session),
+        Command::Completions(args) => completions::run(&args),
     };
     match code {
         Ok(code) => ExitCode::from(code),

@@ -12,6 +12,6 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    session.say_json(&(&args.name, session.product(), session.start()))?;
+    session.say_json(&(&args.name, session.product(), session.project()))?;
     Ok(0)
 }

@@ -3,12 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anstyle::AnsiColor;
+use metier::engine::Engine;
 use metier::error::{Result, SkillError};
+use metier::registry::{Registry, Roots, project_root};
 use serde::Serialize;
 
 use super::Global;
+use super::terminal::visible;
 
 /// One call of the command line.
+#[derive(Clone)]
 pub struct Session {
     global: Global,
 }
@@ -28,9 +33,20 @@ impl Session {
         &self.global.product
     }
 
-    /// The folder the command is about: `--project`, or the current one.
-    pub fn start(&self) -> PathBuf {
-        self.global.project.clone().unwrap_or_else(|| PathBuf::from("."))
+    /// The project: `--project`, or the nearest folder above with a product folder or a repository.
+    pub fn project(&self) -> PathBuf {
+        match &self.global.project {
+            Some(folder) => folder.clone(),
+            None => project_root(&PathBuf::from("."), self.product()),
+        }
+    }
+
+    /// An engine for the project, with the skills it finds.
+    pub fn engine(&self) -> Result<Engine> {
+        let project = self.project();
+        let standard = Roots::standard(self.product(), &project);
+        let roots = if self.global.compat { standard.with_compat() } else { standard };
+        Engine::builder(project).roots(roots).build()
     }
 
     /// Writes data to standard output. A closed pipe ends the command quietly.
@@ -51,13 +67,46 @@ impl Session {
         let _ = writeln!(anstream::stderr(), "{text}");
     }
 
-    /// Tells a person what went wrong and the way out.
+    /// Tells a person what went wrong, where, and the way out.
     pub fn complain(&self, error: &SkillError) {
-        let red = anstyle::AnsiColor::Red.on_default().bold();
-        self.talk(&format!("{red}error{red:#}: {error}"));
-        if let Some(help) = error.help() {
-            self.talk(&format!("  help: {help}"));
+        self.tell("error", AnsiColor::Red, error);
+        if let Some(place) = error.location() {
+            let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+            self.talk(&format!("  --> {}{line}", visible(&place.file)));
         }
+        for frame in error.traceback() {
+            self.talk(&format!("    at {}", visible(frame)));
+        }
+        if let Some(help) = error.help() {
+            self.talk(&format!("  help: {}", visible(help)));
+        }
+    }
+
+    /// Tells a person what is off, and what comes of it.
+    pub fn warn(&self, error: &SkillError, consequence: &str) {
+        self.tell("warning", AnsiColor::Yellow, error);
+        let help = error.help().map_or(String::new(), |help| format!("; {help}"));
+        self.talk(&format!("  {consequence}{help}"));
+    }
+
+    /// Tells which skills did not load and why.
+    pub fn talk_of_problems(&self, registry: &Registry) {
+        for problem in registry.problems() {
+            let yellow = AnsiColor::Yellow.on_default().bold();
+            self.talk(&format!("{yellow}warning{yellow:#}: {}", visible(&problem.to_string())));
+        }
+    }
+
+    /// Passes on what a process said.
+    pub fn talk_of_process(&self, said: &str) {
+        if !said.trim().is_empty() {
+            self.talk(visible(said).trim_end());
+        }
+    }
+
+    fn tell(&self, level: &str, color: AnsiColor, error: &SkillError) {
+        let style = color.on_default().bold();
+        self.talk(&format!("{style}{level}{style:#}: {}", visible(&error.to_string())));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table: every host function as a plain record. Adapters, documentation and tests walk it; nothing is written twice.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args::Args;
 use super::context::SkillContext;
@@ -61,6 +61,33 @@ pub enum Kind {
     List(&'static Kind),
     /// An object with these keys and no others.
     Record(&'static [Param]),
+}
+
+impl Kind {
+    /// The shape as a JSON Schema (2020-12).
+    pub fn schema(&self) -> Value {
+        match self {
+            Self::Nothing => json!({"type": "null"}),
+            Self::Text | Self::Path => json!({"type": "string"}),
+            Self::Count => json!({"type": "integer", "minimum": 0}),
+            Self::Number => json!({"type": "number"}),
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Any => json!({}),
+            Self::List(item) => json!({"type": "array", "items": item.schema()}),
+            Self::Record(fields) => record_schema(fields),
+        }
+    }
+}
+
+fn record_schema(fields: &[Param]) -> Value {
+    let property = |field: &Param| {
+        let mut schema = field.kind.schema();
+        schema["description"] = field.doc.into();
+        (field.name.to_owned(), schema)
+    };
+    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let properties: serde_json::Map<String, Value> = fields.iter().map(property).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
 /// What a call needs to be permitted; the number is the position of the parameter that names the target.

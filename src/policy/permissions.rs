@@ -41,10 +41,13 @@ impl Permissions {
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and names the way out.
     pub fn require(&self, need: &Need, attempt: impl fmt::Display) -> Result<()> {
+        let (is_asked, is_granted) = (self.is_asked(need), self.is_granted(need));
+        if is_asked && is_granted {
+            return Ok(());
+        }
         let permission = need.remedy(&self.protection);
-        let way_out = match (self.is_asked(need), self.is_granted(need)) {
-            (true, true) => return Ok(()),
-            (true, false) => format!("run with --allow {permission}"),
+        let way_out = match (is_asked, is_granted) {
+            (true, _) => format!("run with --allow {permission}"),
             (false, true) => format!("list {permission} under allowed-tools in SKILL.md"),
             (false, false) => {
                 format!("list {permission} under allowed-tools in SKILL.md and run with --allow {permission}")

@@ -65,11 +65,14 @@ fn is_git(name: &str) -> bool {
 
 /// Compared without case: some file systems do, and a refusal too many names its own way out.
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_sample = SAMPLE_ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let is_listed =
-        SECRET_NAMES.contains(&name.as_str()) || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
-    is_listed || (name.starts_with(".env.") && !is_sample)
+    let bytes = name.as_bytes();
+    let is =
+        |part: Option<&[u8]>, word: &str| part.is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()));
+    let ends_with =
+        |ending: &&str| is(bytes.len().checked_sub(ending.len()).map(|start| &bytes[start..]), ending);
+    SECRET_NAMES.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+        || SECRET_ENDINGS.iter().any(ends_with)
+        || (is(bytes.get(..5), ".env.") && !SAMPLE_ENDINGS.iter().any(ends_with))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A project in a temporary folder, with something outside it to reach for.
 
+#![allow(clippy::needless_pass_by_value)] // `json!` at the place of use reads best
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

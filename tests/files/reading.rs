@@ -70,7 +70,7 @@ fn f22_files_beyond_the_cap_are_refused_and_their_ends_can_be_read() {
         project.refuses(Io, "tail", json!(["sparse", 2]), "ask for fewer");
         project.answers("grep", json!(["first"]), json!([]));
 
-        project.file("exact", vec![b'a'; CAP as usize]).file("over", vec![b'a'; CAP as usize + 1]);
+        project.file("exact", "a".repeat(16 << 20)).file("over", "a".repeat((16 << 20) + 1));
         assert!(project.call("read_file", json!(["exact"])).is_ok());
         project.refuses(Io, "read_file", json!(["over"]), "more than the 16777216 that are read");
     });
@@ -83,9 +83,10 @@ fn f22_a_file_that_grows_while_it_is_read_stays_bounded() {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let block = vec![b'a'; 1 << 16];
                 let mut log = File::options().append(true).open(project.path("log")).unwrap();
                 while !done.load(Ordering::Relaxed) {
-                    log.write_all(&[b'a'; 1 << 16]).unwrap();
+                    log.write_all(&block).unwrap();
                     if log.metadata().unwrap().len() > 2 * CAP {
                         log.set_len(0).unwrap();
                     }

@@ -257,7 +257,7 @@ fn f28_a_search_stops_when_the_run_does() {
         let big = fs::File::create(project.path("big")).unwrap();
         big.set_len(1 << 40).unwrap();
         // No NUL at the start, so that the search goes on to the end of a line it never finds.
-        std::os::unix::fs::FileExt::write_all_at(&big, &[b'a'; 1 << 20], 0).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&big, &vec![b'a'; 1 << 20], 0).unwrap();
         for number in 0..3000 {
             project.file(&format!("{}/{number}", number % 50), "x\n");
         }

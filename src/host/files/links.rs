@@ -76,30 +76,32 @@ impl Files {
             if last == Last::Itself && ahead.is_empty() && !from_link {
                 break;
             }
-            match self.dir.symlink_metadata(&real) {
-                Ok(found) if found.is_symlink() => {
-                    links += 1;
-                    if links > MOST_LINKS {
-                        return Err(Lost::Failed(io::Error::other("too many links on the way")));
-                    }
-                    let target = self.dir.read_link_contents(&real).map_err(Lost::Failed)?;
-                    if target.has_root() {
-                        let inside = target.strip_prefix(&self.root).map_err(|_| Lost::Outside)?;
-                        real.clear();
-                        ahead.add(inside);
-                    } else {
-                        real.pop();
-                        ahead.add(&target);
-                    }
-                }
-                Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
-                    let dangling = "a link on the way leads to nothing";
-                    return Err(Lost::Failed(io::Error::new(error.kind(), dangling)));
-                }
-                _ => {}
+            let Some(target) = self.link_at(&real, from_link).map_err(Lost::Failed)? else { continue };
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Lost::Failed(io::Error::other("too many links on the way")));
+            }
+            if target.has_root() {
+                ahead.add(target.strip_prefix(&self.root).map_err(|_| Lost::Outside)?);
+                real.clear();
+            } else {
+                ahead.add(&target);
+                real.pop();
             }
         }
         Ok(as_text(&real))
+    }
+
+    /// Where the link at `path` points, or nothing when there is none. It is an error when a link led here and nothing is.
+    fn link_at(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
+        match self.dir.symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
+            Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
+                Err(io::Error::new(error.kind(), "a link on the way leads to nothing"))
+            }
+            // Whatever else is wrong here, opening the path will say.
+            _ => Ok(None),
+        }
     }
 }
 

@@ -25,6 +25,9 @@ pub fn beneath(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
     }
     let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {place}"));
     let below = if path.starts_with('/') { below_root(path, root).ok_or_else(outside)? } else { path };
+    if is_plain(below) {
+        return Ok(below.to_owned());
+    }
     let mut parts = Vec::new();
     for part in below.split('/') {
         match part {
@@ -47,6 +50,12 @@ fn fault_of(path: &str) -> Option<String> {
         return Some(format!("the path has {} bytes, at most {LONGEST_PATH} fit", path.len()));
     }
     (path.is_empty() || path.contains('\0')).then(|| format!("{path:?} is not a path"))
+}
+
+/// Whether there is nothing to resolve, as in almost every path.
+fn is_plain(path: &str) -> bool {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= LONGEST_NAME;
+    !cfg!(windows) && path.split('/').all(is_plain)
 }
 
 /// An absolute path's text after the root.

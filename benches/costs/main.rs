@@ -1,0 +1,21 @@
+//! What metier costs, as ratios against the floor in the same run: `cargo bench`.
+
+mod cold;
+mod files;
+mod lua;
+mod ratios;
+mod registry;
+
+use criterion::Criterion;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    lua::calls(&mut criterion);
+    lua::overshoot();
+    files::read(&mut criterion);
+    files::grep(&mut criterion);
+    registry::scan(&mut criterion);
+    cold::start(&mut criterion);
+    criterion.final_summary();
+    ratios::print();
+}

@@ -1,0 +1,48 @@
+//! The ratios, from what criterion measured in this run or the last one.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// What is claimed: a name, ours, the floor it is held against, the goal.
+const CLAIMS: &[(&str, &str, &str, f64)] = &[
+    (
+        "Lua small call, fresh environment and limits / raw mlua, cached function",
+        "lua/metier",
+        "lua/raw",
+        1.5,
+    ),
+    ("ctx.read_file of 8.8 KB / std::fs::read", "read_file/metier", "read_file/std", 1.3),
+    ("grep in 20,000 files / ripgrep's crates, one thread", "grep/metier", "grep/ripgrep", 1.1),
+    ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", 3.0),
+    ("scan of 10,000 skills / open and read", "scan/10000/metier", "scan/10000/floor", 3.0),
+    ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", f64::INFINITY),
+];
+
+/// Prints a line for each claim whose two sides were measured.
+pub fn print() {
+    println!("\n| what | ours | floor | ratio | goal |\n|---|---|---|---|---|");
+    for (name, ours, floor, goal) in CLAIMS {
+        if let (Some(ours), Some(floor)) = (median(ours), median(floor)) {
+            let goal = if goal.is_finite() { format!("≤ {goal}×") } else { "-".into() };
+            println!("| {name} | {} | {} | {:.2}× | {goal} |", shown(ours), shown(floor), ours / floor);
+        }
+    }
+}
+
+/// The median in nanoseconds, as criterion keeps it.
+fn median(id: &str) -> Option<f64> {
+    let (group, name) = id.rsplit_once('/')?;
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("criterion").join(group.replace('/', "_"));
+    let text = std::fs::read_to_string(folder.join(name).join("new/estimates.json")).ok()?;
+    serde_json::from_str::<Value>(&text).ok()?["median"]["point_estimate"].as_f64()
+}
+
+fn shown(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ns if ns < 1e4 => format!("{:.2} µs", ns / 1e3),
+        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
+    }
+}

@@ -1,0 +1,29 @@
+# What one does here every day. `just` lists them.
+
+_default:
+    @just --list
+
+# All tests
+test *ARGS:
+    cargo test {{ARGS}}
+
+# What CI checks before the tests
+check:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+    cargo doc --no-deps --all-features
+
+# Each feature subset, without warnings
+subsets:
+    RUSTFLAGS="-D warnings" cargo check --no-default-features
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features lua-runtime
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
+    RUSTFLAGS="-D warnings" cargo check --all-features
+
+# What it costs, against the floor and the peers
+bench *ARGS:
+    cargo bench {{ARGS}}
+
+# Everything CI does
+ci:
+    bash .ci/run

@@ -1,0 +1,152 @@
+//! `metier run`: one skill, run to its end.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+use metier::engine::{Invocation, Outcome};
+use metier::error::{Result, SkillError};
+use metier::policy::{CancelToken, Limits, Permission};
+
+use super::session::Session;
+use super::terminal::visible;
+use super::watch::Watch;
+use super::{amount, input};
+
+/// The options of `metier run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The skill, plain or qualified: NAME, SCOPE/ROOT:NAME@VERSION
+    name: String,
+    /// The script, by its path in the skill's folder, where the skill has several
+    #[arg(long, value_name = "PATH")]
+    script: Option<String>,
+    /// The input: JSON, @FILE, or - for standard input [default: {}]
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    input: Option<String>,
+    /// Grant a permission the skill asks for, such as write, write:out or exec (may be repeated)
+    #[arg(long, value_name = "PERM")]
+    allow: Vec<String>,
+    /// Stop the run after this time [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Memory the run may use [default: 64MB in process, 2GB per process]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Bytes the value, the log and each output stream may have [default: 8MB]
+    #[arg(long, value_name = "SIZE")]
+    output: Option<String>,
+    /// Arguments for the script, if it is an external one
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let outcome = match invoked(args, session) {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::failed(args.name.clone(), error),
+    };
+    report(&outcome, session)?;
+    Ok(outcome.exit_code())
+}
+
+fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
+    let mut invocation = Invocation::new(&args.name).args(&args.args).limits(limits(args)?);
+    if let Some(given) = &args.input {
+        invocation = invocation.input(input::read(given)?);
+    }
+    if let Some(script) = &args.script {
+        invocation = invocation.script(script);
+    }
+    for permission in granted(&args.allow, session) {
+        invocation = invocation.grant(permission);
+    }
+    let token = CancelToken::new();
+    cancel_on_interrupt(token.clone());
+    let engine = session.engine()?;
+    if session.json() {
+        return Ok(engine.run(invocation.cancel(token)));
+    }
+    let watch = Arc::new(Watch::new(session.clone()));
+    let outcome = engine.run(invocation.cancel(token).observer(watch.clone()));
+    watch.end();
+    Ok(outcome)
+}
+
+fn limits(args: &Args) -> Result<Limits> {
+    let mut limits = Limits::default();
+    if let Some(time) = &args.timeout {
+        limits = limits.deadline(amount::duration(time)?);
+    }
+    if let Some(size) = &args.memory {
+        limits = limits.memory(amount::bytes(size)?);
+    }
+    if let Some(size) = &args.output {
+        limits = limits.output(amount::bytes(size)?);
+    }
+    Ok(limits)
+}
+
+/// A name that is no permission warns and grants nothing.
+fn granted(names: &[String], session: &Session) -> Vec<Permission> {
+    let parsed = |name: &String| match name.parse() {
+        Ok(permission) => Some(permission),
+        Err(error) => {
+            session.warn(&error, "nothing is granted by it");
+            None
+        }
+    };
+    names.iter().filter_map(parsed).collect()
+}
+
+/// The first Ctrl-C stops the run, the second stops waiting for it.
+fn cancel_on_interrupt(token: CancelToken) {
+    let handler = move || {
+        if token.is_cancelled() {
+            std::process::exit(130);
+        }
+        token.cancel();
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        tracing::warn!(%error, "Ctrl-C will end metier at once");
+    }
+}
+
+fn report(outcome: &Outcome, session: &Session) -> Result<()> {
+    if session.json() {
+        return session.say_json(outcome);
+    }
+    if let Some(process) = &outcome.process {
+        session.talk_of_process(&process.stderr);
+    }
+    match &outcome.result {
+        Ok(value) => print(value),
+        Err(error) => {
+            if let Some(process) = &outcome.process {
+                session.talk_of_process(&process.stdout);
+            }
+            session.complain(error);
+            Ok(())
+        }
+    }
+}
+
+/// Text as it is, everything else as JSON. On a terminal, what a stranger wrote is shown and not obeyed.
+fn print(value: &serde_json::Value) -> Result<()> {
+    let mut text = match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => format!("{other:#}"),
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let mut stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        text = visible(&text);
+    }
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(SkillError::io("failed to write to standard output", error))
+        }
+        _ => Ok(()),
+    }
+}

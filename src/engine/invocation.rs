@@ -1,0 +1,79 @@
+//! What to run, with what, under which grants and limits.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::host::Observer;
+use crate::policy::{CancelToken, Limits, Permission};
+
+/// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
+#[derive(Clone)]
+pub struct Invocation {
+    pub(super) skill: String,
+    pub(super) script: Option<String>,
+    pub(super) input: Option<Value>,
+    pub(super) args: Vec<String>,
+    pub(super) granted: Vec<Permission>,
+    pub(super) limits: Option<Limits>,
+    pub(super) cancel: CancelToken,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+}
+
+impl Invocation {
+    /// Runs the skill of that name, plain (`word-count`) or qualified (`project/.metier:word-count@1.2.0`).
+    pub fn new(skill: impl Into<String>) -> Self {
+        Self {
+            skill: skill.into(),
+            script: None,
+            input: None,
+            args: Vec::new(),
+            granted: Vec::new(),
+            limits: None,
+            cancel: CancelToken::new(),
+            observer: None,
+        }
+    }
+
+    /// The input. Without one, in-process scripts see `{}` and processes an empty standard input.
+    pub fn input(mut self, input: impl Into<Value>) -> Self {
+        self.input = Some(input.into());
+        self
+    }
+
+    /// The script to run, by its path in the skill's folder, where the skill has several.
+    pub fn script(mut self, path: impl Into<String>) -> Self {
+        self.script = Some(path.into());
+        self
+    }
+
+    /// Arguments for an external script.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Grants a permission. It takes effect where the skill asks for it.
+    pub fn grant(mut self, permission: Permission) -> Self {
+        self.granted.push(permission);
+        self
+    }
+
+    /// The limits of this run, in place of the engine's.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// The token that cancels this run.
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Who hears the run while it runs.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+}

@@ -1,0 +1,78 @@
+//! Compiled scripts, kept by the digest of what was compiled.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Result;
+use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::runtimes;
+
+/// Compiles a script; see [`super::EngineBuilder::runtime`].
+pub(super) type Loader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
+
+/// How many compiled scripts are kept; the one used longest ago goes first.
+const MOST: usize = 64;
+
+pub(super) struct Loaded {
+    own: Vec<(SkillRuntime, Loader)>,
+    /// Most recently used last.
+    kept: Mutex<Vec<(Key, Arc<dyn SkillExecutor>)>>,
+}
+
+/// Whatever changes what a script does or what its errors say.
+#[derive(PartialEq, Eq)]
+struct Key {
+    runtime: SkillRuntime,
+    skill: String,
+    path: String,
+    folder: Option<std::path::PathBuf>,
+    function: Option<String>,
+    digest: [u8; 32],
+}
+
+impl Loaded {
+    pub(super) fn new(own: Vec<(SkillRuntime, Loader)>) -> Self {
+        Self { own, kept: Mutex::default() }
+    }
+
+    /// The executor for these bytes, compiled now or earlier.
+    pub(super) fn load(&self, runtime: SkillRuntime, script: &Script) -> Result<Arc<dyn SkillExecutor>> {
+        let key = Key {
+            runtime,
+            skill: script.skill.clone(),
+            path: script.path.clone(),
+            folder: script.folder.clone(),
+            function: script.function.clone(),
+            digest: Sha256::digest(&script.source).into(),
+        };
+        if let Some(executor) = self.recall(&key) {
+            return Ok(executor);
+        }
+        let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
+            Some((_, load)) => load(script)?.into(),
+            None => runtimes::loader(runtime)?(script)?.into(),
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == MOST {
+            kept.remove(0);
+        }
+        kept.push((key, executor.clone()));
+        Ok(executor)
+    }
+
+    fn recall(&self, key: &Key) -> Option<Arc<dyn SkillExecutor>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|(known, _)| known == key)?;
+        kept[at..].rotate_left(1);
+        kept.last().map(|(_, executor)| executor.clone())
+    }
+
+    /// Whether scripts of this runtime can be loaded at all.
+    pub(super) fn knows(&self, runtime: SkillRuntime) -> Result<()> {
+        if self.own.iter().any(|(own, _)| *own == runtime) {
+            return Ok(());
+        }
+        runtimes::loader(runtime).map(drop)
+    }
+}

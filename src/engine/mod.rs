@@ -1,0 +1,77 @@
+//! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. Command line, server and embedder all end here.
+
+mod asked;
+mod availability;
+mod builder;
+mod future;
+mod invocation;
+mod loaded;
+mod outcome;
+mod run;
+mod select;
+mod shipped;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::policy::{Limits, Watchdog};
+use crate::registry::{Registry, Skill};
+
+pub use asked::asked_by;
+pub use availability::Availability;
+pub use builder::EngineBuilder;
+pub use future::Run;
+pub use invocation::Invocation;
+pub use outcome::{LimitsReport, Outcome};
+
+/// Runs the skills of one project. Cheap to clone; clones share compiled scripts and the clock.
+///
+/// It holds no global state, prints nothing and needs no async runtime.
+#[derive(Clone)]
+pub struct Engine(Arc<Parts>);
+
+struct Parts {
+    project: PathBuf,
+    registry: Registry,
+    protected: Vec<String>,
+    limits: Limits,
+    loaded: loaded::Loaded,
+    shipped: shipped::Unpacked,
+    watchdog: Watchdog,
+}
+
+impl Engine {
+    /// An engine for the project at this folder.
+    pub fn builder(project: impl Into<PathBuf>) -> EngineBuilder {
+        EngineBuilder::new(project.into())
+    }
+
+    /// Runs a skill to its end on this thread.
+    ///
+    /// Failures are part of the outcome, so that log, process report and limits survive them.
+    pub fn run(&self, invocation: Invocation) -> Outcome {
+        self.0.run(invocation)
+    }
+
+    /// Runs a skill on a thread of its own; the future works on every executor, current-thread tokio included.
+    ///
+    /// Nothing starts before the first poll, and dropping the future cancels the run.
+    pub fn run_async(&self, invocation: Invocation) -> Run {
+        Run::new(self.clone(), invocation)
+    }
+
+    /// Whether a skill could run now, in which runtime, and if not, why.
+    pub fn availability(&self, skill: &Skill) -> Availability {
+        self.0.availability(skill)
+    }
+
+    /// The skills this engine knows.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// The project's root.
+    pub fn project(&self) -> &Path {
+        &self.0.project
+    }
+}

@@ -1,0 +1,105 @@
+//! What came of an invocation, success or not.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+use serde_json::Value;
+
+use crate::error::SkillError;
+use crate::host::{LogLine, ProcessReport, SandboxReport};
+use crate::policy::Limits;
+
+/// What came of an invocation.
+///
+/// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
+/// process, sandbox}`.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The skill's name; as it was asked for, when none was found.
+    pub skill: String,
+    /// The skill's version, where one was found.
+    pub version: Option<String>,
+    /// The value, or why there is none.
+    pub result: Result<Value, SkillError>,
+    /// What the script logged.
+    pub log: Vec<LogLine>,
+    /// Wall clock time, from the call to the answer.
+    pub duration: Duration,
+    /// The limits that held, and which of them ended the run.
+    pub limits: LimitsReport,
+    /// How the process ended, for external scripts that started.
+    pub process: Option<ProcessReport>,
+    /// Which isolation held, for scripts that started.
+    pub sandbox: Option<SandboxReport>,
+}
+
+/// The limits of a run as its outcome reports them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitsReport {
+    /// The limit that ended the run, by the name of its error kind.
+    pub hit: Option<&'static str>,
+    /// Milliseconds the run could take.
+    pub deadline_ms: u64,
+    /// Bytes of memory it could use; `null` when the runtime's default held.
+    pub memory_bytes: Option<u64>,
+    /// Bytes it could put out.
+    pub output_bytes: u64,
+}
+
+impl LimitsReport {
+    pub(super) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
+        let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
+        Self {
+            hit: hit.map(crate::error::ErrorKind::name),
+            deadline_ms: u64::try_from(limits.deadline.as_millis()).unwrap_or(u64::MAX),
+            memory_bytes: limits.memory,
+            output_bytes: limits.output,
+        }
+    }
+}
+
+impl Outcome {
+    /// The outcome of an invocation that never started.
+    pub fn failed(skill: impl Into<String>, error: SkillError) -> Self {
+        let mut outcome = Self::of(skill.into(), None, Err(error));
+        outcome.limits = LimitsReport::new(&Limits::default(), outcome.result.as_ref().err());
+        outcome
+    }
+
+    pub(super) fn of(skill: String, version: Option<String>, result: Result<Value, SkillError>) -> Self {
+        Self {
+            skill,
+            version,
+            result,
+            log: Vec::new(),
+            duration: Duration::ZERO,
+            limits: LimitsReport::new(&Limits::default(), None),
+            process: None,
+            sandbox: None,
+        }
+    }
+
+    /// The exit code of the command line for this outcome: 0, or that of the error's kind.
+    pub fn exit_code(&self) -> u8 {
+        self.result.as_ref().err().map_or(0, |error| error.kind().exit_code())
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
+        let mut record = serializer.serialize_struct("Outcome", 10)?;
+        record.serialize_field("ok", &self.result.is_ok())?;
+        record.serialize_field("skill", &self.skill)?;
+        record.serialize_field("version", &self.version)?;
+        record.serialize_field("value", &self.result.as_ref().ok())?;
+        record.serialize_field("error", &self.result.as_ref().err())?;
+        record.serialize_field("log", &self.log)?;
+        record.serialize_field("duration_ms", &milliseconds)?;
+        record.serialize_field("limits", &self.limits)?;
+        record.serialize_field("process", &self.process)?;
+        record.serialize_field("sandbox", &self.sandbox)?;
+        record.end()
+    }
+}

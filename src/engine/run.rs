@@ -1,0 +1,120 @@
+//! The pipeline: resolve, select, permit, load, execute, bound. Each step makes one new value.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::asked::asked_by;
+use super::outcome::LimitsReport;
+use super::select::{Selected, select};
+use super::{Invocation, Outcome, Parts};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput};
+use crate::host::{Files, SkillContext};
+use crate::policy::{CancelToken, Limits, Permissions, Protection};
+use crate::registry::Skill;
+
+impl Parts {
+    pub(super) fn run(&self, invocation: Invocation) -> Outcome {
+        let started = Instant::now();
+        let limits = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let token = invocation.cancel.child();
+        let _armed = self.watchdog.arm(started + limits.deadline, &token);
+        let mut outcome = match self.registry.find(&invocation.skill) {
+            Ok(skill) => self.run_skill(skill, invocation, &limits, token),
+            Err(error) => Outcome::failed(invocation.skill, error),
+        };
+        outcome.limits = LimitsReport::new(&limits, outcome.result.as_ref().err());
+        outcome.duration = started.elapsed();
+        outcome
+    }
+
+    fn run_skill(
+        &self,
+        skill: &Skill,
+        invocation: Invocation,
+        limits: &Limits,
+        token: CancelToken,
+    ) -> Outcome {
+        let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
+        let prepared = select(skill, invocation.script.as_deref())
+            .and_then(|selected| self.prepared(skill, &selected, &invocation, limits, token));
+        let (executor, context) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Outcome::of(name, version, Err(error)),
+        };
+        let input = SkillInput { value: invocation.input, args: invocation.args };
+        let result =
+            execute(executor.as_ref(), input, &context).and_then(|value| bounded(value, limits.output));
+        let (process, sandbox) = context.take_reports();
+        tracing::debug!(skill = name, ok = result.is_ok(), "ran");
+        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, result) }
+    }
+
+    fn prepared(
+        &self,
+        skill: &Skill,
+        selected: &Selected,
+        invocation: &Invocation,
+        limits: &Limits,
+        token: CancelToken,
+    ) -> Result<(Arc<dyn SkillExecutor>, SkillContext)> {
+        let folder = self.shipped.folder(skill.folder())?;
+        let script = Script {
+            skill: skill.name().to_owned(),
+            path: selected.path.clone(),
+            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
+            folder: Some(folder.clone()),
+            function: None,
+        };
+        let executor = self.loaded.load(selected.runtime, &script)?;
+        let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
+        let protection = Protection::new(self.protected.iter().cloned());
+        let context = SkillContext::builder(skill.name())
+            .project(Files::open(&self.project)?)
+            .skill_files(Files::open(&folder)?)
+            .permissions(Permissions::new(asked, invocation.granted.iter().cloned(), protection))
+            .limits(limits.clone())
+            .cancel(token);
+        let context = match &invocation.observer {
+            Some(observer) => context.observer(observer.clone()),
+            None => context,
+        };
+        Ok((executor, context.build()))
+    }
+}
+
+/// A panic below is a defect of ours or of an embedder's executor; it must not take the host down.
+fn execute(executor: &dyn SkillExecutor, input: SkillInput, context: &SkillContext) -> Result<Value> {
+    let run = || executor.execute_with_context(input, Some(context));
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map(|output| output.value),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+            Err(SkillError::new(ErrorKind::Script, format!("the runtime panicked: {said}")))
+        }
+    }
+}
+
+/// Refuses a value whose JSON is larger than the cap, whichever runtime made it.
+fn bounded(value: Value, cap: u64) -> Result<Value> {
+    struct Counter(u64);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let left = self.0.checked_sub(bytes.len() as u64).ok_or(std::io::ErrorKind::FileTooLarge)?;
+            self.0 = left;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    match serde_json::to_writer(Counter(cap), &value) {
+        Ok(()) => Ok(value),
+        Err(_) => Err(SkillError::new(ErrorKind::Output, format!("the value is larger than {cap} bytes"))
+            .with_help("answer with less, or raise the output limit")),
+    }
+}

@@ -1,0 +1,49 @@
+//! Skills from inside the binary, laid out on disk when a script of theirs needs files around it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+
+use crate::error::{Result, SkillError};
+use crate::registry::{Folder, Shipped};
+
+/// Folders unpacked so far; removed with the engine.
+#[derive(Default)]
+pub(super) struct Unpacked(Mutex<HashMap<&'static str, TempDir>>);
+
+impl Unpacked {
+    /// The skill's folder on disk, unpacked first where the skill comes from the binary.
+    pub(super) fn folder(&self, folder: &Folder) -> Result<PathBuf> {
+        match folder {
+            Folder::Disk(path) => Ok(path.clone()),
+            Folder::Shipped(shipped) => self.unpacked(shipped),
+        }
+    }
+
+    fn unpacked(&self, shipped: &'static Shipped) -> Result<PathBuf> {
+        let mut folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = folders.get(shipped.name) {
+            return Ok(folder.path().to_owned());
+        }
+        let folder = unpack(shipped).map_err(|source| {
+            SkillError::io(format_args!("failed to unpack skill {}", shipped.name), source)
+        })?;
+        let path = folder.path().to_owned();
+        folders.insert(shipped.name, folder);
+        Ok(path)
+    }
+}
+
+fn unpack(shipped: &Shipped) -> std::io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("metier-skill-").tempdir()?;
+    for (path, content) in shipped.files {
+        let target = folder.path().join(path);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(target, content)?;
+    }
+    Ok(folder)
+}

@@ -1,0 +1,167 @@
+//! What the README shows is what happens.
+
+#[path = "support/not_run.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod not_run;
+#[path = "support/snippets.rs"]
+mod snippets;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use not_run::not_run;
+use snippets::{Snippet, snippets};
+
+const README: &str = include_str!("../README.md");
+const EXAMPLE: &str = include_str!("../examples/embed.rs");
+const MANIFEST: &str = include_str!("../Cargo.toml");
+
+/// The command, where this build has it.
+const METIER: Option<&str> = option_env!("CARGO_BIN_EXE_metier");
+
+#[test]
+fn every_snippet_is_of_a_kind_that_is_tested() {
+    for snippet in snippets(README) {
+        let is_tested = match snippet.language.as_str() {
+            "console" | "sh" | "rust" | "toml" => snippet.path.is_none(),
+            _ => snippet.path.is_some(),
+        };
+        assert!(is_tested, "line {}: nothing tests a block of {}", snippet.line, snippet.language);
+    }
+}
+
+#[test]
+fn the_terminal_answers_as_shown() {
+    let Some(shell) = Shell::in_a_fresh_project("the README's commands") else { return };
+    for file in snippets(README).iter().filter(|snippet| snippet.path.is_some()) {
+        shell.write(file);
+    }
+    for snippet in of("console") {
+        for (command, expected) in snippet.commands() {
+            let output = shell.run(&format!("{{ {command}\n}} 2>&1"));
+            let got = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(got, expected, "line {}: $ {command}", snippet.line);
+        }
+    }
+}
+
+#[test]
+fn the_commands_for_a_fresh_machine_work_in_a_clone() {
+    let Some(shell) = Shell::in_this_package("the README's first commands") else { return };
+    let lines: Vec<String> =
+        of("sh").iter().flat_map(|snippet| snippet.text.lines().map(str::to_owned)).collect();
+    let (this, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| *line == "cargo test");
+    assert_eq!(this.len(), 1, "the README says once how to run the tests");
+    for line in others {
+        let arguments =
+            line.strip_prefix("cargo run -- ").unwrap_or_else(|| panic!("nothing tests `{line}`"));
+        let output = shell.run(&format!("metier {arguments}"));
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(value["files"][0]["path"], "README.md");
+    }
+}
+
+#[test]
+fn the_program_that_embeds_is_the_example_and_runs() {
+    let shown = of("rust").remove(0).text;
+    let code = EXAMPLE.split_once("\n\n").unwrap().1;
+    assert_eq!(shown, code, "README.md and examples/embed.rs differ");
+    if !cfg!(feature = "lua-runtime") {
+        return not_run("examples/embed.rs", "built without lua-runtime");
+    }
+    let program = example("embed");
+    if !program.is_file() {
+        return not_run("examples/embed.rs", "not built; `cargo test` without a filter builds it");
+    }
+    let project = tempfile::tempdir().unwrap();
+    let output = Command::new(program).current_dir(project.path()).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "3 words\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn the_dependency_shown_is_this_version_and_its_features_exist() {
+    let shown = of("toml").remove(0).text;
+    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    assert!(shown.contains(&format!("metier = {{ version = \"{version}\"")), "{shown}");
+    let features = shown.split_once("features = [\"").unwrap().1.split_once("\"]").unwrap().0;
+    for feature in features.split("\", \"") {
+        assert!(MANIFEST.contains(&format!("\n{feature} = [")), "no feature is called {feature}");
+    }
+}
+
+#[test]
+fn every_file_it_links_to_is_there() {
+    let targets =
+        README.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    for target in targets.filter(|target| !target.contains("://")) {
+        assert!(package().join(target).exists(), "the README links to {target}, which is not there");
+    }
+}
+
+fn of(language: &str) -> Vec<Snippet> {
+    let found: Vec<_> = snippets(README).into_iter().filter(|snippet| snippet.language == language).collect();
+    assert!(!found.is_empty(), "the README has no block of {language}");
+    found
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The program cargo builds of an example, beside the tests' own.
+fn example(name: &str) -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    this.ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples")
+        .join(name)
+        .with_extension(std::env::consts::EXE_EXTENSION)
+}
+
+/// A shell in some folder, with the command on its path and a user who has no skills.
+struct Shell {
+    folder: PathBuf,
+    home: tempfile::TempDir,
+    path: std::ffi::OsString,
+}
+
+impl Shell {
+    fn in_a_fresh_project(what: &str) -> Option<Self> {
+        let mut shell = Self::in_this_package(what)?;
+        shell.folder = shell.home.path().join("project");
+        std::fs::create_dir(&shell.folder).unwrap();
+        Some(shell)
+    }
+
+    fn in_this_package(what: &str) -> Option<Self> {
+        let Some(metier) = METIER.filter(|_| cfg!(feature = "lua-runtime")) else {
+            not_run(what, "built without cli or lua-runtime");
+            return None;
+        };
+        let folder = Path::new(metier).parent().unwrap().to_owned();
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let path =
+            std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&inherited))).unwrap();
+        Some(Self { folder: package().to_owned(), home: tempfile::tempdir().unwrap(), path })
+    }
+
+    fn write(&self, file: &Snippet) {
+        let path = self.folder.join(file.path.as_ref().unwrap());
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, &file.text).unwrap();
+    }
+
+    fn run(&self, command: &str) -> Output {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(&self.folder);
+        shell.env_clear().env("PATH", &self.path).env("HOME", self.home.path());
+        shell.output().unwrap()
+    }
+}
