@@ -23,3 +23,8 @@ pub fn load(
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
     runtimes::loader(runtime)?(script)
 }
+
+/// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
+pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
+    runtimes::loader(runtime).map(drop)
+}

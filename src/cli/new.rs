@@ -1,17 +1,187 @@
 //! `metier new`: a skill that runs, to start from.
 
-use metier::error::Result;
+mod folder;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::executor::SkillRuntime;
+use metier::skill::{Diagnostic, Place, Profile, Severity, parse, suggested_name};
+use serde::Serialize;
 
 use super::session::Session;
+use super::templates::{File, TEMPLATES, Template};
+use super::terminal::visible_line;
 
 /// The options of `metier new`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The skill's name
+    /// The skill's name: lowercase letters, digits and hyphens
     name: String,
+    /// What its script is written in: lua or external
+    #[arg(long, value_name = "RUNTIME", default_value = "lua")]
+    runtime: String,
+    /// The script's file name; its ending chooses among languages, as in run.sh
+    #[arg(long, value_name = "FILE")]
+    script: Option<String>,
+    /// What the skill does and when to use it
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    description: Option<String>,
+    /// Make it in this folder [default: the current one] instead of among the project's skills
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    here: Option<PathBuf>,
+}
+
+/// The answer, as it is in JSON.
+#[derive(Serialize)]
+struct Made {
+    name: String,
+    /// The new folder; absolute in JSON.
+    path: PathBuf,
+    /// The files in it, relative to it.
+    files: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    session.say_json(&(&args.name, session.product(), session.project()))?;
+    let template = template(&args.runtime, args.script.as_deref())?;
+    let script = script(args.script.as_deref(), template)?;
+    let description = args.description.as_deref().unwrap_or(template.description);
+    refuse_controls("name", &args.name)?;
+    refuse_controls("description", description)?;
+    let files = template.files(&args.name, description, &script);
+    check(&args.name, &files)?;
+    let (base, parent) = place(args, session);
+    let path = plain(&base.join(&parent).join(&args.name));
+    folder::make(&base, &parent, &args.name, &files).map_err(|error| not_made(&path, error))?;
+    let files = files.into_iter().map(|(path, _)| path).collect();
+    tell(&Made { name: args.name.clone(), path, files }, &way_to_run(args, session, template), session)?;
     Ok(0)
+}
+
+/// The folder to stay in and the way from there to where the skill goes.
+fn place(args: &Args, session: &Session) -> (PathBuf, String) {
+    match &args.here {
+        Some(folder) => (folder.clone(), ".".to_owned()),
+        None => (session.project(), format!(".{}/skills", session.product())),
+    }
+}
+
+fn template(runtime: &str, script: Option<&str>) -> Result<&'static Template> {
+    let known: SkillRuntime = runtime.parse().map_err(|_| unknown_runtime(runtime))?;
+    let mut templates = TEMPLATES.iter().filter(|template| template.runtime == known).peekable();
+    let Some(&default) = templates.peek() else {
+        let message = format!("there is no template for {known} skills");
+        return Err(SkillError::new(ErrorKind::Unavailable, message).with_help(offered()));
+    };
+    metier::supports(known)?;
+    let Some(script) = script else { return Ok(default) };
+    let endings: Vec<&str> = templates.clone().map(|template| template.ending).collect();
+    let ending = script.rsplit_once('.').map(|(_, ending)| ending);
+    templates.find(|template| Some(template.ending) == ending).ok_or_else(|| {
+        let message = format!("there is no template for a script called {}", visible_line(script));
+        let help = format!("for {known}, the script's ending is one of: {}", endings.join(", "));
+        SkillError::new(ErrorKind::Usage, message).with_help(help)
+    })
+}
+
+fn unknown_runtime(runtime: &str) -> SkillError {
+    let near = SkillRuntime::all().find(|known| strsim::osa_distance(known.name(), runtime) <= 2);
+    let help = near.map_or_else(offered, |known| format!("did you mean `{known}`?"));
+    SkillError::new(ErrorKind::Usage, format!("no runtime is called `{}`", visible_line(runtime)))
+        .with_help(help)
+}
+
+fn offered() -> String {
+    let mut names: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime.name()).collect();
+    names.dedup();
+    format!("there are templates for {}", names.join(" and "))
+}
+
+fn script(given: Option<&str>, template: &Template) -> Result<String> {
+    let Some(script) = given else { return Ok(format!("main.{}", template.ending)) };
+    let is_plain =
+        script.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) && !script.starts_with(['.', '-']);
+    if is_plain {
+        return Ok(script.to_owned());
+    }
+    let message = format!("`{}` is not a name for a script", visible_line(script));
+    Err(SkillError::new(ErrorKind::Usage, message).with_help("use letters, digits, `.`, `_` and `-`"))
+}
+
+/// Says in its own words what would come out of [`check`] as a fault of the YAML.
+fn refuse_controls(what: &str, text: &str) -> Result<()> {
+    let Some(control) = text.chars().find(|c| c.is_control() && !c.is_whitespace()) else { return Ok(()) };
+    let message = format!("the {what} holds the control character U+{:04X}", u32::from(control));
+    Err(SkillError::new(ErrorKind::Usage, message).with_help("remove it"))
+}
+
+/// Holds what would be written against the rules `metier validate` has, in both profiles.
+fn check(name: &str, files: &[File]) -> Result<()> {
+    let text = files.first().map_or("", |(_, text)| text.as_str());
+    let parsed = parse(text.as_bytes(), Place { directory: name, file: "SKILL.md" });
+    let profiles = [Profile::Spec, Profile::SkillsRef];
+    let mut found = profiles.into_iter().flat_map(|profile| parsed.diagnostics(profile));
+    found
+        .find(|diagnostic| diagnostic.severity == Severity::Error)
+        .map_or(Ok(()), |fault| Err(refusal(name, fault)))
+}
+
+fn refusal(name: &str, fault: &Diagnostic) -> SkillError {
+    let help = match suggested_name(name) {
+        Some(better) if fault.code.starts_with("name-") => Some(format!("call it `{better}`")),
+        Some(_) | None => fault.help.clone(),
+    };
+    let error = SkillError::new(ErrorKind::Usage, visible_line(&fault.message));
+    match help {
+        Some(help) => error.with_help(visible_line(&help)),
+        None => error,
+    }
+}
+
+fn not_made(path: &Path, error: io::Error) -> SkillError {
+    let shown = visible_line(&path.display().to_string());
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let message = format!("{shown} exists already");
+        return SkillError::new(ErrorKind::Usage, message)
+            .with_help("choose another name, or remove it first");
+    }
+    SkillError::io(format_args!("failed to make {shown}"), error)
+}
+
+/// The command that shows the new skill at work.
+fn way_to_run(args: &Args, session: &Session, template: &Template) -> String {
+    if args.here.is_some() {
+        return "put the folder among a project's skills to run it".to_owned();
+    }
+    let product = match session.product() {
+        "metier" => String::new(),
+        product => format!(" --product {product}"),
+    };
+    let project = match session.named_project() {
+        Some(folder) => format!(" --project {}", quoted(folder)),
+        None => String::new(),
+    };
+    format!("run it: metier run {}{product}{project} {}", args.name, template.example)
+}
+
+/// The path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+fn tell(made: &Made, way_to_run: &str, session: &Session) -> Result<()> {
+    if session.json() {
+        let path = std::path::absolute(&made.path).unwrap_or_else(|_| made.path.clone());
+        return session.say_json(&Made { path, name: made.name.clone(), files: made.files.clone() });
+    }
+    let files: Vec<String> = made.files.iter().map(|file| format!("  {file}")).collect();
+    session.say(&format!("made {}\n{}", visible_line(&made.path.display().to_string()), files.join("\n")))?;
+    session.talk(&visible_line(way_to_run));
+    Ok(())
+}
+
+/// The path without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != std::path::Component::CurDir).collect()
 }

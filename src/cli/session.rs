@@ -1,7 +1,7 @@
 //! What every command shares: where to write, in which form, for which project and product.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use metier::engine::Engine;
@@ -41,6 +41,11 @@ impl Session {
         }
     }
 
+    /// The folder that `--project` named.
+    pub fn named_project(&self) -> Option<&Path> {
+        self.global.project.as_deref()
+    }
+
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
         let project = self.project();
@@ -58,7 +63,7 @@ impl Session {
     pub fn say_json(&self, answer: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(answer)
             .map_err(|error| SkillError::io("failed to write the answer", error.into()))?;
-        self.say(&text)
+        self.say(&without_controls(&text))
     }
 
     /// Writes talk to standard error: what a person wants to know and a program does not.
@@ -107,6 +112,20 @@ impl Session {
     fn tell(&self, level: &str, color: AnsiColor, error: &SkillError) {
         let style = color.on_default().bold();
         self.talk(&format!("{style}{level}{style:#}: {}", visible(&error.to_string())));
+    }
+}
+
+/// The same JSON with DEL and C1 controls escaped too: terminals obey them, and `serde_json` leaves them as they are.
+fn without_controls(json: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => String::from(c),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => String::from(c),
+    };
+    if json.contains(|c: char| c.is_control() && c != '\n') {
+        json.chars().map(escaped).collect()
+    } else {
+        json.to_owned()
     }
 }
 

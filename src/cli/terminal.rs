@@ -1,19 +1,25 @@
 //! Text of strangers on a person's terminal: shown, never obeyed.
 
-use std::fmt::Write as _;
-
 /// The text with control characters spelled out, newline and tab excepted: a skill must not move the cursor, set the
 /// title, or repaint what stands above.
 pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() || is_invisible(c) => drop(write!(shown, "{}", c.escape_unicode())),
-            c => shown.push(c),
+    spelled_out(text, |c| !matches!(c, '\n' | '\t'))
+}
+
+/// The same for what must stay on one line: a name, a path, a message.
+pub fn visible_line(text: &str) -> String {
+    spelled_out(text, |_| true)
+}
+
+fn spelled_out(text: &str, concerns: impl Fn(char) -> bool) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        if (c.is_control() || is_direction(c)) && concerns(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
         }
-    }
-    shown
+        shown
+    })
 }
 
 /// On one line, cut to at most `width` characters.
@@ -25,9 +31,9 @@ pub fn brief(text: &str, width: usize) -> String {
     line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Characters that reorder or hide others: bidirectional controls, zero widths, tags.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+/// Characters that change the order in which text is shown, and those that are tags nobody sees.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -37,7 +43,10 @@ mod tests {
     #[test]
     fn an_escape_sequence_is_shown_and_not_obeyed() {
         assert_eq!(visible("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\u{d}\n");
-        assert_eq!(visible("a\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(
+            visible_line("a\u{1b}[31m\r\n\u{9b}\u{202e}é"),
+            "a\\u{1b}[31m\\u{d}\\u{a}\\u{9b}\\u{202e}é"
+        );
         assert_eq!(brief("one\n two   three", 9), "one two …");
     }
 }

@@ -82,7 +82,7 @@ fn written<'a>(node: &'a Node, report: &mut Report<'_>) -> Option<&'a str> {
 
 fn checked(raw: &str, node: &Node, directory: &str, report: &mut Report<'_>) -> String {
     let name = normalised(raw);
-    let suggestion = suggestion(&name);
+    let suggestion = suggested_name(&name);
     for (rule, message) in faults(&name, is_letter_or_digit) {
         let diagnostic = report.add(rule, &node.span, message);
         if let Some(suggestion) = &suggestion {
@@ -108,8 +108,8 @@ fn is_letter_or_digit(c: char) -> bool {
     c.is_alphanumeric() || unicode_normalization::char::is_combining_mark(c)
 }
 
-/// The nearest name that is allowed.
-fn suggestion(name: &str) -> Option<String> {
+/// The nearest name that is allowed; nothing when the name is fine, or holds no letter or digit.
+pub fn suggested_name(name: &str) -> Option<String> {
     let lowered = name.to_lowercase();
     let words = lowered.split(|c: char| !is_letter_or_digit(c)).filter(|word| !word.is_empty());
     let joined = words.collect::<Vec<_>>().join("-");
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_wrong_name_comes_with_a_right_one() {
-        assert_eq!(suggestion("My Skill_(v2)").as_deref(), Some("my-skill-v2"));
-        assert_eq!(suggestion("--"), None);
-        assert_eq!(suggestion("fine"), None);
+        assert_eq!(suggested_name("My Skill_(v2)").as_deref(), Some("my-skill-v2"));
+        assert_eq!(suggested_name("--"), None);
+        assert_eq!(suggested_name("fine"), None);
     }
 }

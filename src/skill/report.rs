@@ -28,11 +28,7 @@ impl<'a> Report<'a> {
         span: &Range<usize>,
         message: impl Into<String>,
     ) -> &mut Diagnostic {
-        let span = within(self.text, span);
-        let (line, column) = position(self.text, span.start);
-        let Rule { code, severity, blocks, .. } = *rule;
-        let message = message.into();
-        self.found.push(Diagnostic { code, severity, line, column, message, help: None, span, blocks });
+        self.found.push(Diagnostic::new(rule, self.text, span, message));
         let last = self.found.len() - 1;
         &mut self.found[last]
     }
@@ -48,6 +44,20 @@ impl<'a> Report<'a> {
 }
 
 impl Diagnostic {
+    /// A finding about these bytes of a file's text; what lies outside the text is cut off.
+    pub fn new(rule: &Rule, text: &str, span: &Range<usize>, message: impl Into<String>) -> Self {
+        let span = within(text, span);
+        let (line, column) = position(text, span.start);
+        let Rule { code, severity, blocks, .. } = *rule;
+        Self { code, severity, line, column, message: message.into(), help: None, span, blocks }
+    }
+
+    /// Adds the way out.
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help(help);
+        self
+    }
+
     pub(super) fn help(&mut self, help: impl Into<String>) {
         self.help = Some(help.into());
     }

@@ -1,0 +1,92 @@
+//! Diagnostics for a person: the sentence, the line it is about, the way out.
+//!
+//! Skills are strangers' text. Whatever of theirs is shown goes through [`visible_line`] first, so no file name or value can
+//! move the cursor, change colours or reverse the reading direction of the terminal.
+
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use metier::skill::{Diagnostic, Severity};
+
+use super::terminal::visible_line;
+
+/// A longer line is named, not shown.
+const MAX_LINE: usize = 4096;
+
+/// The diagnostic as several lines of text with colours, which `anstream` takes out where they do not belong.
+///
+/// `source` is the text the diagnostic's span counts in; empty where there is none.
+pub fn diagnostic(path: &str, source: &str, diagnostic: &Diagnostic) -> String {
+    let level = level(diagnostic.severity);
+    let path = visible_line(path);
+    let title = level.primary_title(visible_line(&diagnostic.message)).id(diagnostic.code);
+    let group = match pointed_at(source, &diagnostic.span) {
+        Some((line, span)) => title.element(
+            Snippet::source(same_length(line))
+                .line_start(diagnostic.line as usize)
+                .path(path)
+                .annotation(AnnotationKind::Primary.span(span)),
+        ),
+        None => title.element(origin(path, source, diagnostic)),
+    };
+    Renderer::styled().render(&[with_help(group, diagnostic.help.as_deref())])
+}
+
+fn level(severity: Severity) -> Level<'static> {
+    match severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Info => Level::INFO,
+    }
+}
+
+fn with_help<'a>(group: Group<'a>, help: Option<&str>) -> Group<'a> {
+    match help {
+        Some(help) => group.element(Level::HELP.message(visible_line(help))),
+        None => group,
+    }
+}
+
+/// Where to look when there is no line to show.
+fn origin<'a>(path: String, source: &str, diagnostic: &Diagnostic) -> Origin<'a> {
+    let origin = Origin::path(path);
+    if source.is_empty() {
+        return origin;
+    }
+    origin.line(diagnostic.line as usize).char_column(diagnostic.column as usize)
+}
+
+/// The first line of the span and the part of the span in it; nothing when there is no line worth showing.
+fn pointed_at<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Range<usize>)> {
+    let start = source.get(..span.start)?.rfind('\n').map_or(0, |newline| newline + 1);
+    let end = source[span.start..].find('\n').map_or(source.len(), |newline| span.start + newline);
+    // A byte order mark counts no column.
+    let start = if source[start..].starts_with('\u{feff}') { start + '\u{feff}'.len_utf8() } else { start };
+    let line = source.get(start..end)?.trim_end_matches('\r');
+    let within = |offset: usize| offset.saturating_sub(start).min(line.len());
+    (1..=MAX_LINE).contains(&line.len()).then(|| (line, within(span.start)..within(span.end)))
+}
+
+/// The line with C1 controls replaced by a sign of as many bytes, so that spans still fit. The renderer replaces the others.
+fn same_length(line: &str) -> String {
+    line.replace(|c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{61c}'), "·")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        assert_eq!(same_length("a\u{9b}b").len(), "a\u{9b}b".len());
+    }
+
+    #[test]
+    fn a_span_is_shown_by_its_first_line() {
+        assert_eq!(pointed_at("a\nbcd\ne", &(3..7)), Some(("bcd", 1..3)));
+        assert_eq!(pointed_at("\u{feff}ab\r\n", &(0..0)), Some(("ab", 0..0)));
+        assert_eq!(pointed_at("ab\r\n", &(2..2)), Some(("ab", 2..2)));
+        assert_eq!(pointed_at("", &(0..0)), None);
+        assert_eq!(pointed_at(&"x".repeat(MAX_LINE + 1), &(0..1)), None);
+    }
+}

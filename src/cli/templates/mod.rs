@@ -1,0 +1,124 @@
+//! The skills `metier new` starts from: a folder beside this file and a row here for each.
+
+use metier::executor::SkillRuntime;
+
+/// A skill to start from.
+pub struct Template {
+    /// The runtime it is for.
+    pub runtime: SkillRuntime,
+    /// The ending of its script; tells templates of one runtime apart.
+    pub ending: &'static str,
+    /// What it does, as a description.
+    pub description: &'static str,
+    /// What to write after `metier run NAME` to see it run.
+    pub example: &'static str,
+    skill: &'static str,
+    script: &'static str,
+    case: &'static str,
+}
+
+const LISTS: &str =
+    "Lists the files of the project that match a pattern. Use when asked which files of some kind there are.";
+const COUNTS: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
+
+/// The templates; the first of a runtime is its default.
+pub static TEMPLATES: [Template; 3] = [
+    Template {
+        runtime: SkillRuntime::Lua,
+        ending: "lua",
+        description: LISTS,
+        example: r#"--input '{"pattern": "*"}'"#,
+        skill: include_str!("lua/SKILL.md"),
+        script: include_str!("lua/scripts/main.lua"),
+        case: include_str!("lua/cases/basic.json"),
+    },
+    Template {
+        runtime: SkillRuntime::External,
+        ending: "py",
+        description: LISTS,
+        example: r#"--allow exec --input '{"pattern": "*"}'"#,
+        skill: include_str!("python/SKILL.md"),
+        script: include_str!("python/scripts/main.py"),
+        case: include_str!("python/cases/basic.json"),
+    },
+    Template {
+        runtime: SkillRuntime::External,
+        ending: "sh",
+        description: COUNTS,
+        example: "--allow exec -- '*'",
+        skill: include_str!("shell/SKILL.md"),
+        script: include_str!("shell/scripts/main.sh"),
+        case: include_str!("shell/cases/basic.json"),
+    },
+];
+
+/// A file to write: its path in the skill's folder, its text. The SKILL.md comes first.
+pub type File = (String, String);
+
+impl Template {
+    /// The files of a skill of this name.
+    pub fn files(&self, name: &str, description: &str, script: &str) -> Vec<File> {
+        let (quoted, description) = (scalar(name), scalar(description));
+        let values =
+            [("name", quoted.as_str()), ("description", &description), ("title", name), ("script", script)];
+        vec![
+            ("SKILL.md".to_owned(), filled(self.skill, &values)),
+            (format!("scripts/{script}"), self.script.to_owned()),
+            ("cases/basic.json".to_owned(), self.case.to_owned()),
+        ]
+    }
+}
+
+/// The text with `{{key}}` replaced by its value, in one pass, so values are not searched.
+fn filled(template: &str, values: &[(&str, &str)]) -> String {
+    let mut parts = template.split("{{");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (key, rest) = part.split_once("}}").unwrap_or(("", part));
+        text.extend(values.iter().find(|(known, _)| *known == key).map(|(_, value)| *value));
+        text.push_str(rest);
+    }
+    text
+}
+
+/// A string as YAML: plain where no reader can take it for anything else, otherwise quoted as JSON does, which YAML reads.
+fn scalar(text: &str) -> String {
+    const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+    let is_plain = text.starts_with(char::is_alphabetic)
+        && text.chars().all(|c| c.is_alphanumeric() || " -.,;()/'".contains(c))
+        && !text.ends_with(' ')
+        && !WORDS.contains(&text.to_lowercase().as_str());
+    if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_fills_all_its_places() {
+        for template in &TEMPLATES {
+            for (path, text) in template.files("my-skill", "does: {{script}} things", "main.x") {
+                assert!(!text.contains("{{n") && !path.contains('{'), "{path}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn strings_are_quoted_where_yaml_would_read_something_else() {
+        assert_eq!(scalar("word-count"), "word-count");
+        for text in ["null", "12", "a: b", "a #b", "", "\u{1b}", "é\n", "x "] {
+            assert!(scalar(text).starts_with('"'), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_case_is_json_of_the_form_that_runs() {
+        for template in &TEMPLATES {
+            let case: serde_json::Value = serde_json::from_str(template.case).unwrap();
+            for key in ["input", "args", "files", "allow", "expect"] {
+                assert!(case.get(key).is_some(), "{key}");
+            }
+        }
+    }
+}

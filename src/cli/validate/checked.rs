@@ -1,0 +1,104 @@
+//! One target, checked: what is wrong with it, and the verdicts.
+
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use metier::error::SkillError;
+use metier::skill::{Diagnostic, Place, Profile, parse};
+use serde::Serialize;
+
+use super::folder::Folder;
+use super::rule;
+use super::skill_file::{self, MAX_BYTES, SkillFile};
+use super::target::Target;
+
+/// The answer for one target, as it is in JSON.
+#[derive(Serialize)]
+pub struct Checked {
+    /// The skill's folder, or the path with the fault.
+    pub path: String,
+    /// The skill's name, where it loads.
+    pub name: Option<String>,
+    /// Whether it is valid under the profile asked for.
+    pub valid: bool,
+    /// Whether it loads all the same.
+    pub loads: bool,
+    /// What is wrong or worth knowing.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The file the diagnostics point into.
+    #[serde(skip)]
+    pub file: String,
+    /// Its text; empty where there is none.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl Checked {
+    /// Reads and checks a target.
+    pub fn of(target: Target, profile: Profile) -> Self {
+        let Target { path, file } = target;
+        let read = file.and_then(|file| {
+            let (dir, bytes) = open(&path, &file)?;
+            Ok((dir, file, bytes))
+        });
+        match read {
+            Ok((dir, file, read)) => Self::skill(&path, &dir, &file, &read, profile),
+            Err(diagnostic) => Self::refused(&path, diagnostic),
+        }
+    }
+
+    fn refused(path: &Path, diagnostic: Diagnostic) -> Self {
+        let path = path.display().to_string();
+        let diagnostics = vec![diagnostic];
+        Self {
+            file: path.clone(),
+            path,
+            name: None,
+            valid: false,
+            loads: false,
+            diagnostics,
+            text: String::new(),
+        }
+    }
+
+    fn skill(path: &Path, dir: &Dir, file: &str, read: &SkillFile, profile: Profile) -> Self {
+        let parsed = parse(&read.bytes, Place { directory: &folder_name(path), file });
+        let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let mut diagnostics: Vec<Diagnostic> = parsed.diagnostics(profile).cloned().collect();
+        if read.is_cut {
+            let message = format!("{file} is larger than {} KiB; the rest is not checked", MAX_BYTES / 1024);
+            let large = Diagnostic::new(&rule::SKILL_FILE_LARGE, text, &(0..0), message);
+            diagnostics.push(large.with_help("move long parts into files of their own"));
+        }
+        if let Some(manifest) = &parsed.manifest {
+            diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
+        }
+        Self {
+            path: path.display().to_string(),
+            name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
+            valid: parsed.valid(profile),
+            loads: parsed.loads(),
+            diagnostics,
+            file: path.join(file).display().to_string(),
+            text: text.to_owned(),
+        }
+    }
+}
+
+/// The folder's own name, also when it was called `.`.
+fn folder_name(path: &Path) -> String {
+    let real = || path.canonicalize().ok().and_then(|real| real.file_name().map(ToOwned::to_owned));
+    let name = path.file_name().map(ToOwned::to_owned).or_else(real).unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn open(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
+    let failed = |error| {
+        let error = SkillError::io(format_args!("failed to read {}", path.join(file).display()), error);
+        Diagnostic::new(&rule::UNREADABLE, "", &(0..0), error.message())
+    };
+    let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+    let read = skill_file::read(&dir, file).map_err(failed)?;
+    Ok((dir, read))
+}

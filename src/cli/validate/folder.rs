@@ -1,0 +1,182 @@
+//! What the folder around a SKILL.md should hold, and what of the SKILL.md means nothing here. Never an error.
+
+use std::ops::Range;
+
+use cap_std::fs::Dir;
+use metier::executor::SkillRuntime;
+use metier::policy::Permission;
+use metier::skill::{Diagnostic, Manifest, Rule};
+
+use super::references::{Reference, references};
+use super::rule;
+use super::target::is_absent;
+
+/// How many findings of one kind are told one by one.
+const SHOWN: usize = 32;
+/// How many entries of a folder are looked at, and how deep scripts may lie.
+const MAX_ENTRIES: usize = 4096;
+const MAX_DEPTH: usize = 4;
+
+/// A skill that loads, and its folder.
+pub struct Folder<'a> {
+    /// The folder, opened.
+    pub dir: &'a Dir,
+    /// The name of the skill's file.
+    pub file: &'a str,
+    /// What it says.
+    pub text: &'a str,
+    /// What was read in it.
+    pub manifest: &'a Manifest,
+}
+
+impl Folder<'_> {
+    /// Every finding, in the order of the file.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut found: Vec<Diagnostic> = self.twins().into_iter().chain(self.runtime()).collect();
+        found.extend(shortened(self.tools()));
+        found.extend(shortened(self.references()));
+        found
+    }
+
+    /// Files whose names differ from the skill file's in case only: other systems take them for it.
+    fn twins(&self) -> Option<Diagnostic> {
+        let entries = self.dir.entries().ok()?.take(MAX_ENTRIES).flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.eq_ignore_ascii_case(self.file) && name != self.file)
+            .collect();
+        names.sort();
+        let message = format!("`{}` lies beside `{}` and is not read", names.first()?, self.file);
+        Some(self.found(&rule::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
+    }
+
+    fn runtime(&self) -> Option<Diagnostic> {
+        let name = self.manifest.runtime.as_deref()?;
+        let span = self.value_of("runtime", name);
+        match name.parse::<SkillRuntime>() {
+            Err(error) => {
+                let found = self.found(&rule::RUNTIME_UNKNOWN, &span, error.message());
+                Some(found.with_help(error.help().unwrap_or("remove the line")))
+            }
+            Ok(runtime) if scripts(self.dir).iter().any(|path| SkillRuntime::of_file(path) == runtime) => {
+                None
+            }
+            Ok(runtime) => {
+                let message = format!("the runtime is {runtime}, and no file under scripts/ is for it");
+                Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
+            }
+        }
+    }
+
+    fn tools(&self) -> impl Iterator<Item = Diagnostic> {
+        let unknown = |tool: &&String| Permission::from_foreign(tool).is_none();
+        self.manifest.allowed_tools.iter().filter(unknown).filter_map(|tool| {
+            let error = tool.parse::<Permission>().err()?;
+            let span = self.value_of("allowed-tools", tool);
+            let found =
+                self.found(&rule::TOOL_UNKNOWN, &span, format!("{}; it grants nothing", error.message()));
+            Some(match error.help() {
+                Some(help) => found.with_help(help),
+                None => found,
+            })
+        })
+    }
+
+    fn references(&self) -> impl Iterator<Item = Diagnostic> {
+        references(self.text, self.manifest.body_offset)
+            .into_iter()
+            .filter_map(|Reference { path, span }| self.reference(&path, &span))
+    }
+
+    fn reference(&self, path: &str, span: &Range<usize>) -> Option<Diagnostic> {
+        match self.dir.metadata(path) {
+            Ok(_) => None,
+            Err(error) if is_absent(&error) && !leads_out(path) => {
+                Some(self.found(&rule::LINK_MISSING, span, format!("`{path}` does not exist")))
+            }
+            Err(_) => {
+                let message = format!("`{path}` cannot be reached from inside the skill's folder");
+                let help = "a skill is moved and installed as one folder; keep what it needs in it";
+                Some(self.found(&rule::LINK_OUTSIDE, span, message).with_help(help))
+            }
+        }
+    }
+
+    fn found(&self, rule: &Rule, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(rule, self.text, span, message)
+    }
+
+    /// Where a value stands: after its key, whose line is the first in the frontmatter to begin with it. The parser keeps
+    /// no places of values that are fine as text; the file's first line stands in where escapes hide the value.
+    fn value_of(&self, key: &str, value: &str) -> Range<usize> {
+        let head = self.text.get(..self.manifest.body_offset).unwrap_or_default();
+        let starts =
+            |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let mut offset = 0;
+        for line in head.split_inclusive('\n') {
+            if starts(line) {
+                let after = offset + line.len() - line.trim_start().len() + key.len();
+                return head[after..]
+                    .find(value)
+                    .map_or(after..after, |at| after + at..after + at + value.len());
+            }
+            offset += line.len();
+        }
+        0..0
+    }
+}
+
+/// The first findings; the last one says that there are more.
+fn shortened(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = found.take(SHOWN + 1).collect();
+    if let Some(last) = found.get_mut(SHOWN) {
+        "there are more of this kind, from here on".clone_into(&mut last.message);
+        last.help = None;
+    }
+    found
+}
+
+/// The names of the files under `scripts/`, links to files included.
+fn scripts(dir: &Dir) -> Vec<String> {
+    let mut names = Vec::new();
+    if let Ok(scripts) = dir.open_dir("scripts") {
+        collect(&scripts, MAX_DEPTH, &mut names);
+    }
+    names
+}
+
+fn collect(dir: &Dir, depth: usize, names: &mut Vec<String>) {
+    for entry in dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match entry.open_dir() {
+            Ok(below) if is_folder && depth > 1 && names.len() < MAX_ENTRIES => {
+                collect(&below, depth - 1, names);
+            }
+            _ if is_folder => {}
+            _ => names.extend(entry.file_name().into_string()),
+        }
+    }
+}
+
+fn leads_out(path: &str) -> bool {
+    let mut depth = 0_i64;
+    path.split('/').any(|part| {
+        depth += match part {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        depth < 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_climb_over_the_folder_are_known() {
+        assert!(leads_out("../x") && leads_out("a/../../x"));
+        assert!(!leads_out("a/../x") && !leads_out("./x"));
+    }
+}

@@ -1,0 +1,85 @@
+//! `metier validate`: skills held against the specification, and their folders against what they say.
+
+mod checked;
+mod folder;
+mod references;
+mod rule;
+mod skill_file;
+mod target;
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use metier::error::Result;
+use metier::skill::Profile;
+
+use super::render;
+use super::session::Session;
+use checked::Checked;
+
+/// The options of `metier validate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Skill folders, their SKILL.md, or folders with skills somewhere below
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Whose verdict: the specification's text, or the reference validator's
+    #[arg(long, value_name = "PROFILE", default_value = "spec", value_parser = profiles())]
+    profile: Profile,
+}
+
+/// Exits with 0 when everything is valid, with 1 otherwise.
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let targets = args.paths.iter().flat_map(|path| target::targets(path));
+    let checked = targets.map(|target| Checked::of(target, args.profile));
+    let invalid =
+        if session.json() { tell_program(checked, session)? } else { tell_person(checked, session)? };
+    Ok(u8::from(invalid > 0))
+}
+
+fn profiles() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(["spec", "skills-ref"]).try_map(|name| name.parse::<Profile>())
+}
+
+/// Both tellers answer how many were not valid.
+fn tell_program(checked: impl Iterator<Item = Checked>, session: &Session) -> Result<usize> {
+    let forget_text = |checked| Checked { text: String::new(), ..checked };
+    let checked: Vec<Checked> = checked.map(forget_text).collect();
+    session.say_json(&checked)?;
+    Ok(checked.iter().filter(|checked| !checked.valid).count())
+}
+
+fn tell_person(checked: impl Iterator<Item = Checked>, session: &Session) -> Result<usize> {
+    let (mut valid, mut invalid) = (0, 0);
+    for Checked { diagnostics, file, text, valid: is_valid, .. } in checked {
+        for diagnostic in &diagnostics {
+            session.say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
+        }
+        *(if is_valid { &mut valid } else { &mut invalid }) += 1;
+    }
+    session.say(&summary(valid, invalid))?;
+    Ok(invalid)
+}
+
+fn summary(valid: usize, invalid: usize) -> String {
+    let skills = match valid + invalid {
+        1 => "1 skill".to_owned(),
+        count => format!("{count} skills"),
+    };
+    match (valid, invalid) {
+        (_, 0) => format!("{skills} checked: {valid} valid"),
+        _ => format!("{skills} checked: {valid} valid, {invalid} invalid"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_in_words() {
+        assert_eq!(summary(1, 0), "1 skill checked: 1 valid");
+        assert_eq!(summary(2, 1), "3 skills checked: 2 valid, 1 invalid");
+        assert_eq!(summary(0, 1), "1 skill checked: 0 valid, 1 invalid");
+    }
+}

@@ -1,0 +1,56 @@
+//! What can be wrong around a SKILL.md, one row each; the codes of its text are in [`metier::skill::RULES`].
+
+use metier::skill::Rule;
+use metier::skill::Severity::{self, Error, Info, Warning};
+
+const fn rule(code: &'static str, severity: Severity, blocks: bool, meaning: &'static str) -> Rule {
+    Rule { code, severity, blocks, meaning }
+}
+
+pub const PATH_MISSING: Rule = rule("path-missing", Error, true, "The path does not exist.");
+pub const NOT_A_DIRECTORY: Rule =
+    rule("not-a-directory", Error, true, "The path is neither a folder nor a SKILL.md.");
+pub const SKILL_FILE_MISSING: Rule = rule("skill-file-missing", Error, true, "The folder has no SKILL.md.");
+pub const UNREADABLE: Rule = rule("unreadable", Error, true, "A folder or SKILL.md cannot be read.");
+pub const TOO_MANY_FOLDERS: Rule =
+    rule("too-many-folders", Error, false, "The search for skills was cut short.");
+pub const SKILL_FILE_LARGE: Rule = rule("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
+pub const SKILL_FILE_TWICE: Rule =
+    rule("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
+pub const LINK_MISSING: Rule =
+    rule("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
+pub const LINK_OUTSIDE: Rule =
+    rule("link-outside", Warning, false, "A file that SKILL.md names is outside the folder.");
+pub const RUNTIME_UNKNOWN: Rule =
+    rule("runtime-unknown", Warning, false, "No runtime has the name declared.");
+pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
+pub const TOOL_UNKNOWN: Rule =
+    rule("allowed-tool-unknown", Info, false, "An allowed tool grants nothing here.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_means_two_things() {
+        let here = [
+            PATH_MISSING,
+            NOT_A_DIRECTORY,
+            SKILL_FILE_MISSING,
+            UNREADABLE,
+            TOO_MANY_FOLDERS,
+            SKILL_FILE_LARGE,
+            SKILL_FILE_TWICE,
+            LINK_MISSING,
+            LINK_OUTSIDE,
+            RUNTIME_UNKNOWN,
+            RUNTIME_UNFIT,
+            TOOL_UNKNOWN,
+        ];
+        let mut codes: Vec<_> = here.iter().chain(metier::skill::RULES).map(|rule| rule.code).collect();
+        let all = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), all);
+    }
+}

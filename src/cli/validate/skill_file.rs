@@ -1,0 +1,59 @@
+//! A SKILL.md from the disk: inside its folder, a regular file, and never more of it than is needed.
+
+use std::io::{self, Read};
+
+use cap_fs_ext::OpenOptionsSyncExt;
+use cap_std::fs::{Dir, OpenOptions};
+
+/// More than this of a SKILL.md is not read.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// The bytes of a SKILL.md.
+pub struct SkillFile {
+    /// The file, or its first [`MAX_BYTES`] without the character they cut in two.
+    pub bytes: Vec<u8>,
+    /// Whether there is more.
+    pub is_cut: bool,
+}
+
+/// Reads the file; links that leave the folder, FIFOs and devices are refused, and nothing blocks.
+pub fn read(folder: &Dir, name: &str) -> io::Result<SkillFile> {
+    let refuse = || io::Error::other("it is not a regular file");
+    // Asked before it is opened, as opening a device can already do something.
+    if !folder.metadata(name)?.is_file() {
+        return Err(refuse());
+    }
+    let file = folder.open_with(name, OpenOptions::new().read(true).nonblock(true))?;
+    if !file.metadata()?.is_file() {
+        return Err(refuse());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(whole_characters(bytes))
+}
+
+fn whole_characters(mut bytes: Vec<u8>) -> SkillFile {
+    let is_cut = bytes.len() > MAX_BYTES;
+    bytes.truncate(MAX_BYTES);
+    if is_cut
+        && let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    SkillFile { bytes, is_cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        let text = format!("x{}", "é".repeat(MAX_BYTES / 2));
+        let SkillFile { bytes, is_cut } = whole_characters(text.into_bytes());
+        assert!(is_cut && bytes.len() == MAX_BYTES - 1);
+        assert!(std::str::from_utf8(&bytes).is_ok());
+        assert!(!whole_characters(vec![0xff]).is_cut);
+    }
+}

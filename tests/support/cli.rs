@@ -1,0 +1,78 @@
+//! A folder to try the `metier` command in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A project that is gone after the test.
+pub struct Project(TempDir);
+
+/// What a call of the command answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+#[allow(dead_code, reason = "not every test needs everything")]
+impl Project {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// Writes a file, with the folders it needs.
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Writes a skill that is valid under every profile.
+    pub fn skill(self, folder: &str) -> Self {
+        let name = Path::new(folder).file_name().unwrap().to_str().unwrap();
+        self.file(&format!("{folder}/SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"))
+    }
+
+    /// Runs `metier` in the project.
+    pub fn metier(&self, args: &[&str]) -> Answer {
+        self.metier_in(".", args)
+    }
+
+    /// Runs `metier` in a folder of the project.
+    pub fn metier_in(&self, folder: &str, args: &[&str]) -> Answer {
+        let output = Command::new(env!("CARGO_BIN_EXE_metier"))
+            .args(args)
+            .current_dir(self.path(folder))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Answer {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Everything below the project, files and folders, sorted.
+    pub fn tree(&self) -> Vec<String> {
+        let below = walkdir::WalkDir::new(self.0.path()).min_depth(1).sort_by_file_name();
+        let relative = |path: &Path| path.strip_prefix(self.0.path()).unwrap().to_str().unwrap().to_owned();
+        below.into_iter().map(|entry| relative(entry.unwrap().path())).collect()
+    }
+}
+
+impl Answer {
+    /// Standard output as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}

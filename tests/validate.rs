@@ -1,0 +1,295 @@
+//! What `metier validate` promises.
+#![cfg(feature = "cli")]
+#![allow(missing_docs)]
+
+#[path = "support/cli.rs"]
+mod cli;
+
+use std::time::{Duration, Instant};
+
+use cli::{Answer, Project};
+use serde_json::{Value, json};
+
+/// `code severity line:column` of every diagnostic of the first answer.
+fn codes(answer: &Answer) -> Vec<String> {
+    let json = answer.json();
+    let text = |diagnostic: &Value, key: &str| diagnostic[key].to_string().replace('"', "");
+    let shown = |found: &Value| {
+        let [code, severity, line, column] =
+            ["code", "severity", "line", "column"].map(|key| text(found, key));
+        format!("{code} {severity} {line}:{column}")
+    };
+    json[0]["diagnostics"].as_array().unwrap().iter().map(shown).collect()
+}
+
+/// The codes found in a skill called `x`, valid unless the text or the other files say otherwise.
+fn found(project: &Project) -> Vec<String> {
+    codes(&project.metier(&["validate", "x", "--json"]))
+}
+
+fn skill(body: &str) -> Project {
+    Project::new().file("x/SKILL.md", format!("---\nname: x\ndescription: d\n---\n{body}"))
+}
+
+#[test]
+fn a_valid_skill_is_told_in_one_line() {
+    let answer = Project::new().skill("a").metier(&["validate", "a"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "1 skill checked: 1 valid\n"));
+    assert_eq!(answer.stderr, "");
+}
+
+#[test]
+fn every_key_is_always_there() {
+    let project = Project::new().skill("a").file("b/SKILL.md", "---\nname: B\ndescription: d\n---\n");
+    let answer = project.metier(&["validate", "--json", "a", "b", "c"]);
+    assert_eq!(answer.code, 1);
+    let expected = json!([
+        {"path": "a", "name": "a", "valid": true, "loads": true, "diagnostics": []},
+        {"path": "b", "name": "B", "valid": false, "loads": true, "diagnostics": [
+            {"code": "name-uppercase", "severity": "error", "line": 2, "column": 7,
+             "message": "name `B` must be lowercase", "help": "call it `b`, and its directory too"},
+            {"code": "name-mismatch", "severity": "error", "line": 2, "column": 7,
+             "message": "directory name `b` must match skill name `B`", "help": "rename the directory or the skill"},
+        ]},
+        {"path": "c", "name": null, "valid": false, "loads": false, "diagnostics": [
+            {"code": "path-missing", "severity": "error", "line": 1, "column": 1,
+             "message": "Path does not exist: c", "help": null},
+        ]},
+    ]);
+    assert_eq!(answer.json(), expected);
+}
+
+#[test]
+fn a_fault_in_a_value_is_pointed_at() {
+    let answer = Project::new()
+        .file("my-skill/SKILL.md", "---\nname: My_Skill\ndescription: d\n---\n")
+        .metier(&["validate", "my-skill"]);
+    let expected = "\
+error[name-uppercase]: name `My_Skill` must be lowercase
+ --> my-skill/SKILL.md:2:7
+  |
+2 | name: My_Skill
+  |       ^^^^^^^^
+  |
+  = help: call it `my-skill`, and its directory too
+";
+    assert!(answer.stdout.starts_with(expected), "{}", answer.stdout);
+    assert!(answer.stdout.ends_with("\n1 skill checked: 0 valid, 1 invalid\n"));
+    assert_eq!((answer.code, answer.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn a_missing_field_is_pointed_at_where_it_should_be() {
+    let answer = Project::new().file("x/SKILL.md", "---\nname: x\n---\n").metier(&["validate", "x"]);
+    let expected = "\
+error[description-missing]: Missing required field in frontmatter: description
+ --> x/SKILL.md:1:1
+  |
+1 | ---
+  | ^^^
+  |
+  = help: say in a sentence what the skill does and when to use it
+
+1 skill checked: 0 valid, 1 invalid
+";
+    assert_eq!(answer.stdout, expected);
+}
+
+#[test]
+fn a_folder_without_a_skill_is_no_silence() {
+    let answer = Project::new().file("x/Skill.MD", "").metier(&["validate", "x"]);
+    let expected = "\
+error[skill-file-missing]: Missing required file: SKILL.md
+--> x
+ = help: rename Skill.MD to SKILL.md
+
+1 skill checked: 0 valid, 1 invalid
+";
+    assert_eq!((answer.code, answer.stdout.as_str()), (1, expected));
+}
+
+#[test]
+fn paths_that_are_no_skills_are_told_in_the_reference_validators_words() {
+    let project = Project::new().file("file.txt", "").file("empty/x/notes.md", "");
+    let answer = project.metier(&["validate", "--json", "nowhere", "file.txt", "empty", "file.txt/SKILL.md"]);
+    assert_eq!(answer.code, 1);
+    let json = answer.json();
+    for (at, code, words) in [
+        (0, "path-missing", "does not exist"),
+        (1, "not-a-directory", "Not a directory"),
+        (2, "skill-file-missing", "Missing required file: SKILL.md"),
+        (3, "path-missing", "does not exist"),
+    ] {
+        let diagnostic = &json[at]["diagnostics"][0];
+        assert_eq!(diagnostic["code"], code);
+        assert!(diagnostic["message"].as_str().unwrap().contains(words), "{diagnostic}");
+        assert_eq!(json[at]["valid"], false);
+    }
+}
+
+#[test]
+fn every_skill_below_a_folder_is_checked_in_order() {
+    let project = Project::new()
+        .skill(".metier/skills/b")
+        .skill("deep/er/a")
+        .skill("deep/er/a/nested")
+        .skill("node_modules/c")
+        .skill(".git/d");
+    let json = project.metier(&["validate", ".", "--json"]).json();
+    let paths: Vec<_> =
+        json.as_array().unwrap().iter().map(|skill| skill["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["./.metier/skills/b", "./deep/er/a", "./deep/er/a/nested"]);
+}
+
+#[test]
+fn a_skill_may_be_named_by_its_file_or_by_a_dot() {
+    let project = Project::new().skill("a");
+    for (folder, path) in [("a", "."), ("a", "SKILL.md"), (".", "a/SKILL.md"), ("a", "../a/"), ("a", "./.")] {
+        let answer = project.metier_in(folder, &["validate", path]);
+        assert_eq!(answer.code, 0, "{path}: {}", answer.stdout);
+    }
+}
+
+#[test]
+fn the_profile_decides_what_is_valid() {
+    let project = Project::new().file("x/SKILL.md", "---\nname: x\ndescription: d\nversion: 1\n---\n");
+    assert_eq!(project.metier(&["validate", "x"]).code, 0);
+    let strict = project.metier(&["validate", "x", "--profile", "skills-ref"]);
+    assert_eq!(strict.code, 1);
+    assert!(strict.stdout.contains("Unexpected fields in frontmatter: version"), "{}", strict.stdout);
+    let unknown = project.metier(&["validate", "x", "--profile", "strict"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("[possible values: spec, skills-ref]"));
+    assert_eq!(project.metier(&["validate"]).code, 2);
+}
+
+#[test]
+fn files_the_text_names_must_be_there() {
+    let text = "[a](there.md) [b](gone.md)\nrun scripts/gone.py or scripts/there.py\n[c](../up.md) [d](/x) [e](http://x)\n";
+    let project = skill(text).file("x/there.md", "").file("x/scripts/there.py", "").file("up.md", "");
+    let expected = ["link-missing warning 5:19", "link-missing warning 6:5", "link-outside warning 7:5"];
+    assert_eq!(found(&project), expected);
+    assert_eq!(project.metier(&["validate", "x"]).code, 0);
+}
+
+#[test]
+fn a_runtime_must_be_one_and_have_a_script() {
+    let with = |runtime: &str| {
+        let text = format!("---\nname: x\ndescription: d\nmetadata:\n  runtime: {runtime}\n---\n");
+        Project::new()
+            .file("x/SKILL.md", text)
+            .file("x/scripts/deep/main.lua", "")
+            .file("x/scripts/run.py", "")
+    };
+    assert_eq!(found(&with("lua")), [""; 0]);
+    assert_eq!(found(&with("external")), [""; 0]);
+    assert_eq!(found(&with("wasm")), ["runtime-unfit warning 5:12"]);
+    assert_eq!(found(&with("python")), ["runtime-unknown warning 5:12"]);
+}
+
+#[test]
+fn tools_that_grant_nothing_are_told() {
+    let tools = "Read Bash(git:*) write:out wrte Task";
+    let text = format!("---\nname: x\ndescription: d\nallowed-tools: {tools}\n---\n");
+    let project = Project::new().file("x/SKILL.md", text);
+    assert_eq!(found(&project), ["allowed-tool-unknown info 4:43", "allowed-tool-unknown info 4:48"]);
+    let shown = project.metier(&["validate", "x"]);
+    assert_eq!(shown.code, 0);
+    assert!(
+        shown
+            .stdout
+            .contains("info[allowed-tool-unknown]: no permission is called `wrte`; it grants nothing")
+    );
+    assert!(shown.stdout.contains("= help: did you mean `write`?"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_files_that_differ_in_case_are_told() {
+    assert_eq!(found(&skill("").file("x/skill.md", "")), ["skill-file-twice warning 1:1"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_skill_file_that_is_a_link_stays_in_its_folder() {
+    let project = skill("").file("secret", "---\nname: TOP_SECRET\n---\n").file("y/notes.md", "");
+    std::os::unix::fs::symlink("../secret", project.path("y/SKILL.md")).unwrap();
+    std::os::unix::fs::symlink("nowhere", project.path("y/skill.md")).unwrap();
+    for path in ["y", "y/SKILL.md", "y/skill.md"] {
+        let answer = project.metier(&["validate", path, "--json"]);
+        assert_eq!((answer.code, codes(&answer)), (1, vec!["unreadable error 1:1".to_owned()]), "{path}");
+        assert!(!answer.stdout.contains("TOP_SECRET"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn linked_skills_are_checked_and_circles_do_no_harm() {
+    let project = Project::new().skill("store/a");
+    std::fs::create_dir(project.path("skills")).unwrap();
+    std::os::unix::fs::symlink("../store/a", project.path("skills/a")).unwrap();
+    std::os::unix::fs::symlink("..", project.path("skills/up")).unwrap();
+    let answer = project.metier(&["validate", "skills"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "1 skill checked: 1 valid\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fifo_does_not_hang() {
+    let project = Project::new().file("x/notes.md", "").skill("y").file("y/a.md", "[f](fifo)");
+    let made = std::process::Command::new("mkfifo").arg(project.path("x/SKILL.md")).status().unwrap();
+    assert!(made.success());
+    for path in ["x", "x/SKILL.md", "."] {
+        let answer = project.metier(&["validate", path, "--json"]);
+        assert!(answer.stdout.contains("it is not a regular file"), "{}", answer.stdout);
+    }
+}
+
+#[test]
+fn a_huge_file_is_read_in_part() {
+    let project = skill("text\n");
+    let file = std::fs::OpenOptions::new().append(true).open(project.path("x/SKILL.md")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let start = Instant::now();
+    let answer = project.metier(&["validate", "x", "--json"]);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(codes(&answer), ["body-control-character warning 6:1", "skill-file-large warning 1:1"]);
+    assert_eq!(answer.code, 0);
+}
+
+#[test]
+fn hostile_bodies_cost_little() {
+    for body in ["[a](b".repeat(200_000), "`scripts/a.b ".repeat(80_000), "[](x) ".repeat(170_000)] {
+        let project = skill(&body);
+        let start = Instant::now();
+        project.metier(&["validate", "x"]);
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", &body[..12]);
+    }
+    let many: String =
+        (0..60_000).flat_map(|number| [String::from("[](gone-"), number.to_string(), ")\n".into()]).collect();
+    let answer = skill(&many).metier(&["validate", "x", "--json"]);
+    assert_eq!(codes(&answer).len(), 33);
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_a_terminal_obeys_comes_out_raw() {
+    let folder = "a\u{1b}[31m\u{9b}2J\u{202e}";
+    let text = "---\nname: \"\\e[31m\\x9b\"\ndescription: \u{202e}d\nver\u{202e}sion: 1\n---\n[a](\u{1b}x) [b](no\u{9b}pe) [c](no\u{7f})\n";
+    let project = Project::new().file(&format!("{folder}/SKILL.md"), text).file("f\u{1b}[0m", "");
+    for args in
+        [&["validate", "."][..], &["validate", ".", "--json"], &["validate", "f\u{1b}[0m", "gone\u{9b}"]]
+    {
+        let answer = project.metier(args);
+        assert_eq!(answer.code, 1);
+        let raw = |c: char| c.is_control() && c != '\n';
+        assert!(
+            !answer.stdout.contains(raw) && !answer.stderr.contains(raw),
+            "{}",
+            answer.stdout.escape_debug()
+        );
+        assert!(args.contains(&"--json") || !answer.stdout.contains('\u{202e}'), "{}", answer.stdout);
+    }
+    let json = project.metier(&["validate", ".", "--json"]).json();
+    assert_eq!(json[0]["path"], format!("./{folder}"));
+}
