@@ -21,7 +21,7 @@ impl Broken {
     /// One that could not even be read.
     pub(super) fn file(address: Address, error: &SkillError) -> Self {
         let problem = Problem::skipped(address.path(), Severity::Error, error.message());
-        Self { problem, address }
+        Self { address, problem }
     }
 
     /// The error for whoever asked for it under that name.

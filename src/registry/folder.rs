@@ -39,14 +39,12 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Its regular files, hidden ones aside: relative, `/`-separated, sorted; the first `most` of them.
-    pub fn files(&self, most: usize) -> Result<Vec<String>> {
-        let mut files = match self {
-            Self::Disk(folder) => regular_files(folder, "", DEEPEST)?,
-            Self::Shipped(shipped) => shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect(),
-        };
-        files.truncate(most);
-        Ok(files)
+    /// Its regular files down to eight folders deep, hidden ones and links aside: relative, `/`-separated, sorted.
+    pub fn files(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) => regular_files(folder, "", DEEPEST),
+            Self::Shipped(shipped) => Ok(shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+        }
     }
 
     /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
@@ -78,10 +76,11 @@ fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>
     let files = Files::open(folder)?;
     let view = files.unguarded().called("the skill");
     let cancel = CancelToken::default();
-    let walk = Walk { cancel: &cancel, tidy: Tidy::HiddenAndIgnored, depth: Some(depth) };
+    let walk = Walk { cancel: &cancel, tidy: Tidy::Nothing, depth: Some(depth) };
     let mut found = Vec::new();
     view.walk(&view.real_folder(start)?, &walk, |entry| {
-        if entry.kind == EntryKind::File {
+        let is_hidden = entry.path.split('/').any(|name| name.starts_with('.'));
+        if entry.kind == EntryKind::File && !is_hidden {
             found.push(entry.path);
         }
         Ok(())

@@ -62,13 +62,13 @@ impl Problem {
     }
 }
 
-/// `.metier/skills/x/SKILL.md:3:7: error[yaml-invalid]: …`
+/// `.metier/skills/x/SKILL.md:3:7: Invalid YAML in frontmatter: …`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.cause() {
-            Some(cause) => write!(f, "{path}:{cause}"),
-            None => write!(f, "{path}: {}: {}", self.severity, self.message),
+            Some(Diagnostic { line, column, .. }) => write!(f, "{path}:{line}:{column}: {}", self.message),
+            None => write!(f, "{path}: {}", self.message),
         }
     }
 }

@@ -49,11 +49,11 @@ impl Roots {
 
     /// Adds a root after those as near as it is. A label its scope already has gets a number, so that qualified names
     /// stay apart.
-    pub fn with(mut self, root: Root) -> Self {
-        let label = self.free_label(&root);
-        let place = absolute(&root.place);
+    pub fn with(mut self, mut root: Root) -> Self {
+        root.label = self.free_label(&root);
+        root.place = absolute(&root.place);
         let at = self.roots.partition_point(|known| known.scope <= root.scope);
-        self.roots.insert(at, Root { label, place, ..root });
+        self.roots.insert(at, root);
         self
     }
 
@@ -73,12 +73,13 @@ impl Roots {
     }
 
     /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. What a link leads to inside
-    /// the project is named as well.
+    /// the project is named as well, and so is `.claude/skills`, where other clients find what a script leaves there.
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
         let project = absolute(project);
         let real_project = std::fs::canonicalize(&project).unwrap_or_else(|_| project.clone());
         let mut folders: Vec<String> = Vec::new();
-        for root in &self.roots {
+        let others = self.roots.iter().filter_map(compat_of);
+        for root in self.roots.iter().cloned().chain(others) {
             let real = std::fs::canonicalize(&root.place).unwrap_or_else(|_| root.place.clone());
             let inside = [root.place.strip_prefix(&project), real.strip_prefix(&real_project)];
             for folder in inside.into_iter().flatten().map(slashed) {

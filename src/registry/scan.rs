@@ -46,8 +46,8 @@ impl Scan {
         let (mut level, mut folders, mut names) = (vec![start], 0, 0);
         for _ in 0..=DEEPEST {
             level = self.unseen(level);
-            let room = if names > MOST_NAMES { 0 } else { MOST_FOLDERS - folders };
-            self.shorten(&mut level, room, root);
+            let space = if names > MOST_NAMES { 0 } else { MOST_FOLDERS - folders };
+            self.shorten(&mut level, space, root);
             folders += level.len();
             let looked = side_by_side::map(&level, look);
             let mut below = Vec::new();
@@ -104,15 +104,15 @@ impl Scan {
     }
 
     /// Takes the folders away for which there is no room, and says so.
-    fn shorten(&mut self, level: &mut Vec<Spot>, room: usize, root: &Root) {
-        if level.len() > room {
-            let left_out = level.len() - room;
+    fn shorten(&mut self, level: &mut Vec<Spot>, space: usize, root: &Root) {
+        if level.len() > space {
+            let left_out = level.len() - space;
             let message = format!(
                 "too much lies below it (at most {MOST_FOLDERS} folders and {MOST_NAMES} names are looked at); \
                  {left_out} folders and what they hold were not searched"
             );
             self.problems.push(Problem::skipped(&root.place, Severity::Warning, message));
-            level.truncate(room);
+            level.truncate(space);
         }
     }
 

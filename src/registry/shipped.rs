@@ -27,4 +27,50 @@ macro_rules! shipped {
     };
 }
 
-shipped! {}
+shipped! {
+    "changelog": "SKILL.md", "scripts/changelog.py";
+    "todo-report": "SKILL.md", "scripts/report.lua";
+    "word-count": "SKILL.md", "scripts/count.lua";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The files below `skills/`, `NAME/path`, without the cases.
+    fn on_disk(folder: &Path, below: &str, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{below}{}", entry.file_name().to_str().unwrap());
+            if !entry.file_type().unwrap().is_dir() {
+                found.insert(path);
+            } else if path.split('/').nth(1) != Some("cases") {
+                on_disk(&entry.path(), &format!("{path}/"), found);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_are_the_folder_file_by_file() {
+        let mut expected = BTreeSet::new();
+        on_disk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("skills"), "", &mut expected);
+        let paths = |shipped: &'static Shipped| {
+            shipped.files.iter().map(move |(path, _)| format!("{}/{path}", shipped.name))
+        };
+        let rows: Vec<String> = SHIPPED.iter().flat_map(paths).collect();
+        assert_eq!(rows, expected.into_iter().collect::<Vec<_>>(), "add or remove a row of `shipped!`");
+    }
+
+    #[test]
+    fn every_shipped_skill_is_valid() {
+        use crate::skill::{Place, Profile, parse};
+        for shipped in SHIPPED {
+            let source = shipped.file("SKILL.md").unwrap();
+            let parsed = parse(source, Place { directory: shipped.name, file: "SKILL.md" });
+            assert!(parsed.loads() && parsed.valid(Profile::Spec), "{}", shipped.name);
+        }
+    }
+}

@@ -71,10 +71,10 @@ impl Skill {
     pub fn qualified(&self) -> String {
         let (scope, label) = (self.scope(), self.root_label());
         let (name, version) = (self.name(), self.version());
-        match self.has_twin {
-            true => format!("{scope}/{label}/{}:{name}@{version}", self.address.below_root()),
-            false => format!("{scope}/{label}:{name}@{version}"),
+        if self.has_twin {
+            return format!("{scope}/{label}/{}:{name}@{version}", self.address.below_root());
         }
+        format!("{scope}/{label}:{name}@{version}")
     }
 
     /// The qualified name of the skill its plain name stands for, when that is another one.
@@ -100,15 +100,13 @@ impl Skill {
         let directory = self.address.directory();
         let parsed = parse(&source, Place { directory: &directory, file: self.address.file });
         let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
-        match body.and_then(|body| std::str::from_utf8(body).ok()) {
-            Some(body) => Ok(body.trim().to_owned()),
-            None => {
-                let cause = parsed.diagnostics.iter().find(|diagnostic| diagnostic.blocks);
-                let cause = cause.map(|cause| format!(": {}", cause.message)).unwrap_or_default();
-                let message = format!("failed to read the text of {}{cause}", self.path());
-                Err(SkillError::new(ErrorKind::InvalidSkill, message))
-            }
+        if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
+            return Ok(body.trim().to_owned());
         }
+        let cause = parsed.diagnostics.iter().find(|diagnostic| diagnostic.blocks);
+        let cause = cause.map(|cause| format!(": {}", cause.message)).unwrap_or_default();
+        let message = format!("failed to read the text of {}{cause}", self.path());
+        Err(SkillError::new(ErrorKind::InvalidSkill, message))
     }
 
     /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Those with a dot are not listed.

@@ -14,7 +14,7 @@ pub(super) fn roots(product: &str) -> Vec<Root> {
     let data = data_folder(named, product, platform.as_ref().map(BaseStrategy::data_dir));
     let own = data.map(|data| Root::new(Scope::User, product, data.join("skills")));
     let home = platform.as_ref().map(BaseStrategy::home_dir);
-    let shared = home.map(|home| Root::new(Scope::User, "~/.agents", home.join(".agents/skills")));
+    let shared = home.map(|home| Root::new(Scope::User, ".agents", home.join(".agents/skills")));
     own.into_iter().chain(shared).collect()
 }
 
