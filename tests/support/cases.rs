@@ -99,7 +99,7 @@ impl Case {
             self.expect
                 .files
                 .iter()
-                .filter_map(|(path, text)| changed(&project.path().join(path), text.as_ref())),
+                .filter_map(|(path, text)| changed(&project.path().join(path), text.as_deref())),
         );
         found
     }
@@ -154,9 +154,10 @@ impl ExpectedError {
     }
 }
 
-fn changed(path: &Path, expected: Option<&String>) -> Option<String> {
+/// How a file is not as expected; `None` expects no file.
+fn changed(path: &Path, expected: Option<&str>) -> Option<String> {
     let text = std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (text.as_ref() != expected).then(|| format!("{}: expected {expected:?}, got {text:?}", path.display()))
+    (text.as_deref() != expected).then(|| format!("{}: expected {expected:?}, got {text:?}", path.display()))
 }
 
 /// `null` is a value to expect, and not the same as expecting none.
