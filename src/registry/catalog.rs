@@ -1,69 +1,79 @@
-//! Names and descriptions, for a model to choose from.
+//! What a model is shown of the skills: name, description, place. Everything else is read when a skill is called.
 
 use serde_json::{Value, json};
 
-use super::Skill;
+use super::Registry;
+use super::skill::Skill;
 
-/// The visible skills of a registry, by name.
-pub struct Catalog<'a>(Vec<&'a Skill>);
+/// The skills to offer a model, by name. Shadowed ones are left out, and those only people may call.
+#[derive(Clone, Debug)]
+pub struct Catalog<'a> {
+    skills: Vec<&'a Skill>,
+}
 
 impl<'a> Catalog<'a> {
-    pub(super) fn new(mut skills: Vec<&'a Skill>) -> Self {
-        skills.sort_by(|a, b| a.name().cmp(b.name()));
-        Self(skills)
+    pub(super) fn of(registry: &'a Registry) -> Self {
+        Self { skills: registry.visible().filter(|skill| !skill.is_hidden_from_models()).collect() }
     }
 
-    /// One line a skill: `- name: description`. Empty when there are none.
+    /// The skills in it.
+    pub fn skills(&self) -> &[&'a Skill] {
+        &self.skills
+    }
+
+    /// One line for each skill, `- name: description`; empty when there are none.
     pub fn list(&self) -> String {
-        let line = |skill: &&Skill| format!("- {}: {}", skill.name(), one_line(skill.description()));
-        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+        let line = |skill: &&Skill| {
+            format!("- {}: {}\n", on_one_line(skill.name()), on_one_line(skill.description()))
+        };
+        self.skills.iter().map(line).collect()
     }
 
-    /// A list of `{name, description, location}`.
+    /// `[{name, description, location}]`, the location being the `SKILL.md`'s path or `shipped:NAME`.
     pub fn json(&self) -> Value {
-        self.0
-            .iter()
-            .map(|skill| json!({"name": skill.name(), "description": skill.description(), "location": skill.path()}))
-            .collect()
+        let entry = |skill: &&Skill| json!({"name": skill.name(), "description": skill.description(), "location": skill.path()});
+        self.skills.iter().map(entry).collect()
     }
 
-    /// `<available_skills>`, every value escaped. Empty when there are none, so that nothing is put before the model.
+    /// `<available_skills>` as the guide for clients has it, everything escaped; empty when there are none.
     pub fn xml(&self) -> String {
-        if self.0.is_empty() {
+        if self.skills.is_empty() {
             return String::new();
         }
-        let skills: String = self.0.iter().map(|skill| entry(skill)).collect();
-        format!("<available_skills>\n{skills}</available_skills>\n")
+        let entry = |skill: &&Skill| {
+            format!(
+                "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    <location>{}</location>\n  </skill>\n",
+                escaped(skill.name()),
+                escaped(skill.description()),
+                escaped(&skill.path()),
+            )
+        };
+        let entries: String = self.skills.iter().map(entry).collect();
+        format!("<available_skills>\n{entries}</available_skills>\n")
     }
 }
 
-fn entry(skill: &Skill) -> String {
-    format!(
-        "<skill>\n<name>{}</name>\n<description>{}</description>\n<location>{}</location>\n</skill>\n",
-        escaped(skill.name()),
-        escaped(skill.description()),
-        escaped(&skill.path())
-    )
+/// Line breaks and control characters would let a description draw on the terminal or pass for another skill's line.
+fn on_one_line(text: &str) -> String {
+    let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Text that cannot open or close an element; what XML has no form for becomes U+FFFD.
 fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#x27;"),
-            '\n' | '\t' => safe.push(c),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
-            c => safe.push(c),
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(letter),
+            // XML has no way to write these.
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            control if control.is_control() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
         }
     }
-    safe
+    escaped
 }

@@ -1,74 +1,102 @@
-//! A skill's folder, on disk or inside the program.
+//! A skill's folder, on disk or inside the binary.
 
 use std::path::{Path, PathBuf};
 
 use super::shipped::Shipped;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::Files;
-use crate::host::files::{EntryKind, Tidy, Walk};
+use crate::host::files::{EntryKind, Tidy, Walk, beneath};
 use crate::policy::CancelToken;
 
+/// Folders a list of files goes down.
+const DEEPEST: usize = 8;
+
 /// Where a skill's files are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Folder {
-    /// On disk, an absolute path.
+    /// A folder on disk, absolute.
     Disk(PathBuf),
-    /// Inside the program.
+    /// Part of the binary.
     Shipped(&'static Shipped),
 }
 
 impl Folder {
-    /// The path, where it lies on disk.
+    /// The bytes of one of its files, of at most `cap` bytes. The path is relative, `/`-separated.
+    ///
+    /// Links are followed inside the folder; what leads out is `denied`. A missing, larger or irregular file is `io`.
+    pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
+        let path = beneath(path, None, "the skill")?;
+        let bytes = match self {
+            Self::Disk(folder) => {
+                let files = Files::open(folder)?;
+                let view = files.unguarded().called("the skill");
+                fits(&path, view.stat(&path)?.size, cap)?;
+                view.read(&path)?
+            }
+            Self::Shipped(shipped) => shipped.file(&path).ok_or_else(|| missing(&path))?.to_vec(),
+        };
+        fits(&path, bytes.len() as u64, cap)?;
+        Ok(bytes)
+    }
+
+    /// Its regular files down to eight folders deep, hidden ones and links aside: relative, `/`-separated, sorted.
+    pub fn files(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) => regular_files(folder, "", DEEPEST),
+            Self::Shipped(shipped) => Ok(shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+        }
+    }
+
+    /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
+    pub(super) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) if std::fs::symlink_metadata(folder.join(subfolder)).is_err() => {
+                Ok(Vec::new())
+            }
+            Self::Disk(folder) => regular_files(folder, subfolder, 1),
+            Self::Shipped(shipped) => {
+                let lies_in =
+                    |path: &&str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
+                let paths = shipped.files.iter().map(|(path, _)| *path);
+                Ok(paths.filter(lies_in).map(str::to_owned).collect())
+            }
+        }
+    }
+
+    /// The folder on disk, where it is one.
     pub fn on_disk(&self) -> Option<&Path> {
         match self {
-            Self::Disk(path) => Some(path),
+            Self::Disk(folder) => Some(folder),
             Self::Shipped(_) => None,
         }
     }
 }
 
-impl Folder {
-    /// A file of the skill, of at most `cap` bytes. Links that leave the folder are refused.
-    pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
-        let bytes = match self {
-            Self::Disk(folder) => Files::open(folder)?.unguarded().read(path)?,
-            Self::Shipped(shipped) => shipped.file(path).ok_or_else(|| missing(shipped.name, path))?.to_vec(),
-        };
-        if bytes.len() as u64 > cap {
-            let sentence = format!("{path} is larger than the {cap} bytes that are read of it");
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
-        }
-        Ok(bytes)
-    }
-
-    /// The paths of the skill's files, `/`-separated, sorted; hidden ones and links left out.
-    pub fn files(&self) -> Result<Vec<String>> {
-        let mut paths = match self {
-            Self::Disk(folder) => on_disk(folder)?,
-            Self::Shipped(shipped) => shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect(),
-        };
-        paths.sort();
-        Ok(paths)
-    }
-}
-
-/// Folders deep that a skill's files are listed.
-const DEPTH: usize = 8;
-
-fn on_disk(folder: &Path) -> Result<Vec<String>> {
+fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>> {
     let files = Files::open(folder)?;
-    let walk = Walk { cancel: &CancelToken::new(), tidy: Tidy::Nothing, depth: Some(DEPTH) };
-    let mut paths = Vec::new();
-    files.unguarded().walk("", &walk, |entry| {
-        let is_hidden = entry.path.split('/').any(|part| part.starts_with('.'));
+    let view = files.unguarded().called("the skill");
+    let cancel = CancelToken::default();
+    let walk = Walk { cancel: &cancel, tidy: Tidy::Nothing, depth: Some(depth) };
+    let mut found = Vec::new();
+    view.walk(&view.real_folder(start)?, &walk, |entry| {
+        let is_hidden = entry.path.split('/').any(|name| name.starts_with('.'));
         if entry.kind == EntryKind::File && !is_hidden {
-            paths.push(entry.path);
+            found.push(entry.path);
         }
         Ok(())
     })?;
-    Ok(paths)
+    found.sort_unstable();
+    Ok(found)
 }
 
-fn missing(skill: &str, path: &str) -> SkillError {
-    SkillError::new(ErrorKind::UnknownSkill, format!("skill {skill} has no file {path}"))
+fn fits(path: &str, size: u64, cap: u64) -> Result<()> {
+    if size <= cap {
+        return Ok(());
+    }
+    let message = format!("failed to read {path}: it has {size} bytes, more than the {cap} that are read");
+    Err(SkillError::new(ErrorKind::Io, message))
+}
+
+fn missing(path: &str) -> SkillError {
+    SkillError::io(format_args!("failed to read {path}"), std::io::ErrorKind::NotFound.into())
 }

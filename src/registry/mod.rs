@@ -1,54 +1,90 @@
-//! Which skills a project has: roots and scopes, discovery, who shadows whom, the catalog a model chooses from.
+//! Which skills there are: roots and scopes, discovery, and who shadows whom.
+//!
+//! Discovery reads the heads of `SKILL.md` files and nothing else; bodies, scripts and resources are read when they are
+//! asked for. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
 
+mod broken;
 mod catalog;
+mod find;
 mod folder;
+mod head;
+mod look;
+mod order;
+mod origin;
 mod problem;
 mod project;
-mod resolve;
 mod root;
+mod roots;
 mod scan;
 mod shipped;
+mod side_by_side;
 mod skill;
+mod user;
 
 pub use catalog::Catalog;
 pub use folder::Folder;
 pub use problem::Problem;
 pub use project::project_root;
-pub use root::{Root, Roots, Scope};
-pub use shipped::Shipped;
+pub use root::{Root, Scope};
+pub use roots::Roots;
+pub use shipped::{SHIPPED, Shipped};
 pub use skill::Skill;
 
-/// The skills of a project. Discovery reads names and descriptions; bodies and scripts are read when they are asked for.
+use self::broken::Broken;
+use self::scan::Scan;
+use crate::error::Result;
+
+/// The skills of a list of roots, and what is wrong with those that do not load.
+#[derive(Clone, Debug, Default)]
 pub struct Registry {
     skills: Vec<Skill>,
+    broken: Vec<Broken>,
     problems: Vec<Problem>,
 }
 
 impl Registry {
-    /// Finds the skills below these roots. One bad skill never hides another; what was left out, and why, is in
-    /// [`problems`](Self::problems).
+    /// Looks for skills in these roots. A root that does not exist has none.
     pub fn discover(roots: &Roots) -> Self {
-        let (skills, problems) = scan::skills_below(roots);
-        Self { skills: resolve::shadowed(skills), problems }
+        let mut scan = Scan::default();
+        for (rank, root) in roots.iter().enumerate() {
+            scan.search(root, rank);
+        }
+        if roots.has_shipped() {
+            scan.unpack(roots.iter().count());
+        }
+        let Scan { mut skills, broken, mut problems, .. } = scan;
+        problems.extend(order::rank(&mut skills));
+        for problem in &problems {
+            tracing::debug!(skipped = problem.skipped, "{problem}");
+        }
+        Self { skills, broken, problems }
     }
 
-    /// Every skill that loads, shadowed ones included, in the order of precedence.
+    /// Every skill that loads, shadowed ones included, by name; of one name the nearest comes first.
     pub fn skills(&self) -> &[Skill] {
         &self.skills
     }
 
-    /// The skills a plain name reaches.
+    /// The skills their plain names stand for, by name.
     pub fn visible(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter().filter(|skill| skill.shadowed_by().is_none())
     }
 
-    /// What was left out, cut short or refused, and why.
+    /// The skill of that name: its plain name, or any unambiguous part of `scope/root:name@version`.
+    ///
+    /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
+    /// does not load.
+    pub fn find(&self, name: &str) -> Result<&Skill> {
+        find::find(self, name)
+    }
+
+    /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Names and descriptions of the visible skills.
+    /// What a model is shown: the visible skills, without those that only people may call.
     pub fn catalog(&self) -> Catalog<'_> {
-        Catalog::new(self.visible().collect())
+        Catalog::of(self)
     }
 }

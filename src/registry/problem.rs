@@ -1,41 +1,74 @@
-//! What discovery left out, cut short or refused, and why.
+//! What discovery has to say about a place on disk.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::skill::Diagnostic;
+use serde::Serialize;
 
-/// One thing that is wrong with a root or a skill.
-#[derive(Clone, Debug)]
+use crate::skill::{Diagnostic, Severity};
+
+/// A skill that does not load, a folder that was not searched, or a skill that another one shadows.
+///
+/// Serialises as `{path, severity, message, help, skipped, diagnostics}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file or folder.
+    /// The file or folder it is about; `shipped:NAME` for a skill inside the binary.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// How much it matters: an error hides a skill, a warning may, the rest is worth knowing.
+    pub severity: Severity,
+    /// One sentence: what is wrong.
     pub message: String,
-    /// Where in the file, and the way out, when a SKILL.md did not load.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Whether a skill is missing because of it.
+    /// The way out, where there is one to name.
+    pub help: Option<String>,
+    /// Whether what lies at the path was left out.
     pub skipped: bool,
+    /// What the parser found in a `SKILL.md` that does not load.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Problem {
-    pub(super) fn new(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into(), diagnostics: Vec::new(), skipped: false }
+    /// A file or folder left out, for that reason.
+    pub(super) fn skipped(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
+        Self { skipped: true, ..Self::noted(path, severity, message) }
     }
 
-    pub(super) fn skipping(mut self) -> Self {
-        self.skipped = true;
-        self
+    /// Something worth knowing about what was not left out.
+    pub(super) fn noted(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            severity,
+            message: message.into(),
+            help: None,
+            skipped: false,
+            diagnostics: Vec::new(),
+        }
+    }
+
+    /// A `SKILL.md` that does not load: the finding that blocks it, and all the others.
+    pub(super) fn unreadable(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
+        let cause = diagnostics.iter().find(|diagnostic| diagnostic.blocks);
+        let message = cause.map_or("it does not load", |cause| &cause.message).to_owned();
+        let help = cause.and_then(|cause| cause.help.clone());
+        Self { help, diagnostics, ..Self::skipped(path, Severity::Error, message) }
+    }
+
+    pub(super) fn with_help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// The finding that keeps the skill from loading.
+    pub fn cause(&self) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
 }
 
+/// `.metier/skills/x/SKILL.md:3:7: Invalid YAML in frontmatter: …`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.diagnostics.first() {
-            Some(first) => {
-                write!(f, "{}:{}:{}: {}", self.path.display(), first.line, first.column, self.message)
-            }
-            None => write!(f, "{}: {}", self.path.display(), self.message),
+        let path = self.path.display();
+        match self.cause() {
+            Some(Diagnostic { line, column, .. }) => write!(f, "{path}:{line}:{column}: {}", self.message),
+            None => write!(f, "{path}: {}", self.message),
         }
     }
 }

@@ -1,12 +1,21 @@
-//! Which folder is the project.
+//! Where a project begins.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-/// The nearest folder, from `start` upwards, that holds `.<product>` or `.git`; `start` itself where none does.
+/// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 pub fn project_root(start: &Path, product: &str) -> PathBuf {
-    let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
-    let start = std::fs::canonicalize(&start).unwrap_or(start);
-    let marks = [format!(".{product}"), ".git".into()];
-    let found = start.ancestors().find(|folder| marks.iter().any(|mark| folder.join(mark).exists()));
-    found.map_or(start.clone(), Path::to_owned)
+    let start = absolute(start);
+    let own = format!(".{product}");
+    let is_root = |folder: &&Path| folder.join(&own).exists() || folder.join(".git").exists();
+    let root = start.ancestors().find(is_root).unwrap_or(&start);
+    root.to_owned()
+}
+
+/// The path from the root of the file system. Only where it holds `..` are links resolved: they decide where that leads.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if absolute.components().any(|part| part == Component::ParentDir) {
+        return std::fs::canonicalize(&absolute).unwrap_or(absolute);
+    }
+    absolute
 }

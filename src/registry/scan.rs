@@ -1,190 +1,140 @@
-//! Discovery: down the roots, level by level, reading the head of every SKILL.md on the way.
-
-mod manifest_file;
+//! One root after the other, level by level: what lies near is found before any cap is reached, and in the same order
+//! every time.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
+use std::sync::Arc;
 
-use self::manifest_file::{Found, found_in};
+use super::broken::Broken;
 use super::folder::Folder;
+use super::look::{Spot, Text, look};
+use super::origin::{Address, Origin};
 use super::problem::Problem;
-use super::root::{Root, Roots, Scope};
-use super::shipped::{SHIPPED, Shipped};
+use super::root::Root;
+use super::shipped::SHIPPED;
+use super::side_by_side;
 use super::skill::Skill;
-use crate::skill::{Place, parse};
+use crate::error::SkillError;
+use crate::skill::{Place, Severity, parse};
 
-/// Folders deep below a root that skills are looked for.
-const DEPTH: usize = 6;
-/// Folders one root may have.
+/// How deep below a root a skill may lie.
+const DEEPEST: usize = 6;
+/// Folders of one root that are looked into.
 const MOST_FOLDERS: usize = 50_000;
-/// Folders worth a thread of their own.
-const WORTH_A_THREAD: usize = 256;
-/// Folders that hold no skills, whoever made them.
-const SKIPPED: [&str; 2] = ["node_modules", "target"];
+/// Names the folders of one root may hold together before no further level is looked into.
+const MOST_NAMES: usize = 1_000_000;
 
-pub(super) fn skills_below(roots: &Roots) -> (Vec<Skill>, Vec<Problem>) {
-    let mut scan = Scan::default();
-    for (position, root) in roots.iter().enumerate() {
-        scan.root(root, position);
-    }
-    if roots.has_shipped() {
-        let position = roots.iter().count();
-        scan.skills.extend(SHIPPED.iter().filter_map(|shipped| shipped_skill(shipped, position)));
-    }
-    (scan.skills, scan.problems)
-}
-
+/// What was found so far.
 #[derive(Default)]
-struct Scan {
-    skills: Vec<Skill>,
-    problems: Vec<Problem>,
-    /// Real paths seen so far: a folder reached twice, through links, counts once, and no link leads in a circle.
+pub(super) struct Scan {
+    pub(super) skills: Vec<Skill>,
+    pub(super) broken: Vec<Broken>,
+    pub(super) problems: Vec<Problem>,
+    /// Folders looked into, without links: however many ways lead to one, it counts once.
     seen: HashSet<PathBuf>,
 }
 
-/// What one folder held.
-#[derive(Default)]
-struct Visited {
-    skill: Option<Skill>,
-    problems: Vec<Problem>,
-    folders: Vec<Ahead>,
-}
-
-/// A folder to visit.
-struct Ahead {
-    path: PathBuf,
-    /// Where it really is; known for the folders links lead to, and for those below them by their name.
-    real: PathBuf,
-}
-
 impl Scan {
-    fn root(&mut self, root: &Root, position: usize) {
-        let real = match std::fs::canonicalize(&root.place) {
-            Ok(real) => real,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => return self.problems.push(Problem::new(&root.place, error.to_string())),
+    /// Adds what lies below a root.
+    pub(super) fn search(&mut self, root: &Root, rank: usize) {
+        let start = match std::fs::canonicalize(&root.place) {
+            Ok(real) => Spot { path: root.place.clone(), real, is_link: false },
+            Err(error) => return self.note_unreachable(&root.place, error),
         };
-        let mut level = vec![Ahead { path: root.place.clone(), real }];
-        let mut folders = 0;
-        for _ in 0..=DEPTH {
-            level.retain(|folder| self.seen.insert(folder.real.clone()));
+        let origin = Arc::new(Origin::of(root, rank));
+        let (mut level, mut folders, mut names) = (vec![start], 0, 0);
+        for _ in 0..=DEEPEST {
+            level = self.unseen(level);
+            let space = if names > MOST_NAMES { 0 } else { MOST_FOLDERS - folders };
+            self.shorten(&mut level, space, root);
             folders += level.len();
-            if folders > MOST_FOLDERS {
-                let message = format!("has more than {MOST_FOLDERS} folders; the rest was not looked at");
-                return self.problems.push(Problem::new(&root.place, message));
+            let looked = side_by_side::map(&level, look);
+            let mut below = Vec::new();
+            for (spot, looked) in level.into_iter().zip(looked) {
+                names += looked.names;
+                self.problems.extend(looked.problems);
+                below.extend(looked.folders);
+                if let Some(text) = looked.text {
+                    self.add(&origin, Folder::Disk(spot.path), text);
+                }
             }
-            level = self.level(&level, root, position);
-            if level.is_empty() {
-                return;
+            level = below;
+        }
+        if let Some(first) = level.first() {
+            let message =
+                format!("{} folders lie more than {DEEPEST} deep and were not searched", level.len());
+            self.problems.push(Problem::skipped(&first.path, Severity::Info, message));
+        }
+    }
+
+    /// Adds the skills inside the binary.
+    pub(super) fn unpack(&mut self, rank: usize) {
+        let origin = Arc::new(Origin::shipped(rank));
+        for shipped in SHIPPED {
+            let file = "SKILL.md";
+            let place = Place { directory: shipped.name, file };
+            let parsed = parse(shipped.file(file).unwrap_or_default(), place);
+            self.add(&origin, Folder::Shipped(shipped), Text { file, parsed: Ok(parsed) });
+        }
+    }
+
+    /// The folders no way has led to yet; those that are no links themselves come first, so that they keep their own path.
+    fn unseen(&mut self, level: Vec<Spot>) -> Vec<Spot> {
+        let (links, mut unseen): (Vec<_>, Vec<_>) = level.into_iter().partition(|spot| spot.is_link);
+        unseen.retain(|spot| self.seen.insert(spot.real.clone()));
+        let targets = side_by_side::map(&links, |link| std::fs::canonicalize(&link.path));
+        for (link, target) in links.into_iter().zip(targets) {
+            match target {
+                Ok(target) if link.real.starts_with(&target) => {
+                    let message = "the link leads back to a folder it lies in; it was not followed";
+                    self.problems.push(Problem::skipped(link.path, Severity::Warning, message));
+                }
+                Ok(target) if self.seen.insert(target.clone()) => {
+                    unseen.push(Spot { real: target, ..link });
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let message = SkillError::io("the link cannot be followed", error).to_string();
+                    self.problems.push(Problem::skipped(link.path, Severity::Warning, message));
+                }
             }
         }
-        let message = format!("goes deeper than {DEPTH} folders; what lies below was not looked at");
-        self.problems.push(Problem::new(&level[0].path, message));
+        unseen
     }
 
-    /// Visits the folders of one level, on several threads when there are many, and answers with the next.
-    fn level(&mut self, level: &[Ahead], root: &Root, position: usize) -> Vec<Ahead> {
-        let visit = |folder: &Ahead| visited(folder, root, position);
-        let threads = available_parallelism().map_or(1, usize::from).min(level.len() / WORTH_A_THREAD).max(1);
-        let visited: Vec<Visited> = if threads == 1 {
-            level.iter().map(visit).collect()
-        } else {
-            std::thread::scope(|scope| {
-                let parts: Vec<_> = level
-                    .chunks(level.len().div_ceil(threads))
-                    .map(|part| scope.spawn(move || part.iter().map(visit).collect::<Vec<_>>()))
-                    .collect();
-                // A panic there is a defect here, and is not hidden.
-                parts
-                    .into_iter()
-                    .flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                    .collect()
-            })
+    /// Takes the folders away for which there is no room, and says so.
+    fn shorten(&mut self, level: &mut Vec<Spot>, space: usize, root: &Root) {
+        if level.len() > space {
+            let left_out = level.len() - space;
+            let message = format!(
+                "too much lies below it (at most {MOST_FOLDERS} folders and {MOST_NAMES} names are looked at); \
+                 {left_out} folders and what they hold were not searched"
+            );
+            self.problems.push(Problem::skipped(&root.place, Severity::Warning, message));
+            level.truncate(space);
+        }
+    }
+
+    fn add(&mut self, origin: &Arc<Origin>, folder: Folder, Text { file, parsed }: Text) {
+        let address = Address { origin: origin.clone(), folder, file };
+        let broken = match parsed {
+            Ok(parsed) => match parsed.manifest {
+                Some(manifest) => return self.skills.push(Skill::new(address, manifest, parsed.diagnostics)),
+                None => Broken::text(address, parsed.diagnostics),
+            },
+            Err(error) => Broken::file(address, &error),
         };
-        let mut next = Vec::new();
-        for folder in visited {
-            self.skills.extend(folder.skill);
-            self.problems.extend(folder.problems);
-            next.extend(folder.folders);
-        }
-        next
+        self.problems.push(broken.problem.clone());
+        self.broken.push(broken);
     }
-}
 
-fn visited(folder: &Ahead, root: &Root, position: usize) -> Visited {
-    let mut visited = Visited::default();
-    let entries = match std::fs::read_dir(&folder.path) {
-        Ok(entries) => entries,
-        Err(error) => {
-            visited.problems.push(Problem::new(&folder.path, error.to_string()));
-            return visited;
+    /// A root that does not exist is no problem; one that is a link to nothing, or behind a locked door, is.
+    fn note_unreachable(&mut self, root: &Path, error: io::Error) {
+        if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(root).is_err() {
+            return;
         }
-    };
-    let mut names = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Ok(kind) = entry.file_type() else { continue };
-        let text = name.to_string_lossy();
-        if text.eq_ignore_ascii_case("skill.md") {
-            names.push(text.into_owned());
-        } else if (kind.is_dir() || kind.is_symlink()) && !text.starts_with('.') && !SKIPPED.contains(&&*text)
-        {
-            let path = folder.path.join(&name);
-            let real = if kind.is_dir() { Some(folder.real.join(&name)) } else { linked_folder(&path) };
-            visited.folders.extend(real.map(|real| Ahead { path, real }));
-        }
+        let message = SkillError::io("failed to look for skills", error).to_string();
+        self.problems.push(Problem::skipped(root, Severity::Warning, message));
     }
-    visited.folders.sort_by(|a, b| a.path.cmp(&b.path));
-    names.sort();
-    if let Some(file) = names.first() {
-        match found_in(&folder.path, file) {
-            Ok(found) => visited.add(found, folder, root, position),
-            Err(problem) => visited.problems.push(problem.skipping()),
-        }
-    }
-    visited
-}
-
-/// Where a link leads, when that is a folder.
-fn linked_folder(link: &Path) -> Option<PathBuf> {
-    std::fs::canonicalize(link).ok().filter(|real| real.is_dir())
-}
-
-impl Visited {
-    fn add(&mut self, found: Found, folder: &Ahead, root: &Root, position: usize) {
-        let Some(manifest) = found.parsed.manifest else {
-            let path = folder.path.join(&found.file);
-            let blocking = found.parsed.diagnostics.iter().position(|diagnostic| diagnostic.blocks);
-            let mut diagnostics = found.parsed.diagnostics;
-            diagnostics.rotate_left(blocking.unwrap_or_default());
-            let message = diagnostics.first().map_or("does not load", |first| &first.message).to_owned();
-            return self.problems.push(Problem { path, message, diagnostics, skipped: true });
-        };
-        self.skill = Some(Skill {
-            manifest,
-            diagnostics: found.parsed.diagnostics,
-            scope: root.scope,
-            root: position,
-            label: root.label.clone(),
-            folder: Folder::Disk(folder.real.clone()),
-            file: found.file,
-            shadowed_by: None,
-        });
-    }
-}
-
-fn shipped_skill(shipped: &'static Shipped, position: usize) -> Option<Skill> {
-    let file = "SKILL.md";
-    let parsed = parse(shipped.file(file)?, Place { directory: shipped.name, file });
-    Some(Skill {
-        manifest: parsed.manifest?,
-        diagnostics: parsed.diagnostics,
-        scope: Scope::Shipped,
-        root: position,
-        label: "metier".into(),
-        folder: Folder::Shipped(shipped),
-        file: file.into(),
-        shadowed_by: None,
-    })
 }

@@ -1,26 +1,32 @@
-//! A skill as discovery found it: what its frontmatter says at once, the rest on demand.
+//! A skill that loads: what its head says, where it lies, and the rest of it on demand.
+
+use std::path::PathBuf;
 
 use super::folder::Folder;
+use super::origin::Address;
 use super::root::Scope;
-use crate::error::Result;
-use crate::policy::Limits;
-use crate::skill::{Diagnostic, Manifest};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::skill::{Diagnostic, Manifest, Place, parse};
 
-/// One skill that loads.
+/// Bytes a `SKILL.md` may have, body included: 1 MiB, as other clients have it.
+const LARGEST_TEXT: u64 = 1 << 20;
+
+/// A skill on disk or inside the binary, known by the head of its `SKILL.md`.
 #[derive(Clone, Debug)]
 pub struct Skill {
-    pub(super) manifest: Manifest,
-    pub(super) diagnostics: Vec<Diagnostic>,
-    pub(super) scope: Scope,
-    pub(super) root: usize,
-    pub(super) label: String,
-    pub(super) folder: Folder,
-    pub(super) file: String,
+    address: Address,
+    manifest: Manifest,
+    diagnostics: Vec<Diagnostic>,
+    pub(super) has_twin: bool,
     pub(super) shadowed_by: Option<String>,
 }
 
 impl Skill {
-    /// The name, normalised; the folder's when the file gives none.
+    pub(super) fn new(address: Address, manifest: Manifest, diagnostics: Vec<Diagnostic>) -> Self {
+        Self { address, manifest, diagnostics, has_twin: false, shadowed_by: None }
+    }
+
+    /// Its name, in Unicode NFKC.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }
@@ -30,65 +36,89 @@ impl Skill {
         &self.manifest.description
     }
 
-    /// `metadata.version`, or 0.0.0.
+    /// `metadata.version`; 0.0.0 when it has none.
     pub fn version(&self) -> &semver::Version {
         &self.manifest.version
     }
 
-    /// Everything the frontmatter says.
+    /// Everything its frontmatter says.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// What was repaired, or is off, in its frontmatter.
+    /// What the specification finds fault with in the head of its `SKILL.md`; it loads nevertheless.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// Whose folder it was found in.
+    /// How near its root is.
     pub fn scope(&self) -> Scope {
-        self.scope
+        self.address.origin.scope
     }
 
-    /// What the root is called: `.metier`, `.agents`.
+    /// What qualified names call its root.
     pub fn root_label(&self) -> &str {
-        &self.label
+        &self.address.origin.label
     }
 
-    /// Where it is, for a person: the path of its SKILL.md, or `shipped:NAME`.
+    /// Its `SKILL.md`, to show; `shipped:NAME` when it is inside the binary.
     pub fn path(&self) -> String {
-        match &self.folder {
-            Folder::Disk(folder) => folder.join(&self.file).display().to_string(),
-            Folder::Shipped(shipped) => format!("shipped:{}", shipped.name),
-        }
+        self.file().display().to_string()
     }
 
-    /// The name nobody else has: `scope/root:name@version`.
+    /// Its qualified name in full: `scope/root:name@version`. Of skills in one root that agree in all of it, all but the
+    /// first have their folder after the root: `scope/root/folder:name@version`.
     pub fn qualified(&self) -> String {
-        format!("{}/{}:{}@{}", self.scope, self.label, self.name(), self.version())
+        let (scope, label) = (self.scope(), self.root_label());
+        let (name, version) = (self.name(), self.version());
+        if self.has_twin {
+            return format!("{scope}/{label}/{}:{name}@{version}", self.address.below_root());
+        }
+        format!("{scope}/{label}:{name}@{version}")
     }
 
-    /// The qualified name of the skill its plain name reaches instead.
+    /// The qualified name of the skill its plain name stands for, when that is another one.
     pub fn shadowed_by(&self) -> Option<&str> {
         self.shadowed_by.as_deref()
     }
 
-    /// The folder.
+    /// Where its files are.
     pub fn folder(&self) -> &Folder {
-        &self.folder
+        &self.address.folder
     }
 
-    /// The instructions: what follows the frontmatter. Read now.
+    /// Whether its author wants only people to call it (`disable-model-invocation: true`).
+    pub fn is_hidden_from_models(&self) -> bool {
+        let is_set =
+            |value: &serde_json::Value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"));
+        self.manifest.unknown.iter().any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
+    }
+
+    /// The text below the frontmatter, trimmed, read now. `invalid-skill` when it is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
-        let bytes = self.folder.read(&self.file, Limits::FILE)?;
-        let body = bytes.get(self.manifest.body_offset..).unwrap_or_default();
-        Ok(String::from_utf8_lossy(body).trim_start_matches(['\r', '\n']).to_owned())
+        let source = self.folder().read(self.address.file, LARGEST_TEXT)?;
+        let directory = self.address.directory();
+        let parsed = parse(&source, Place { directory: &directory, file: self.address.file });
+        let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
+        if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
+            return Ok(body.trim().to_owned());
+        }
+        let cause = parsed.diagnostics.iter().find(|diagnostic| diagnostic.blocks);
+        let cause = cause.map(|cause| format!(": {}", cause.message)).unwrap_or_default();
+        let message = format!("failed to read the text of {}{cause}", self.path());
+        Err(SkillError::new(ErrorKind::InvalidSkill, message))
     }
 
-    /// The paths of the files in `scripts/`, sorted. Listed now.
+    /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Those with a dot are not listed.
     pub fn scripts(&self) -> Result<Vec<String>> {
-        let mut paths = self.folder.files()?;
-        paths.retain(|path| path.starts_with("scripts/"));
-        Ok(paths)
+        self.folder().files_in("scripts")
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.address.path()
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 }

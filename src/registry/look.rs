@@ -1,0 +1,108 @@
+//! One look into one folder: the skill it is, and the folders it holds.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use super::head;
+use super::problem::Problem;
+use crate::error::{Result, SkillError};
+use crate::skill::{Parsed, Place, Severity, parse};
+
+/// Names one folder may hold; the rest is not looked at.
+const MOST_NAMES: usize = 100_000;
+
+/// What the file may be called; the first one there counts.
+const SPELLINGS: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
+/// Folders that hold other people's files; those with a dot are passed over as well.
+const PASSED_OVER: [&str; 2] = ["node_modules", "target"];
+
+/// A folder to look into.
+#[derive(Debug)]
+pub(super) struct Spot {
+    /// As it was reached.
+    pub(super) path: PathBuf,
+    /// As it is without links on the way; where it is a link itself, that is still to be found out.
+    pub(super) real: PathBuf,
+    pub(super) is_link: bool,
+}
+
+/// What a look found.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub(super) text: Option<Text>,
+    pub(super) folders: Vec<Spot>,
+    pub(super) names: usize,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A `SKILL.md` as far as its head goes, or why it could not be read.
+pub(super) struct Text {
+    pub(super) file: &'static str,
+    pub(super) parsed: Result<Parsed>,
+}
+
+/// Looks into a folder. Nothing that is wrong with it or below it is a failure.
+pub(super) fn look(spot: &Spot) -> Looked {
+    let mut looked = Looked::default();
+    let opened = Dir::open_ambient_dir(&spot.path, ambient_authority());
+    if let Err(error) = opened.and_then(|folder| looked.inside(&folder, spot)) {
+        looked.problems.extend(unreadable(spot, error));
+    }
+    looked
+}
+
+impl Looked {
+    fn inside(&mut self, folder: &Dir, spot: &Spot) -> io::Result<()> {
+        let mut file = None;
+        for entry in folder.entries()? {
+            let entry = entry?;
+            self.names += 1;
+            if self.names > MOST_NAMES {
+                let message = format!("it holds more than {MOST_NAMES} names; the rest was not looked at");
+                self.problems.push(Problem::skipped(&spot.path, Severity::Warning, message));
+                break;
+            }
+            let name = entry.file_name();
+            let spelling = SPELLINGS.iter().position(|known| name == *known);
+            if spelling.is_some() {
+                file = file.min(spelling).or(spelling);
+                continue;
+            }
+            let file_type = entry.file_type()?;
+            if (file_type.is_dir() || file_type.is_symlink()) && !is_passed_over(&name) {
+                self.folders.push(Spot {
+                    path: spot.path.join(&name),
+                    real: spot.real.join(&name),
+                    is_link: file_type.is_symlink(),
+                });
+            }
+        }
+        self.folders.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+        self.text = file.map(|spelling| read(folder, spot, SPELLINGS[spelling]));
+        Ok(())
+    }
+}
+
+fn read(folder: &Dir, spot: &Spot, file: &'static str) -> Text {
+    let directory = spot.path.file_name().unwrap_or_default().to_string_lossy();
+    let head = head::read(folder, Path::new(file));
+    let parsed = head.map(|head| parse(&head, Place { directory: &directory, file }));
+    Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)) }
+}
+
+fn is_passed_over(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".") || PASSED_OVER.iter().any(|passed| name == *passed)
+}
+
+fn unreadable(spot: &Spot, error: io::Error) -> Option<Problem> {
+    // A link to a file holds no skills, and that is nobody's fault.
+    if spot.is_link && error.kind() == io::ErrorKind::NotADirectory {
+        return None;
+    }
+    let message = SkillError::io("failed to look for skills", error).to_string();
+    Some(Problem::skipped(&spot.path, Severity::Warning, message))
+}

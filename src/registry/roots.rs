@@ -1,0 +1,124 @@
+//! The ordered list of roots: where skills are looked for, nearest first.
+
+use std::path::Path;
+
+use super::origin::slashed;
+use super::project::absolute;
+use super::root::{Root, Scope};
+use super::user;
+
+/// The folder of skills every client shares, and the one of clients that read only their own.
+const SHARED: &str = ".agents";
+const COMPAT: &str = ".claude";
+
+/// Where to look for skills, nearest first, and whether those inside the binary come last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    roots: Vec<Root>,
+    has_shipped: bool,
+}
+
+impl Roots {
+    /// The usual roots of a product: in the project `.<product>/skills` and `.agents/skills`, of the user
+    /// `$<PRODUCT>_DATA_DIR/skills` (or `<product>/skills` in the platform's data folder) and `~/.agents/skills`, then the
+    /// skills that ship inside the binary.
+    pub fn standard(product: &str, project: &Path) -> Self {
+        let project = absolute(project);
+        let own = format!(".{product}");
+        let in_project = [own.as_str(), SHARED]
+            .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
+        let roots = Self { has_shipped: true, ..Self::empty() };
+        in_project.into_iter().chain(user::roots(product)).fold(roots, Self::with)
+    }
+
+    /// Nowhere.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Looks into `.claude/skills` too, right after each `.agents/skills`.
+    pub fn with_compat(self) -> Self {
+        let mut roots = Vec::new();
+        for root in self.roots {
+            let compat = compat_of(&root);
+            roots.push(root);
+            roots.extend(compat);
+        }
+        Self { roots, ..self }
+    }
+
+    /// Adds a root after those as near as it is. A label its scope already has gets a number, so that qualified names
+    /// stay apart.
+    pub fn with(mut self, mut root: Root) -> Self {
+        root.label = self.free_label(&root);
+        root.place = absolute(&root.place);
+        let at = self.roots.partition_point(|known| known.scope <= root.scope);
+        self.roots.insert(at, root);
+        self
+    }
+
+    /// Leaves out the skills inside the binary.
+    pub fn without_shipped(self) -> Self {
+        Self { has_shipped: false, ..self }
+    }
+
+    /// Whether the skills inside the binary belong to it.
+    pub fn has_shipped(&self) -> bool {
+        self.has_shipped
+    }
+
+    /// The roots on disk, nearest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Root> {
+        self.roots.iter()
+    }
+
+    /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. What a link leads to inside
+    /// the project is named as well, and so is `.claude/skills`, where other clients find what a script leaves there.
+    pub fn protected_folders(&self, project: &Path) -> Vec<String> {
+        let project = absolute(project);
+        let real_project = std::fs::canonicalize(&project).unwrap_or_else(|_| project.clone());
+        let mut folders: Vec<String> = Vec::new();
+        let others = self.roots.iter().filter_map(compat_of);
+        for root in self.roots.iter().cloned().chain(others) {
+            let real = std::fs::canonicalize(&root.place).unwrap_or_else(|_| root.place.clone());
+            let inside = [root.place.strip_prefix(&project), real.strip_prefix(&real_project)];
+            for folder in inside.into_iter().flatten().map(slashed) {
+                if !folders.contains(&folder) {
+                    folders.push(folder);
+                }
+            }
+        }
+        folders
+    }
+
+    fn free_label(&self, root: &Root) -> String {
+        let is_taken =
+            |label: &str| self.roots.iter().any(|known| known.scope == root.scope && known.label == label);
+        if !is_taken(&root.label) {
+            return root.label.clone();
+        }
+        let numbered = (2..).map(|number: u32| format!("{}-{number}", root.label));
+        numbered.into_iter().find(|label| !is_taken(label)).unwrap_or_default()
+    }
+}
+
+fn compat_of(root: &Root) -> Option<Root> {
+    let label = root.label.strip_suffix(SHARED)?;
+    let place = root.place.parent()?.with_file_name(COMPAT).join("skills");
+    Some(Root::new(root.scope, format!("{label}{COMPAT}"), place))
+}
+
+impl<'a> IntoIterator for &'a Roots {
+    type Item = &'a Root;
+    type IntoIter = std::slice::Iter<'a, Root>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.roots.iter()
+    }
+}
+
+impl Extend<Root> for Roots {
+    fn extend<T: IntoIterator<Item = Root>>(&mut self, roots: T) {
+        *self = roots.into_iter().fold(std::mem::take(self), Self::with);
+    }
+}
