@@ -57,6 +57,20 @@ pub fn calls(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A loop that calls nothing: what the deadline costs while it is not reached.
+pub fn tight_loop(criterion: &mut Criterion) {
+    const LOOP: &str = "local x = 0 for i = 1, 1000000 do x = x + i % 7 end return x";
+    let mut group = criterion.benchmark_group("lua-loop");
+    group.sample_size(20);
+    let lua = mlua::Lua::new();
+    lua.sandbox(true).expect("seals");
+    let function: mlua::Function = lua.load(LOOP).into_function().expect("compiles");
+    group.bench_function("raw", |b| b.iter(|| function.call::<f64>(()).expect("runs")));
+    let executor = loaded(LOOP);
+    group.bench_function("metier", |b| b.iter(|| executor.execute(SkillInput::default()).expect("runs")));
+    group.finish();
+}
+
 /// How long past its deadline a hostile script still runs; the 99th of 100 of each.
 pub fn overshoot() {
     const DEADLINE: Duration = Duration::from_millis(20);

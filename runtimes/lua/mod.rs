@@ -4,6 +4,7 @@ mod executor;
 mod failure;
 mod from_lua;
 mod host;
+mod interrupt;
 mod to_lua;
 mod vm;
 

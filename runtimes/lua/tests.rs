@@ -373,6 +373,34 @@ fn a_cancelled_run_ends_as_cancelled() {
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 }
 
+/// The stop arrives before, during and after runs that end by themselves; no run is harmed by the stop of another.
+#[test]
+fn a_stop_that_races_the_end_of_its_run_harms_no_other_run() {
+    let executor = script("local sum = 0 for i = 1, input do sum += i end return sum");
+    let run = |context: &SkillContext| executor.execute_with_context(json!(2000).into(), Some(context));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 0..400 {
+                    let token = CancelToken::new();
+                    let stopped = SkillContext::builder("test").cancel(token.clone()).build();
+                    let canceller = scope.spawn(move || {
+                        std::thread::sleep(Duration::from_micros(round % 80));
+                        token.cancel();
+                    });
+                    match run(&stopped) {
+                        Ok(output) => assert_eq!(output.value, json!(2_001_000)),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),
+                    }
+                    let calm = run(&SkillContext::builder("test").build()).unwrap();
+                    assert_eq!(calm.value, json!(2_001_000));
+                    canceller.join().unwrap();
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn one_executor_serves_many_threads() {
     let executor = script("local sum = 0 for i = 1, 1000 do sum += i * input end return sum");

@@ -1,13 +1,13 @@
 //! One Luau state: made once, given a fresh environment for every run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mlua::prelude::{LuaChunkMode, LuaCompiler};
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::failure::{self, syntax_error};
 use super::host::{Globals, Slot};
+use super::interrupt::Interrupt;
 use super::{from_lua, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
@@ -48,8 +48,7 @@ pub(super) struct Vm {
     /// Behind every run's own environment; locked, so that no run can reach the next one through it.
     environment_meta: Table,
     slot: Arc<Slot>,
-    /// Set when the run must stop; read by the interrupt, which Luau calls at every loop and call.
-    stop: Arc<AtomicBool>,
+    interrupt: Interrupt,
     bytes_when_new: usize,
 }
 
@@ -84,25 +83,18 @@ impl Vm {
             Ok(main) => main,
             Err(error) => return Ok(Err(error)),
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        lua.set_interrupt(move |_| {
-            if told.load(Ordering::Relaxed) {
-                return Err(mlua::Error::runtime("stopped"));
-            }
-            Ok(VmState::Continue)
-        });
+        let interrupt = Interrupt::of(&lua)?;
         lua.gc_collect()?;
         let bytes_when_new = lua.used_memory();
-        Ok(Ok(Self { lua, main, globals, environment_meta, slot, stop, bytes_when_new }))
+        Ok(Ok(Self { lua, main, globals, environment_meta, slot, interrupt, bytes_when_new }))
     }
 
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
-        self.stop.store(false, Ordering::Relaxed);
-        let told = self.stop.clone();
-        let _guard = context.cancel().on_stop(move |_| told.store(true, Ordering::Relaxed));
+        let _running = self.interrupt.running();
+        let stopper = self.interrupt.stopper();
+        let _guard = context.cancel().on_stop(move |_| stopper());
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
