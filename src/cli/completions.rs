@@ -3,6 +3,8 @@
 use clap::CommandFactory;
 use metier::error::Result;
 
+use super::output;
+
 /// The options of `metier completions`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -10,8 +12,10 @@ pub struct Args {
     shell: clap_complete::Shell,
 }
 
-#[allow(clippy::unnecessary_wraps)] // every command answers the same way
 pub(super) fn run(args: &Args) -> Result<u8> {
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "metier", &mut std::io::stdout());
+    // `generate` panics where it cannot write, and it can always write to memory.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::Cli::command(), "metier", &mut script);
+    output::say(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
 }

@@ -6,6 +6,7 @@ mod catalog;
 mod completions;
 mod input;
 mod list;
+mod misuse;
 mod new;
 mod output;
 mod render;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use metier::error::Result;
 
 use session::Session;
 
@@ -44,7 +46,7 @@ struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     project: Option<PathBuf>,
     /// The product whose folders are read: `.NAME/skills` in the project
-    #[arg(long, global = true, value_name = "NAME", default_value = "metier")]
+    #[arg(long, global = true, value_name = "NAME", default_value = "metier", value_parser = product)]
     product: String,
     /// Also read .claude/skills
     #[arg(long, global = true)]
@@ -73,9 +75,22 @@ enum Command {
 
 /// Parses the arguments, runs the command, and says with which code to exit.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let answered = match Cli::try_parse() {
+        Ok(cli) => answer(cli),
+        Err(error) => misuse::answer(&error),
+    };
+    match answered {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            output::complain(&error);
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+fn answer(cli: Cli) -> Result<u8> {
     let session = Session::new(cli.global);
-    let code = match cli.command {
+    match cli.command {
         Command::Run(args) => run::run(&args, &session),
         Command::List => list::run(&session),
         Command::Show(args) => show::run(&args, &session),
@@ -84,12 +99,15 @@ pub fn main() -> ExitCode {
         Command::Api => api::run(&session),
         Command::Catalog(args) => catalog::run(&args, &session),
         Command::Completions(args) => completions::run(&args),
-    };
-    match code {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            output::complain(&error);
-            ExitCode::from(error.kind().exit_code())
-        }
+    }
+}
+
+/// A product's name is part of folder names: `.NAME/skills`.
+fn product(name: &str) -> std::result::Result<String, &'static str> {
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    if is_plain && !name.is_empty() {
+        Ok(name.to_owned())
+    } else {
+        Err("a product's name has letters, digits, `-` and `_`")
     }
 }

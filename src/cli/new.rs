@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     refuse_controls("description", description)?;
     let files = template.files(&args.name, description, &script);
     check(&args.name, &files)?;
-    let (base, parent) = place(args, session);
+    let (base, parent) = place(args, session)?;
     let path = plain(&base.join(&parent).join(&args.name));
     folder::make(&base, &parent, &args.name, &files).map_err(|error| not_made(&path, error))?;
     let files = files.into_iter().map(|(path, _)| path).collect();
@@ -61,10 +61,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 /// The folder to stay in and the way from there to where the skill goes.
-fn place(args: &Args, session: &Session) -> (PathBuf, String) {
+fn place(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
     match &args.here {
-        Some(folder) => (folder.clone(), ".".to_owned()),
-        None => (session.project(), format!(".{}/skills", session.product())),
+        Some(folder) => Ok((folder.clone(), ".".to_owned())),
+        None => Ok((session.project()?, format!(".{}/skills", session.product()))),
     }
 }
 

@@ -5,9 +5,10 @@ use std::io::Write;
 use anstyle::AnsiColor;
 use metier::error::{Result, SkillError};
 use metier::registry::Registry;
+use metier::skill::Severity;
 use serde::Serialize;
 
-use super::terminal::visible;
+use super::terminal::{is_obeyed, visible, visible_line, visible_sentence};
 
 /// Writes data to standard output. A closed pipe ends the command quietly.
 pub fn say(text: &str) -> Result<()> {
@@ -18,7 +19,7 @@ pub fn say(text: &str) -> Result<()> {
 pub fn say_json(answer: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(answer)
         .map_err(|error| SkillError::io("failed to write the answer", error.into()))?;
-    say(&without_controls(&text))
+    say(&without_commands(&text))
 }
 
 /// Writes talk to standard error: what a person wants to know and a program does not.
@@ -32,28 +33,32 @@ pub fn complain(error: &SkillError) {
     tell("error", AnsiColor::Red, error);
     if let Some(place) = error.location() {
         let line = place.line.map_or(String::new(), |line| format!(":{line}"));
-        talk(&format!("  --> {}{line}", visible(&place.file)));
+        talk(&format!("  --> {}{line}", visible_line(&place.file)));
     }
-    for frame in error.traceback() {
-        talk(&format!("    at {}", visible(frame)));
+    // A single frame is the place again.
+    for frame in error.traceback().iter().filter(|_| error.traceback().len() > 1) {
+        talk(&format!("    at {}", visible_line(frame)));
     }
-    if let Some(help) = error.help() {
-        talk(&format!("  help: {}", visible(help)));
+    if let Some(help) = error.help().filter(|help| !error.message().ends_with(help)) {
+        talk(&format!("  help: {}", visible_sentence(help)));
     }
 }
 
 /// Tells a person what is off, and what comes of it.
 pub fn warn(error: &SkillError, consequence: &str) {
     tell("warning", AnsiColor::Yellow, error);
-    let help = error.help().map_or(String::new(), |help| format!("; {help}"));
+    let help = error.help().map_or(String::new(), |help| format!("; {}", visible_sentence(help)));
     talk(&format!("  {consequence}{help}"));
 }
 
-/// Tells which skills did not load and why.
+/// Tells which skills did not load and why. Shadowing is no news here: the answers themselves show it.
 pub fn talk_of_problems(registry: &Registry) {
-    for problem in registry.problems() {
+    for problem in registry.problems().iter().filter(|problem| problem.severity > Severity::Info) {
         let yellow = AnsiColor::Yellow.on_default().bold();
-        talk(&format!("{yellow}warning{yellow:#}: {}", visible(&problem.to_string())));
+        talk(&format!("{yellow}warning{yellow:#}: {}", visible_line(&problem.to_string())));
+        if let Some(help) = &problem.help {
+            talk(&format!("  help: {}", visible_line(help)));
+        }
     }
 }
 
@@ -66,21 +71,20 @@ pub fn talk_of_process(said: &str) {
 
 fn tell(level: &str, color: AnsiColor, error: &SkillError) {
     let style = color.on_default().bold();
-    talk(&format!("{style}{level}{style:#}: {}", visible(&error.to_string())));
+    talk(&format!("{style}{level}{style:#}: {}", visible_sentence(&error.to_string())));
 }
 
-/// The same JSON with DEL and C1 controls escaped too: terminals obey them, and `serde_json` leaves them as they are.
-fn without_controls(json: &str) -> String {
-    let escaped = |c: char| match c {
-        '\n' => String::from(c),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-        c => String::from(c),
-    };
-    if json.contains(|c: char| c.is_control() && c != '\n') {
-        json.chars().map(escaped).collect()
-    } else {
-        json.to_owned()
+/// The same JSON, with escapes for what `serde_json` leaves as it is and a terminal obeys: DEL, C1 controls, directions.
+fn without_commands(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !is_obeyed(c) {
+            safe.push(c);
+        } else {
+            safe.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
     }
+    safe
 }
 
 fn written(result: std::io::Result<()>) -> Result<()> {

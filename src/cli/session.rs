@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Global;
 use metier::engine::Engine;
-use metier::error::Result;
+use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, project_root};
 
 /// One call of the command line.
@@ -29,10 +29,10 @@ impl Session {
     }
 
     /// The project: `--project`, or the nearest folder above with a product folder or a repository.
-    pub fn project(&self) -> PathBuf {
+    pub fn project(&self) -> Result<PathBuf> {
         match &self.global.project {
-            Some(folder) => folder.clone(),
-            None => project_root(&PathBuf::from("."), self.product()),
+            Some(folder) => is_folder(folder).map(|()| folder.clone()),
+            None => Ok(project_root(&current_folder()?, self.product())),
         }
     }
 
@@ -43,9 +43,26 @@ impl Session {
 
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
-        let project = self.project();
+        let project = self.project()?;
         let standard = Roots::standard(self.product(), &project);
         let roots = if self.global.compat { standard.with_compat() } else { standard };
         Engine::builder(project).roots(roots).build()
     }
+}
+
+fn is_folder(named: &Path) -> Result<()> {
+    let found = std::fs::metadata(named);
+    if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
+        return Ok(());
+    }
+    let reason = found.err().unwrap_or_else(|| std::io::ErrorKind::NotADirectory.into());
+    let sentence = SkillError::io(format_args!("failed to open the project {}", named.display()), reason);
+    Err(SkillError::new(ErrorKind::Usage, sentence.message()).with_help("name a folder with --project"))
+}
+
+fn current_folder() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|error| {
+        SkillError::io("failed to find the current folder", error)
+            .with_help("go to a folder that exists, or name the project with --project")
+    })
 }

@@ -6,6 +6,11 @@ pub fn visible(text: &str) -> String {
     spelled_out(text, |c| !matches!(c, '\n' | '\t'))
 }
 
+/// The same for what is one sentence: lines after the first are indented, so that none can pass for a message of ours.
+pub fn visible_sentence(text: &str) -> String {
+    visible(text.trim_end()).replace('\n', "\n    ")
+}
+
 /// The same for what must stay on one line: a name, a path, a message.
 pub fn visible_line(text: &str) -> String {
     spelled_out(text, |_| true)
@@ -13,7 +18,7 @@ pub fn visible_line(text: &str) -> String {
 
 fn spelled_out(text: &str, concerns: impl Fn(char) -> bool) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if (c.is_control() || is_direction(c)) && concerns(c) {
+        if is_obeyed(c) && concerns(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
@@ -29,6 +34,11 @@ pub fn brief(text: &str, width: usize) -> String {
         return line;
     }
     line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Whether a terminal does something else than show the character.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || is_direction(c)
 }
 
 /// Characters that change the order in which text is shown, and those that are tags nobody sees.
@@ -47,6 +57,7 @@ mod tests {
             visible_line("a\u{1b}[31m\r\n\u{9b}\u{202e}é"),
             "a\\u{1b}[31m\\u{d}\\u{a}\\u{9b}\\u{202e}é"
         );
+        assert_eq!(visible_sentence("a\nerror: b\n"), "a\n    error: b");
         assert_eq!(brief("one\n two   three", 9), "one two …");
     }
 }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metier::host::{LogLevel, LogLine, Observer, Progress};
 
 use super::output;
-use super::terminal::{brief, visible};
+use super::terminal::{brief, visible_sentence};
 
 /// Shows log lines as they come, and a bar while a skill reports progress to a terminal.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Observer for Watch {
     fn logged(&self, line: &LogLine) {
         let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
         let style = color.on_default();
-        let text = format!("{style}{name}{style:#}: {}", visible(&line.message));
+        let text = format!("{style}{name}{style:#}: {}", visible_sentence(&line.message));
         match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(bar) => bar.suspend(|| output::talk(&text)),
             None => output::talk(&text),

@@ -41,14 +41,14 @@ pub struct LimitsReport {
     pub hit: Option<&'static str>,
     /// Milliseconds the run could take.
     pub deadline_ms: u64,
-    /// Bytes of memory it could use; `null` when the runtime's default held.
+    /// Bytes of memory it could use; `null` when none were named and no script was found whose runtime has a default.
     pub memory_bytes: Option<u64>,
     /// Bytes it could put out.
     pub output_bytes: u64,
 }
 
 impl LimitsReport {
-    pub(super) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
+    fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
         Self {
             hit: hit.map(crate::error::ErrorKind::name),
@@ -62,19 +62,22 @@ impl LimitsReport {
 impl Outcome {
     /// The outcome of an invocation that never started.
     pub fn failed(skill: impl Into<String>, error: SkillError) -> Self {
-        let mut outcome = Self::of(skill.into(), None, Err(error));
-        outcome.limits = LimitsReport::new(&Limits::default(), outcome.result.as_ref().err());
-        outcome
+        Self::of(skill.into(), None, &Limits::default(), Err(error))
     }
 
-    pub(super) fn of(skill: String, version: Option<String>, result: Result<Value, SkillError>) -> Self {
+    pub(super) fn of(
+        skill: String,
+        version: Option<String>,
+        limits: &Limits,
+        result: Result<Value, SkillError>,
+    ) -> Self {
         Self {
             skill,
             version,
+            limits: LimitsReport::new(limits, result.as_ref().err()),
             result,
             log: Vec::new(),
             duration: Duration::ZERO,
-            limits: LimitsReport::new(&Limits::default(), None),
             process: None,
             sandbox: None,
         }

@@ -7,7 +7,6 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::asked::asked_by;
-use super::outcome::LimitsReport;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -23,10 +22,9 @@ impl Parts {
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(started + limits.deadline, &token);
         let mut outcome = match self.registry.find(&invocation.skill) {
-            Ok(skill) => self.run_skill(skill, invocation, &limits, token),
-            Err(error) => Outcome::failed(invocation.skill, error),
+            Ok(skill) => self.run_skill(skill, invocation, limits, token),
+            Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
         };
-        outcome.limits = LimitsReport::new(&limits, outcome.result.as_ref().err());
         outcome.duration = started.elapsed();
         outcome
     }
@@ -35,22 +33,25 @@ impl Parts {
         &self,
         skill: &Skill,
         invocation: Invocation,
-        limits: &Limits,
+        limits: Limits,
         token: CancelToken,
     ) -> Outcome {
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
-        let prepared = select(skill, invocation.script.as_deref())
-            .and_then(|selected| self.prepared(skill, &selected, &invocation, limits, token));
-        let (executor, context) = match prepared {
+        let selected = match select(skill, invocation.script.as_deref()) {
+            Ok(selected) => selected,
+            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+        };
+        let limits = selected.settled(limits);
+        let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
             Ok(prepared) => prepared,
-            Err(error) => return Outcome::of(name, version, Err(error)),
+            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
         let input = SkillInput { value: invocation.input, args: invocation.args };
         let result =
             execute(executor.as_ref(), input, &context).and_then(|value| bounded(value, limits.output));
         let (process, sandbox) = context.take_reports();
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
-        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, result) }
+        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
     }
 
     fn prepared(

@@ -13,6 +13,18 @@ pub(super) struct Selected {
     pub(super) runtime: SkillRuntime,
 }
 
+impl Selected {
+    /// The limits with the runtime's default where the caller named none.
+    pub(super) fn settled(&self, limits: Limits) -> Limits {
+        let default = match self.runtime {
+            SkillRuntime::External => Limits::MEMORY_PROCESS,
+            _ => Limits::MEMORY_IN_PROCESS,
+        };
+        let memory = limits.memory.unwrap_or(default);
+        limits.memory(memory)
+    }
+}
+
 /// The script that was named, or else `scripts/main.*`, or else the only one there is.
 pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
     let declared = skill.manifest().runtime.as_deref().map(str::parse::<SkillRuntime>).transpose()?;
@@ -107,6 +119,15 @@ mod tests {
             chosen(&["scripts/a.py", "scripts/b.lua"], Some(SkillRuntime::Lua)).unwrap(),
             "scripts/b.lua"
         );
+    }
+
+    #[test]
+    fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
+        let selected = |runtime| Selected { path: "scripts/main".into(), runtime };
+        let settled = |runtime, limits| selected(runtime).settled(limits).memory;
+        assert_eq!(settled(SkillRuntime::Lua, Limits::default()), Some(64 << 20));
+        assert_eq!(settled(SkillRuntime::External, Limits::default()), Some(2 << 30));
+        assert_eq!(settled(SkillRuntime::External, Limits::default().memory(5)), Some(5));
     }
 
     #[test]

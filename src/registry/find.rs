@@ -9,6 +9,9 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// Names an error lists before it stops.
 const SHOWN: usize = 8;
 
+/// Characters of an unknown name that an error repeats; no skill has so many.
+const REPEATED: usize = 200;
+
 /// The skill that name means.
 ///
 /// What reads as a qualified name is taken as one first, so that no skill can take the place of another by calling itself
@@ -72,7 +75,9 @@ fn qualifier<'a>(name: &'a str, plain: &str, version: &str) -> Option<&'a str> {
 }
 
 fn unknown(registry: &Registry, name: &str) -> SkillError {
-    let error = SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{name}`"));
+    let repeated: String = name.chars().take(REPEATED).collect();
+    let more = if repeated.len() < name.len() { "…" } else { "" };
+    let error = SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{repeated}{more}`"));
     let near = nearest(registry, name);
     if !near.is_empty() {
         return error.with_help(format!("did you mean {}?", near.join(" or ")));

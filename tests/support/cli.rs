@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -42,6 +42,18 @@ impl Project {
         self.file(&format!("{folder}/SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"))
     }
 
+    /// Writes a skill of the project with this Lua script.
+    pub fn lua(self, name: &str, script: &str) -> Self {
+        self.skill(&format!(".metier/skills/{name}"))
+            .file(&format!(".metier/skills/{name}/scripts/main.lua"), script)
+    }
+
+    /// Writes a skill of the project with this shell script.
+    pub fn shell(self, name: &str, script: &str) -> Self {
+        self.skill(&format!(".metier/skills/{name}"))
+            .file(&format!(".metier/skills/{name}/scripts/main.sh"), script)
+    }
+
     /// Runs `metier` in the project.
     pub fn metier(&self, args: &[&str]) -> Answer {
         self.metier_in(".", args)
@@ -49,17 +61,15 @@ impl Project {
 
     /// Runs `metier` in a folder of the project.
     pub fn metier_in(&self, folder: &str, args: &[&str]) -> Answer {
-        let output = Command::new(env!("CARGO_BIN_EXE_metier"))
-            .args(args)
-            .current_dir(self.path(folder))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Answer {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        self.command(args).current_dir(self.path(folder)).output().unwrap().into()
+    }
+
+    /// The call of `metier`, to be changed and started: in the project, without input, by a user without a home.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
+        command.args(args).current_dir(self.path(".")).stdin(Stdio::null());
+        command.env("HOME", self.path("no-home")).env_remove("XDG_DATA_HOME").env_remove("NO_COLOR");
+        command
     }
 
     /// Everything below the project, files and folders, sorted.
@@ -70,6 +80,17 @@ impl Project {
     }
 }
 
+impl From<Output> for Answer {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+#[allow(dead_code, reason = "not every test needs everything")]
 impl Answer {
     /// Standard output as JSON.
     pub fn json(&self) -> Value {

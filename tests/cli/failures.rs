@@ -1,0 +1,140 @@
+//! Every way a run can fail: its kind, its exit code, and an outcome in the one shape.
+
+use serde_json::{Value, json};
+
+use super::cli::Project;
+use super::outcome::in_shape;
+
+fn house() -> Project {
+    Project::new()
+        .lua("ok", "return input")
+        .lua("raises", "local x = 1\nerror('boom')")
+        .lua("syntax", "local x = 1\nreturn ((")
+        .lua("reads", "return ctx.read_file('missing.txt')")
+        .lua("negative", "return ctx.head('a', -1)")
+        .lua("function", "return print")
+        .lua("writes", "return ctx.write('a.txt', 'text')")
+        .lua("spins", "while true do end")
+        .lua("eats", "local t = {} while true do t[#t + 1] = string.rep('x', 1e6) .. #t end")
+        .lua("long", "return string.rep('x', 2000)")
+        .shell("fails", "echo out; echo err >&2; exit 7")
+        .shell("killed", "echo out; kill -TERM $$")
+        .shell("sleeps", "echo begun; sleep 60")
+        .shell("floods", "while :; do echo flood; done")
+        .skill(".metier/skills/instructions")
+        .file(".metier/skills/broken/SKILL.md", "---\nname: broken\n")
+        .file("a", "")
+}
+
+#[test]
+fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_output() {
+    let house = house();
+    for (args, code, kind) in [
+        (&["raises"][..], 1, "script"),
+        (&["reads"], 1, "io"),
+        (&["negative"], 1, "invalid-argument"),
+        (&["function"], 1, "invalid-output"),
+        (&["fails", "--allow", "exec"], 1, "script"),
+        (&["killed", "--allow", "exec"], 1, "script"),
+        (&["ok", "--timeout", "soon"], 2, "usage"),
+        (&["ok", "--memory", "-1"], 2, "usage"),
+        (&["ok", "--memory", "lots"], 2, "usage"),
+        (&["ok", "--bogus"], 2, "usage"),
+        (&["ok", "second"], 2, "usage"),
+        (&[], 2, "usage"),
+        (&["ok", "--project", "nowhere"], 2, "usage"),
+        (&["ok", "--project", "a"], 2, "usage"),
+        (&["ok", "--product", "../x"], 2, "usage"),
+        (&["ok", "--input", "@nowhere"], 2, "usage"),
+        (&["ok", "--input", "{bad"], 2, "invalid-input"),
+        (&["ok", "--input", ""], 2, "invalid-input"),
+        (&["ok", "--input", "9007199254740993"], 2, "invalid-input"),
+        (&["nobody"], 3, "unknown-skill"),
+        (&["ok", "--script", "other.lua"], 3, "unknown-skill"),
+        (&["broken"], 3, "invalid-skill"),
+        (&["syntax"], 3, "invalid-skill"),
+        (&["instructions"], 3, "unavailable"),
+        (&["writes"], 4, "denied"),
+        (&["fails"], 4, "denied"),
+        (&["spins", "--timeout", "100ms"], 5, "deadline"),
+        (&["sleeps", "--allow", "exec", "--timeout", "100ms"], 5, "deadline"),
+        (&["eats", "--memory", "8MB"], 5, "memory"),
+        (&["long", "--output", "1KB"], 5, "output"),
+        (&["floods", "--allow", "exec", "--output", "1KB"], 5, "output"),
+    ] {
+        let answer = house.metier(&[&["run", "--json"], args].concat());
+        let outcome = answer.json();
+        in_shape(&outcome);
+        assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
+        let hit = if code == 5 { json!(kind) } else { Value::Null };
+        assert_eq!(outcome["limits"]["hit"], hit, "{args:?}");
+        let message = outcome["error"]["message"].as_str().unwrap();
+        assert!(!message.is_empty() && !message.contains("os error"), "{args:?}: {message}");
+
+        let plain = house.metier(&[&["run"], args].concat());
+        assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
+        assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
+    }
+}
+
+#[test]
+fn an_error_names_the_file_and_the_line() {
+    let house = house();
+    for (skill, line) in [("raises", 2), ("syntax", 2), ("reads", 1)] {
+        let outcome = house.metier(&["run", skill, "--json"]).json();
+        let expected = json!({"file": "scripts/main.lua", "line": line, "column": null});
+        assert_eq!(outcome["error"]["location"], expected, "{skill}");
+        let said = house.metier(&["run", skill]).stderr;
+        assert!(said.contains(&format!("\n  --> scripts/main.lua:{line}\n")), "{said}");
+    }
+    let outcome = house.metier(&["run", "broken", "--json"]).json();
+    assert_eq!(outcome["error"]["location"], json!({"file": "SKILL.md", "line": 1, "column": 1}));
+}
+
+#[test]
+fn what_a_process_wrote_survives_its_failure() {
+    let house = house();
+    for (skill, more, stdout) in [
+        ("fails", &[][..], "out\n"),
+        ("killed", &[], "out\n"),
+        ("sleeps", &["--timeout", "400ms"], "begun\n"),
+    ] {
+        let args = [&["run", skill, "--allow", "exec"], more].concat();
+        let outcome = house.metier(&[&args[..], &["--json"]].concat()).json();
+        assert_eq!(outcome["process"]["stdout"], json!(stdout), "{skill}");
+        let plain = house.metier(&args);
+        assert!(plain.stdout.is_empty() && plain.stderr.contains(stdout), "{plain:?}");
+    }
+    let outcome = house.metier(&["run", "fails", "--allow", "exec", "--json"]).json();
+    assert_eq!(
+        (&outcome["process"]["exit_code"], &outcome["process"]["stderr"]),
+        (&json!(7), &json!("err\n"))
+    );
+    assert!(outcome["error"]["message"].as_str().unwrap().contains("exited with code 7: err"));
+    let outcome = house.metier(&["run", "floods", "--allow", "exec", "--output", "10", "--json"]).json();
+    assert_eq!(outcome["process"]["stdout_truncated"], json!(true));
+    assert_eq!(outcome["process"]["stdout"].as_str().unwrap().len(), 10);
+}
+
+#[test]
+fn a_misspelt_name_is_met_with_the_right_one() {
+    let house = house();
+    for (args, help) in [
+        (&["run", "riases"][..], "did you mean `raises`?"),
+        (&["show", "Syntax"], "did you mean `syntax`?"),
+        (&["run", "ok", "--tiemout", "5s"], "'--timeout'"),
+        (&["lst"], "'list'"),
+    ] {
+        let answer = house.metier(args);
+        assert!(answer.stderr.contains(help), "{args:?}: {answer:?}");
+    }
+    let outcome = house.metier(&["run", "riases", "--json"]).json();
+    assert_eq!(outcome["error"]["help"], json!("did you mean `raises`?"));
+}
+
+#[test]
+fn the_next_run_is_unharmed_by_a_failed_one() {
+    let house = house();
+    house.metier(&["run", "eats", "--memory", "8MB"]);
+    assert_eq!(house.metier(&["run", "ok", "--input", "[1]", "--json"]).json()["value"], json!([1]));
+}

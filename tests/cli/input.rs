@@ -1,0 +1,87 @@
+//! `--input`: JSON on the line, in a file, or on standard input.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use super::cli::{Answer, Project};
+
+fn echo() -> Project {
+    Project::new().lua("echo", "return input")
+}
+
+fn fed(project: &Project, args: &[&str], text: &[u8]) -> Answer {
+    let mut command = project.command(args);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A call that reads no input closes the pipe early.
+    let _ = child.stdin.take().unwrap().write_all(text);
+    child.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn without_input_a_script_sees_an_empty_object_and_a_process_an_empty_stream() {
+    let project = echo().shell("count", "wc -c");
+    assert_eq!(project.metier(&["run", "echo"]).stdout, "{}\n");
+    assert_eq!(project.metier(&["run", "count", "--allow", "exec"]).stdout.trim(), "0");
+}
+
+#[test]
+fn input_comes_from_the_line_from_a_file_and_from_standard_input() {
+    let project = echo().file("in.json", "[1, \"é\", null]").file("sub/a", "");
+    let expected = json!([1, "é", null]);
+    let value = |answer: Answer| answer.json()["value"].clone();
+    assert_eq!(value(project.metier(&["run", "echo", "--json", "--input", "[1, \"é\", null]"])), expected);
+    assert_eq!(value(project.metier(&["run", "echo", "--json", "--input", "@in.json"])), expected);
+    assert_eq!(
+        value(project.metier_in("sub", &["run", "echo", "--json", "--input", "@../in.json"])),
+        expected
+    );
+    let answer = fed(&project, &["run", "echo", "--json", "--input", "-"], b"[1, \"\xc3\xa9\", null]\n");
+    assert_eq!(value(answer), expected);
+    assert_eq!(project.metier(&["run", "echo", "--input=-5"]).stdout, "-5\n");
+    assert_eq!(project.metier(&["run", "echo", "--input", "-5"]).stdout, "-5\n");
+}
+
+#[test]
+fn standard_input_is_left_alone_unless_it_is_asked_for() {
+    let project = echo();
+    let mut command = project.command(&["run", "echo"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let open = child.stdin.take().unwrap();
+    assert_eq!(Answer::from(child.wait_with_output().unwrap()).stdout, "{}\n");
+    drop(open);
+}
+
+#[test]
+fn large_inputs_arrive_whole() {
+    let project = echo().file("in.json", format!("\"{}\"", "x".repeat(4 << 20)));
+    let answer = project.metier(&["run", "echo", "--input", "@in.json"]);
+    assert_eq!(answer.stdout.len(), (4 << 20) + 1);
+}
+
+#[test]
+fn what_is_no_json_is_refused_with_the_way_out() {
+    let project = echo().file("bytes", b"\"\xff\"").file("empty", "").file("text", "hello");
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for (given, words) in [
+        ("hello", "text goes in quotes of its own"),
+        ("", "it is empty; give JSON such as {}"),
+        ("-", "standard input is not JSON"),
+        ("{} {}", "trailing characters"),
+        ("NaN", "--input is not JSON"),
+        (&deep, "may stand 127 deep"),
+        ("@text", "text is not JSON"),
+        ("@empty", "it is empty"),
+        ("@bytes", "failed to read bytes"),
+        ("@nowhere", "failed to read nowhere: No such file or directory\n"),
+        ("@.", "failed to read .: Is a directory\n"),
+        ("@", "failed to read the file after @"),
+        ("@/dev/zero", "/dev/zero has more than the 268435456 bytes an input may have"),
+    ] {
+        let answer = project.metier(&["run", "echo", "--input", given]);
+        assert!(answer.code == 2 && answer.stderr.contains(words), "{given:.20}: {answer:?}");
+        assert!(answer.stdout.is_empty() && answer.stderr.len() < 400);
+    }
+}

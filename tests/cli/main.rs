@@ -1,0 +1,19 @@
+//! What the command line promises, from outside: arguments in; standard output, standard error and an exit code out.
+#![cfg(all(unix, feature = "cli", feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+#[path = "../support/cli.rs"]
+mod cli;
+#[path = "../support/not_run.rs"]
+mod not_run;
+
+mod failures;
+mod input;
+mod listing;
+mod options;
+mod outcome;
+mod running;
+mod stopping;
+mod strangers;
+mod streams;
+mod terminal;

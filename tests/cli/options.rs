@@ -1,0 +1,75 @@
+//! `--project` and `--product`: whose skills are read, and where they run.
+
+use super::cli::Project;
+
+#[test]
+fn a_project_is_named_from_anywhere() {
+    let project = Project::new()
+        .file("there/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n")
+        .file("there/.metier/skills/x/scripts/main.lua", "return ctx.read_file('a.txt')")
+        .file("there/a.txt", "text")
+        .file("there/sub/b", "");
+    for (folder, named) in [(".", "there"), ("there/sub", "..")] {
+        let answer = project.metier_in(folder, &["run", "x", "--project", named]);
+        assert_eq!((answer.code, answer.stdout.as_str()), (0, "text\n"), "{answer:?}");
+    }
+    assert_eq!(project.metier_in("there/sub", &["run", "x"]).stdout, "text\n");
+    assert_eq!(project.metier(&["run", "x"]).code, 3);
+    assert_eq!(
+        project.metier(&["--project", "there/sub", "run", "x"]).code,
+        3,
+        "a named project is not looked for above"
+    );
+}
+
+#[test]
+fn a_product_has_folders_of_its_own() {
+    let project = Project::new().lua("x", "return 1").file("sub/a", "");
+    assert_eq!(project.metier(&["run", "x", "--product", "acme"]).code, 3);
+    assert_eq!(project.metier(&["new", "mine", "--product", "acme"]).code, 0);
+    let answer = project.metier_in("sub", &["show", "mine", "--product", "acme", "--json"]);
+    assert_eq!(answer.json()["qualified"], "project/.acme:mine@0.1.0");
+}
+
+#[test]
+fn a_name_that_leads_out_is_no_product() {
+    for name in ["", "..", "../..", "a/b", "a\u{1b}[31m", "a b", "."] {
+        let answer = Project::new().metier(&["list", "--product", name]);
+        assert!(answer.code == 2 && answer.stdout.is_empty(), "{name:?}: {answer:?}");
+        assert!(!answer.stderr.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn a_project_that_is_no_folder_is_the_callers_mistake() {
+    let project = Project::new().file("a", "");
+    for command in [&["list"][..], &["catalog"], &["show", "x"], &["run", "x"], &["new", "x"]] {
+        for (named, words) in [("nowhere", "No such file or directory"), ("a", "not a directory")] {
+            let answer = project.metier(&[command, &["--project", named]].concat());
+            assert!(answer.code == 2 && answer.stderr.contains(words), "{command:?}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_current_folder_that_is_gone_is_told() {
+    let project = Project::new().file("gone/a", "");
+    let script = "cd gone && rm -r ../gone && exec \"$0\" \"$@\"";
+    for args in [&["list"][..], &["run", "word-count"], &["new", "x"]] {
+        std::fs::create_dir_all(project.path("gone")).unwrap();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_metier")]).args(args).current_dir(project.path("."));
+        let answer = super::cli::Answer::from(command.output().unwrap());
+        let told = answer.stderr.starts_with("error: failed to find the current folder");
+        assert!(answer.code == 1 && told, "{args:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_user_without_a_home_is_served() {
+    let project = Project::new().lua("x", "return 1");
+    for args in [&["list"][..], &["run", "x"], &["catalog"]] {
+        let mut command = project.command(args);
+        assert_eq!(super::cli::Answer::from(command.env_clear().output().unwrap()).code, 0, "{args:?}");
+    }
+}

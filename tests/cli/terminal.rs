@@ -1,0 +1,86 @@
+//! On a terminal there are colours, and strangers' text is still only text.
+
+use std::process::Command;
+
+use super::cli::Project;
+use super::not_run::{found, not_run};
+
+/// What a terminal is sent when `metier` runs on one; nothing where no terminal can be had.
+fn shown(project: &Project, args: &[&str], variable: &str) -> Option<String> {
+    let script = found("script")?;
+    let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
+    let line = format!("'{}' {}", env!("CARGO_BIN_EXE_metier"), quoted.join(" "));
+    let mut command = Command::new(script);
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(project.path("."))
+        .stdin(std::process::Stdio::null());
+    command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", project.path("no-home"));
+    if !variable.is_empty() {
+        command.env(variable, "1");
+    }
+    Some(String::from_utf8_lossy(&command.output().ok()?.stdout).into_owned())
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let project = Project::new().lua("fails", "error('x')");
+    let Some(coloured) = shown(&project, &["run", "fails"], "") else {
+        return not_run("colours on a terminal", "script (util-linux) is missing");
+    };
+    assert!(coloured.contains("\u{1b}[31m"), "{coloured:?}");
+    let plain = shown(&project, &["run", "fails"], "NO_COLOR").unwrap();
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+}
+
+#[test]
+fn a_stranger_cannot_command_the_terminal() {
+    let hostile = "return 'v\\27[2J\\27]0;t\\7\\u{9b}31m\\u{202e}'";
+    let project = Project::new()
+        .lua("value", hostile)
+        .lua("log", "print('l\\27[2J\\u{9b}31m\\u{202e}')")
+        .lua("fails", "error('e\\27[2J\\u{9b}31m\\u{202e}')")
+        .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
+        .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
+        .file(
+            ".metier/skills/told/SKILL.md",
+            "---\nname: told\ndescription: \"d\\e[2J\\u202E\"\n---\n\u{1b}[2J\n",
+        );
+    for args in [
+        &["run", "value"][..],
+        &["run", "value", "--json"],
+        &["run", "log"],
+        &["run", "log", "--json"],
+        &["run", "fails"],
+        &["run", "bar"],
+        &["run", "process", "--allow", "exec"],
+        &["run", "\u{1b}[2J"],
+        &["run", "value", "--allow", "\u{1b}[2J"],
+        &["run", "value", "--input", "@\u{1b}[2J"],
+        &["\u{1b}[2J"],
+        &["list"],
+        &["list", "--json"],
+        &["catalog"],
+        &["catalog", "--xml"],
+        &["show", "told"],
+        &["show", "told", "--json"],
+    ] {
+        let Some(screen) = shown(&project, args, "NO_COLOR") else {
+            return not_run("strangers on a terminal", "script (util-linux) is missing");
+        };
+        for command in ["\u{1b}[2J", "\u{1b}]", "\u{9b}", "\u{202e}", "\u{7}"] {
+            assert!(!screen.contains(command), "{args:?}: {screen:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_moves_where_nobody_watches() {
+    let project = Project::new().lua("bar", "for i = 1, 3 do ctx.progress('step', i, 3) end return 1");
+    let answer = project.metier(&["run", "bar"]);
+    assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("1\n", ""));
+    let Some(screen) = shown(&project, &["run", "bar"], "") else {
+        return not_run("a progress bar", "script (util-linux) is missing");
+    };
+    assert!(screen.contains("step"), "{screen:?}");
+}
