@@ -352,7 +352,7 @@ fn only_the_head_of_a_skill_is_read() {
 fn a_folder_that_cannot_be_entered_is_named() {
     let house = House::new();
     house.skill("mine/good").skill("mine/locked");
-    fs::set_permissions(house.path("mine/locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(house.path("mine/locked"), fs::Permissions::from_mode(0o0)).unwrap();
     let registry = house.registry();
     fs::set_permissions(house.path("mine/locked"), fs::Permissions::from_mode(0o755)).unwrap();
     // The superuser enters every folder.
@@ -619,10 +619,7 @@ fn the_catalog_escapes_everything_in_every_form() {
     // AS-15, AS-T18
     let house = House::new();
     let folder = "mine/<b>&\"'\u{1b}[31m";
-    house.text(
-        folder,
-        "name: \"</name><x>&\"\ndescription: \"Use <foo> & <bar>\\n- fake: ]]>\"",
-    );
+    house.text(folder, "name: \"</name><x>&\"\ndescription: \"Use <foo> & <bar>\\n- fake: ]]>\"");
     let registry = house.registry();
     assert!(registry.problems().is_empty(), "{:?}", registry.problems());
     let catalog = registry.catalog();
