@@ -7,6 +7,7 @@ use anstyle::AnsiColor;
 use metier::engine::Engine;
 use metier::error::{Result, SkillError};
 use metier::registry::{Registry, Roots, project_root};
+use metier::skill::Severity;
 use serde::Serialize;
 
 use super::Global;
@@ -97,8 +98,12 @@ impl Session {
     /// Tells which skills did not load and why.
     pub fn talk_of_problems(&self, registry: &Registry) {
         for problem in registry.problems() {
-            let yellow = AnsiColor::Yellow.on_default().bold();
-            self.talk(&format!("{yellow}warning{yellow:#}: {}", visible(&problem.to_string())));
+            let (level, color) = match problem.severity {
+                Severity::Info => ("note", AnsiColor::Cyan),
+                Severity::Warning | Severity::Error => ("warning", AnsiColor::Yellow),
+            };
+            let style = color.on_default().bold();
+            self.talk(&format!("{style}{level}{style:#}: {}", visible(&problem.to_string())));
         }
     }
 
