@@ -13,7 +13,7 @@ pub(crate) type Load = fn(&Script) -> Result<Box<dyn SkillExecutor>>;
 /// One language.
 pub(crate) struct Runtime {
     /// Which one.
-    pub(crate) runtime: SkillRuntime,
+    pub(crate) name: SkillRuntime,
     /// The Cargo feature that brings it; always there when absent.
     pub(crate) feature: Option<&'static str>,
     /// Loads a script, where this build can.
@@ -23,19 +23,19 @@ pub(crate) struct Runtime {
 /// Every language this version knows, built in or not.
 pub(crate) const RUNTIMES: &[Runtime] = &[
     Runtime {
-        runtime: SkillRuntime::Lua,
+        name: SkillRuntime::Lua,
         feature: Some("lua-runtime"),
         #[cfg(feature = "lua-runtime")]
         load: Some(lua::load),
         #[cfg(not(feature = "lua-runtime"))]
         load: None,
     },
-    Runtime { runtime: SkillRuntime::External, feature: None, load: Some(external::load) },
+    Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },
 ];
 
 /// The loader of a language; `unavailable`, with the feature that brings it, where this build has none.
 pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
-    let row = RUNTIMES.iter().find(|row| row.runtime == runtime);
+    let row = RUNTIMES.iter().find(|row| row.name == runtime);
     if let Some(load) = row.and_then(|row| row.load) {
         return Ok(load);
     }

@@ -1,4 +1,34 @@
-//! Runs agent skills: folders with a `SKILL.md` and scripts.
+//! metier runs **agent skills**: folders with a `SKILL.md` that a model reads, and scripts that do the work.
+//!
+//! An [`engine::Engine`] knows the skills of one project. An [`engine::Invocation`] names one, its input, grants and
+//! limits; an [`engine::Outcome`] says what came of it:
+//!
+//! ```
+//! use metier::engine::{Engine, Invocation};
+//! use serde_json::json;
+//!
+//! # fn main() -> metier::error::Result<()> {
+//! let engine = Engine::builder(".").build()?;
+//! let outcome = engine.run(Invocation::new("word-count").input(json!({"text": "one two three"})));
+//! # if metier::supports(metier::executor::SkillRuntime::Lua).is_ok() {
+//! assert_eq!(outcome.result?["total"]["words"], 3);
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The tour, from the bottom up:
+//!
+//! - [`error`]: the one way to fail, [`error::SkillError`], with a kind to match and a sentence to read.
+//! - [`policy`]: permissions asked and granted, limits, and the token that stops a run.
+//! - [`host`]: what a script reaches on `ctx`: one table of functions over one scoped directory handle.
+//! - [`skill`]: `SKILL.md` text to a manifest, diagnostics and two verdicts, without touching the disk.
+//! - [`executor`]: the trait a language implements; [`load`] compiles a script without an engine around it.
+//! - [`registry`]: where skills are looked for, which name means which skill, the catalog.
+//! - [`engine`]: the pipeline that puts them together, with a blocking and an async door.
+//!
+//! The core is synchronous, keeps no global state and prints nothing; it logs through `tracing`. Tested on Linux; on other
+//! systems Lua skills are meant to work, external scripts need a Unix.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod engine;

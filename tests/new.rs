@@ -36,14 +36,11 @@ fn a_new_skill_has_no_faults_in_any_profile() {
 
 #[test]
 fn it_says_what_it_made_and_how_to_run_it() {
-    let answer = new(&Project::new(), &["count-files", "--runtime", "lua"]);
-    let expected = "\
-made .metier/skills/count-files
-  SKILL.md
-  scripts/main.lua
-  cases/basic.json
-";
-    assert_eq!((answer.code, answer.stdout.as_str()), (0, expected));
+    let project = Project::new();
+    let answer = new(&project, &["count-files", "--runtime", "lua"]);
+    let place = project.path(".metier/skills/count-files").canonicalize().unwrap();
+    let expected = format!("made {}\n  SKILL.md\n  scripts/main.lua\n  cases/basic.json\n", place.display());
+    assert_eq!((answer.code, answer.stdout), (0, expected));
     assert_eq!(answer.stderr, "run it: metier run count-files --input '{\"pattern\": \"*\"}'\n");
 }
 

@@ -16,8 +16,12 @@ const README: &str = include_str!("../README.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
 const MANIFEST: &str = include_str!("../Cargo.toml");
 
-/// The command, where this build has it.
-const METIER: Option<&str> = option_env!("CARGO_BIN_EXE_metier");
+/// Where the command is, if this build has it; the variable is set for builds that leave it out, too.
+const METIER: Option<&str> = if cfg!(all(feature = "cli", feature = "lua-runtime")) {
+    option_env!("CARGO_BIN_EXE_metier")
+} else {
+    None
+};
 
 #[test]
 fn every_snippet_is_of_a_kind_that_is_tested() {
@@ -96,12 +100,42 @@ fn the_dependency_shown_is_this_version_and_its_features_exist() {
 }
 
 #[test]
+fn the_commands_in_its_table_are_all_there_are() {
+    let Some(shell) = Shell::in_this_package("the README's table of commands") else { return };
+    let shown: Vec<&str> =
+        first_cells().filter_map(|cell| cell.strip_prefix("metier ")?.split(' ').next()).collect();
+    let help = shell.run("metier --help");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let listed = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let commands = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> =
+        commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
+    assert_eq!(shown, names);
+}
+
+#[test]
+fn the_permissions_in_its_table_are_permissions() {
+    let section = README.split_once("\n## Permissions\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let shown: Vec<&str> =
+        first_cells().filter(|cell| section.contains(&format!("\n| `{cell}` |"))).collect();
+    assert!(shown.len() >= 5, "{shown:?}");
+    for permission in shown {
+        assert!(permission.parse::<metier::policy::Permission>().is_ok(), "{permission} is no permission");
+    }
+}
+
+#[test]
 fn every_file_it_links_to_is_there() {
     let targets =
         README.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     for target in targets.filter(|target| !target.contains("://")) {
         assert!(package().join(target).exists(), "the README links to {target}, which is not there");
     }
+}
+
+/// What stands in backticks in the first cell of the tables' rows.
+fn first_cells() -> impl Iterator<Item = &'static str> {
+    README.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next())
 }
 
 fn of(language: &str) -> Vec<Snippet> {
@@ -141,7 +175,7 @@ impl Shell {
     }
 
     fn in_this_package(what: &str) -> Option<Self> {
-        let Some(metier) = METIER.filter(|_| cfg!(feature = "lua-runtime")) else {
+        let Some(metier) = METIER else {
             not_run(what, "built without cli or lua-runtime");
             return None;
         };

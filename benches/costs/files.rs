@@ -25,7 +25,7 @@ pub fn read(criterion: &mut Criterion) {
     let context = context(project.path());
     let mut group = criterion.benchmark_group("read_file");
     group.bench_function("std", |b| {
-        b.iter(|| String::from_utf8(std::fs::read(black_box(&path)).expect("reads")).expect("is text"))
+        b.iter(|| String::from_utf8(std::fs::read(black_box(&path)).expect("reads")).expect("is text"));
     });
     group.bench_function("metier", |b| {
         b.iter(|| {

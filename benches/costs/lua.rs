@@ -91,29 +91,3 @@ pub fn overshoot() {
         at(99)
     );
 }
-pub fn spin(n: usize, raw: bool) {
-    let input = input();
-    let lua = mlua::Lua::new();
-    let function: mlua::Function =
-        lua.load(format!("local input = ... {SMALL}")).into_function().expect("compiles");
-    let executor = loaded(SMALL);
-    let watchdog = Watchdog::new();
-    let start = Instant::now();
-    for _ in 0..n {
-        if raw {
-            let given = lua.to_value(black_box(&input)).expect("converts");
-            let answer: mlua::Value = function.call(given).expect("runs");
-            black_box(lua.from_value::<Value>(answer).expect("converts"));
-        } else {
-            let token = CancelToken::new();
-            let _armed = watchdog.arm(Instant::now() + Duration::from_secs(30), &token);
-            let context = SkillContext::builder("bench").cancel(token).build();
-            black_box(
-                executor
-                    .execute_with_context(SkillInput::from(black_box(&input).clone()), Some(&context))
-                    .expect("runs"),
-            );
-        }
-    }
-    println!("{:?}", start.elapsed() / n as u32);
-}

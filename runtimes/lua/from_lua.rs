@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::error::{ErrorKind, SkillError};
 
-/// Nesting serde_json itself reads back.
+/// Nesting `serde_json` itself reads back.
 const DEPTH: usize = 127;
 
 /// Why a value has no JSON form, and where in it.

@@ -4,15 +4,16 @@ use metier::error::Result;
 use metier::host::{Access, HostFunction, functions};
 use serde_json::{Value, json};
 
+use super::output;
 use super::session::Session;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
     if session.json() {
         let rows: Vec<Value> = functions().iter().map(|function| record(function)).collect();
-        session.say_json(&rows)?;
+        output::say_json(&rows)?;
     } else {
         let pages: Vec<String> = functions().iter().map(|function| page(function)).collect();
-        session.say(&pages.join("\n\n"))?;
+        output::say(&pages.join("\n\n"))?;
     }
     Ok(0)
 }

@@ -5,24 +5,25 @@ use metier::error::Result;
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
+use super::output;
 use super::session::Session;
 use super::terminal::brief;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    session.talk_of_problems(engine.registry());
+    output::talk_of_problems(engine.registry());
     let skills = engine.registry().skills();
     if session.json() {
         let rows: Vec<Value> = skills.iter().map(|skill| row(&engine, skill)).collect();
-        session.say_json(&rows)?;
+        output::say_json(&rows)?;
         return Ok(0);
     }
     let widest = skills.iter().map(|skill| shown_name(skill).chars().count()).max().unwrap_or(0);
     for skill in skills {
-        session.say(&line(&engine, skill, widest))?;
+        output::say(&line(&engine, skill, widest))?;
     }
     if skills.is_empty() {
-        session.talk(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));
+        output::talk(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));
     }
     Ok(0)
 }

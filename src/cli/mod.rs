@@ -7,6 +7,7 @@ mod completions;
 mod input;
 mod list;
 mod new;
+mod output;
 mod render;
 mod run;
 mod session;
@@ -87,7 +88,7 @@ pub fn main() -> ExitCode {
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            session.complain(&error);
+            output::complain(&error);
             ExitCode::from(error.kind().exit_code())
         }
     }

@@ -10,6 +10,7 @@ use metier::executor::SkillRuntime;
 use metier::skill::{Diagnostic, Place, Profile, Severity, parse, suggested_name};
 use serde::Serialize;
 
+use super::output;
 use super::session::Session;
 use super::templates::{File, TEMPLATES, Template};
 use super::terminal::visible_line;
@@ -173,11 +174,11 @@ fn quoted(path: &Path) -> String {
 fn tell(made: &Made, way_to_run: &str, session: &Session) -> Result<()> {
     if session.json() {
         let path = std::path::absolute(&made.path).unwrap_or_else(|_| made.path.clone());
-        return session.say_json(&Made { path, name: made.name.clone(), files: made.files.clone() });
+        return output::say_json(&Made { path, name: made.name.clone(), files: made.files.clone() });
     }
     let files: Vec<String> = made.files.iter().map(|file| format!("  {file}")).collect();
-    session.say(&format!("made {}\n{}", visible_line(&made.path.display().to_string()), files.join("\n")))?;
-    session.talk(&visible_line(way_to_run));
+    output::say(&format!("made {}\n{}", visible_line(&made.path.display().to_string()), files.join("\n")))?;
+    output::talk(&visible_line(way_to_run));
     Ok(())
 }
 

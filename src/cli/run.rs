@@ -7,6 +7,7 @@ use metier::engine::{Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::policy::{CancelToken, Limits, Permission};
 
+use super::output;
 use super::session::Session;
 use super::terminal::visible;
 use super::watch::Watch;
@@ -36,8 +37,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     output: Option<String>,
     /// Arguments for the script, if it is an external one
-    #[arg(last = true)]
-    args: Vec<String>,
+    #[arg(last = true, value_name = "ARGS")]
+    for_script: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
@@ -50,14 +51,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
-    let mut invocation = Invocation::new(&args.name).args(&args.args).limits(limits(args)?);
+    let mut invocation = Invocation::new(&args.name).args(&args.for_script).limits(limits(args)?);
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
     }
-    for permission in granted(&args.allow, session) {
+    for permission in granted(&args.allow) {
         invocation = invocation.grant(permission);
     }
     let token = CancelToken::new();
@@ -66,7 +67,7 @@ fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
     if session.json() {
         return Ok(engine.run(invocation.cancel(token)));
     }
-    let watch = Arc::new(Watch::new(session.clone()));
+    let watch = Arc::new(Watch::default());
     let outcome = engine.run(invocation.cancel(token).observer(watch.clone()));
     watch.end();
     Ok(outcome)
@@ -87,11 +88,11 @@ fn limits(args: &Args) -> Result<Limits> {
 }
 
 /// A name that is no permission warns and grants nothing.
-fn granted(names: &[String], session: &Session) -> Vec<Permission> {
+fn granted(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),
         Err(error) => {
-            session.warn(&error, "nothing is granted by it");
+            output::warn(&error, "nothing is granted by it");
             None
         }
     };
@@ -113,18 +114,18 @@ fn cancel_on_interrupt(token: CancelToken) {
 
 fn report(outcome: &Outcome, session: &Session) -> Result<()> {
     if session.json() {
-        return session.say_json(outcome);
+        return output::say_json(outcome);
     }
     if let Some(process) = &outcome.process {
-        session.talk_of_process(&process.stderr);
+        output::talk_of_process(&process.stderr);
     }
     match &outcome.result {
         Ok(value) => print(value),
         Err(error) => {
             if let Some(process) = &outcome.process {
-                session.talk_of_process(&process.stdout);
+                output::talk_of_process(&process.stdout);
             }
-            session.complain(error);
+            output::complain(error);
             Ok(())
         }
     }

@@ -8,6 +8,7 @@ use metier::registry::Skill;
 use serde_json::{Value, json};
 
 use super::list::row;
+use super::output;
 use super::session::Session;
 use super::terminal::visible;
 
@@ -22,9 +23,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let skill = engine.registry().find(&args.name)?;
     if session.json() {
-        session.say_json(&record(&engine, skill)?)?;
+        output::say_json(&record(&engine, skill)?)?;
     } else {
-        session.say(&visible(&page(&engine, skill)?))?;
+        output::say(&visible(&page(&engine, skill)?))?;
     }
     Ok(0)
 }

@@ -7,12 +7,12 @@ use anstyle::AnsiColor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metier::host::{LogLevel, LogLine, Observer, Progress};
 
-use super::session::Session;
+use super::output;
 use super::terminal::{brief, visible};
 
 /// Shows log lines as they come, and a bar while a skill reports progress to a terminal.
+#[derive(Default)]
 pub struct Watch {
-    session: Session,
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -25,11 +25,6 @@ const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
 ];
 
 impl Watch {
-    /// A watch that tells `session`.
-    pub fn new(session: Session) -> Self {
-        Self { session, bar: Mutex::default() }
-    }
-
     /// Takes the bar off the screen.
     pub fn end(&self) {
         if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -49,8 +44,8 @@ impl Observer for Watch {
         let style = color.on_default();
         let text = format!("{style}{name}{style:#}: {}", visible(&line.message));
         match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(bar) => bar.suspend(|| self.session.talk(&text)),
-            None => self.session.talk(&text),
+            Some(bar) => bar.suspend(|| output::talk(&text)),
+            None => output::talk(&text),
         }
     }
 

@@ -26,13 +26,22 @@ local function checked(given)
 	return checked
 end
 
-local function count(text)
-	local _, words = string.gsub(text, "%S+", "")
-	local _, lines = string.gsub(text, "\n", "")
-	if text ~= "" and string.sub(text, -1) ~= "\n" then
-		lines += 1
+-- Captures places and not the text there: a large file would otherwise be in memory twice.
+local function occurrences(text, pattern)
+	local number = 0
+	for _ in string.gmatch(text, "()" .. pattern) do
+		number += 1
 	end
-	return { lines = lines, words = words, characters = utf8.len(text) }
+	return number
+end
+
+local function count(text)
+	local unfinished = text ~= "" and string.sub(text, -1) ~= "\n"
+	return {
+		lines = occurrences(text, "\n") + (if unfinished then 1 else 0),
+		words = occurrences(text, "%S+"),
+		characters = utf8.len(text),
+	}
 end
 
 local function is_file(path)

@@ -13,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use metier::error::Result;
 use metier::skill::Profile;
 
+use super::output;
 use super::render;
 use super::session::Session;
 use checked::Checked;
@@ -32,8 +33,7 @@ pub struct Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let targets = args.paths.iter().flat_map(|path| target::targets(path));
     let checked = targets.map(|target| Checked::of(target, args.profile));
-    let invalid =
-        if session.json() { tell_program(checked, session)? } else { tell_person(checked, session)? };
+    let invalid = if session.json() { tell_program(checked)? } else { tell_person(checked)? };
     Ok(u8::from(invalid > 0))
 }
 
@@ -42,22 +42,22 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
 }
 
 /// Both tellers answer how many were not valid.
-fn tell_program(checked: impl Iterator<Item = Checked>, session: &Session) -> Result<usize> {
+fn tell_program(checked: impl Iterator<Item = Checked>) -> Result<usize> {
     let forget_text = |checked| Checked { text: String::new(), ..checked };
     let checked: Vec<Checked> = checked.map(forget_text).collect();
-    session.say_json(&checked)?;
+    output::say_json(&checked)?;
     Ok(checked.iter().filter(|checked| !checked.valid).count())
 }
 
-fn tell_person(checked: impl Iterator<Item = Checked>, session: &Session) -> Result<usize> {
+fn tell_person(checked: impl Iterator<Item = Checked>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
     for Checked { diagnostics, file, text, valid: is_valid, .. } in checked {
         for diagnostic in &diagnostics {
-            session.say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
+            output::say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
         }
         *(if is_valid { &mut valid } else { &mut invalid }) += 1;
     }
-    session.say(&summary(valid, invalid))?;
+    output::say(&summary(valid, invalid))?;
     Ok(invalid)
 }
 
