@@ -1,47 +1,42 @@
-//! The head of a `SKILL.md`, read in small steps: never the body, never anything but a regular file, never blocking.
+//! The head of a `SKILL.md`, read in small steps: never the body, never more than its frontmatter may take.
 
 use std::io::{self, Read};
-use std::path::Path;
 
-use cap_fs_ext::OpenOptionsSyncExt;
-use cap_std::fs::{Dir, OpenOptions};
+use crate::skill::{Head, MAX_HEAD, head_len};
 
-use crate::skill::{Head, head_len};
+/// Bytes of the first step, which holds most frontmatter; each further one doubles what was read.
+const STEP: usize = 4 << 10;
 
-/// Bytes of the first step; each further one doubles what was read.
-const STEP: u64 = 4 << 10;
-
-/// The frontmatter of a file in that folder, or as much of the file as tells that it has none. A link is followed inside
-/// the folder only.
-pub(super) fn read(folder: &Dir, file: &Path) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    options.read(true).nonblock(true);
-    let mut file = folder.open_with(file, &options)?.into_std();
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut head = Vec::with_capacity(4 << 10);
-    let mut step = STEP;
+/// The frontmatter at the beginning of a file, or as much of the file as tells that it has none.
+pub(super) fn read(mut file: impl Read) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; STEP];
+    let mut filled = 0;
     loop {
-        let read = file.by_ref().take(step).read_to_end(&mut head)? as u64;
-        match head_len(&head) {
-            Head::Complete(length) => head.truncate(length),
-            Head::NeedMore if read == step => {
-                step = head.len() as u64;
+        let read = match file.read(&mut head[filled..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        filled += read;
+        let length = match head_len(&head[..filled]) {
+            Head::Complete(length) => length,
+            Head::NeedMore if read > 0 && filled <= MAX_HEAD => {
+                if filled == head.len() {
+                    head.resize(2 * filled, 0);
+                }
                 continue;
             }
-            Head::NeedMore => {}
-            Head::NoFrontmatter | Head::TooLarge => cut_at_letter(&mut head),
-        }
+            Head::NeedMore => filled,
+            Head::NoFrontmatter | Head::TooLarge => whole_letters(&head[..filled]),
+        };
+        head.truncate(length);
         return Ok(head);
     }
 }
 
 /// A step may end within a letter, which is no fault of the file.
-fn cut_at_letter(head: &mut Vec<u8>) {
-    if let Err(error) = std::str::from_utf8(head)
-        && error.error_len().is_none()
-    {
-        head.truncate(error.valid_up_to());
+fn whole_letters(head: &[u8]) -> usize {
+    match std::str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => head.len(),
     }
 }

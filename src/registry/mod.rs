@@ -5,6 +5,7 @@
 
 mod broken;
 mod catalog;
+mod door;
 mod find;
 mod folder;
 mod head;

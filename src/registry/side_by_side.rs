@@ -1,12 +1,15 @@
 //! Many small pieces of work at once, where that pays.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Below this many pieces starting a thread costs more than it gains.
 const WORTHWHILE: usize = 500;
 /// Looking for skills is not worth more threads than this.
 const MOST_THREADS: usize = 8;
+/// Pieces a thread takes at a time, so that one on a busy core does not keep the others waiting.
+const BLOCK: usize = 32;
 
 /// What `work` makes of every item, in the items' order.
 pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
@@ -14,19 +17,39 @@ pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
     if items.len() < WORTHWHILE || threads < 2 {
         return items.iter().map(work).collect();
     }
-    let (chunks, work) = (items.chunks(items.len().div_ceil(threads)), &work);
-    let all = |chunk: &[T]| chunk.iter().map(work).collect::<Vec<_>>();
-    thread::scope(|scope| {
-        let started: Vec<_> = chunks
-            .map(|chunk| thread::Builder::new().spawn_scoped(scope, move || all(chunk)).map_err(|_| chunk))
-            .collect();
-        // Where the system gives no thread, or one did not finish, this one does its work.
-        started
-            .into_iter()
-            .flat_map(|started| match started {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(chunk) => all(chunk),
-            })
-            .collect()
-    })
+    let taken = AtomicUsize::new(0);
+    let take_blocks = || {
+        let mut done = Vec::new();
+        loop {
+            let block = taken.fetch_add(1, Ordering::Relaxed);
+            let Some(block_items) = items.chunks(BLOCK).nth(block) else { return done };
+            done.push((block, block_items.iter().map(&work).collect::<Vec<R>>()));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, take_blocks);
+        // Where the system gives no thread, the others do its share.
+        let others: Vec<_> = (1..threads).map(start).filter_map(Result::ok).collect();
+        let mut done = take_blocks();
+        for other in others {
+            // A panic there is a defect here, and is not hidden.
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(block, _)| *block);
+    done.into_iter().flat_map(|(_, results)| results).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        for count in [0, 1, WORTHWHILE - 1, WORTHWHILE, 10 * WORTHWHILE + 7] {
+            let items: Vec<usize> = (0..count).collect();
+            assert_eq!(map(&items, |item| item + 1), (1..=count).collect::<Vec<_>>());
+        }
+    }
 }

@@ -1,0 +1,92 @@
+//! How a folder is opened, listed, and its `SKILL.md` opened through it. Nothing here blocks.
+
+#[cfg(any(test, not(unix)))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
+use std::fs::File;
+use std::io;
+
+use cap_fs_ext::OpenOptionsSyncExt;
+use cap_std::fs::{Dir, OpenOptions};
+
+#[cfg(not(unix))]
+pub(super) use portable::Opened;
+#[cfg(unix)]
+pub(super) use unix::Opened;
+
+/// What kind of thing has a name, as far as discovery cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    Link,
+    Other,
+}
+
+/// The refusal of FIFOs, sockets, devices and folders.
+fn irregular() -> io::Error {
+    io::Error::other("it is not a regular file")
+}
+
+/// Opens a regular file in that folder. A link is followed inside it only.
+fn file_in(folder: &Dir, name: &str) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).nonblock(true);
+    let file = folder.open_with(name, &options)?.into_std();
+    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+    use std::ops::ControlFlow;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    macro_rules! names_and_files {
+        ($opened:ty) => {{
+            let house = tempfile::tempdir().unwrap();
+            let path = house.path().join("skill");
+            fs::create_dir_all(path.join("docs")).unwrap();
+            fs::write(house.path().join("secret"), "secret").unwrap();
+            fs::write(path.join("docs/real.md"), "real").unwrap();
+            symlink("docs/real.md", path.join("inside")).unwrap();
+            symlink("../secret", path.join("outside")).unwrap();
+            symlink("/dev/zero", path.join("device")).unwrap();
+            let mut opened = <$opened>::at(&path).unwrap();
+            let mut names = Vec::new();
+            let mut list = |name: &std::ffi::OsStr, kind| {
+                names.push((name.to_owned(), kind));
+                ControlFlow::Continue(())
+            };
+            opened.names(&mut list).unwrap();
+            names.sort_by(|a, b| a.0.cmp(&b.0));
+            let kinds: Vec<_> = names.iter().map(|(name, kind)| (name.to_str().unwrap(), *kind)).collect();
+            let link = Kind::Link;
+            assert_eq!(
+                kinds,
+                [("device", link), ("docs", Kind::Folder), ("inside", link), ("outside", link)]
+            );
+            let mut text = String::new();
+            opened.file("inside").unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "real");
+            for name in ["outside", "device", "docs", "none"] {
+                assert!(opened.file(name).is_err(), "{name}");
+            }
+            assert!(<$opened>::at(&path.join("none")).is_err());
+            assert_eq!(
+                <$opened>::at(&path.join("inside")).err().unwrap().kind(),
+                io::ErrorKind::NotADirectory
+            );
+        }};
+    }
+
+    #[test]
+    fn every_door_lists_alike_and_keeps_links_inside() {
+        names_and_files!(unix::Opened);
+        names_and_files!(portable::Opened);
+    }
+}

@@ -1,0 +1,74 @@
+//! Folders on Unix: one handle to list through and to open through, a third fewer system calls than the portable way.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::{Kind, irregular};
+
+/// A folder, open.
+pub(in crate::registry) struct Opened(Dir);
+
+impl Opened {
+    /// Opens the folder at that path, links followed.
+    pub(in crate::registry) fn at(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(Self(Dir::new(openat(CWD, path, flags, Mode::empty())?)?))
+    }
+
+    /// Calls `each` with every name and its kind, in the system's order, until it breaks off.
+    pub(in crate::registry) fn names(
+        &mut self,
+        each: &mut dyn FnMut(&OsStr, Kind) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        while let Some(entry) = self.0.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let file_type = match entry.file_type() {
+                // Some file systems do not say.
+                FileType::Unknown => {
+                    let stat = statat(self.0.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(stat.st_mode)
+                }
+                known => known,
+            };
+            let kind = match file_type {
+                FileType::Directory => Kind::Folder,
+                FileType::Symlink => Kind::Link,
+                _ => Kind::Other,
+            };
+            if each(OsStr::from_bytes(name.to_bytes()), kind).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a regular file in it. A link is followed inside the folder only.
+    pub(in crate::registry) fn file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(self.0.fd()?, name, flags, Mode::empty()) {
+            Ok(file) => {
+                let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+                if is_regular { Ok(file.into()) } else { Err(irregular()) }
+            }
+            Err(Errno::LOOP | Errno::MLINK) => self.linked_file(name),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Links are rare, and cap-std knows how to follow them no further than the folder.
+    fn linked_file(&self, name: &str) -> io::Result<File> {
+        let folder = self.0.fd()?.try_clone_to_owned()?;
+        super::file_in(&cap_std::fs::Dir::from_std_file(folder.into()), name)
+    }
+}
