@@ -33,6 +33,7 @@
 
 pub mod engine;
 pub mod error;
+pub mod exact;
 pub mod executor;
 pub mod host;
 pub mod policy;

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 /// Room, and the rooms it may name. `lib.rs` and the binary may name all.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("error", &[]),
+    ("exact", &[]),
     ("policy", &["error"]),
     ("host", &["error", "policy"]),
     ("skill", &["error", "policy"]),
     ("executor", &["error", "policy", "host"]),
     ("registry", &["error", "policy", "host", "skill", "executor"]),
-    ("runtimes", &["error", "policy", "host", "executor"]),
+    ("runtimes", &["error", "exact", "policy", "host", "executor"]),
     ("engine", &["error", "policy", "host", "skill", "executor", "registry", "runtimes"]),
 ];
 

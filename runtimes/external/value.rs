@@ -1,124 +1,13 @@
 //! What standard output means: one JSON value, or the text it is.
 
-use std::fmt;
+use serde_json::Value;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use crate::exact;
 
 /// The value of `text`: what it says when it is exactly one JSON value that nothing is lost of, else the text as a
 /// string. Twice the same key, an integer outside 64 bits and more than 127 levels keep the text.
 pub(super) fn of(text: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(Exact(value)) if integers(text).all(fits) => value,
-        _ => Value::String(text.to_owned()),
-    }
-}
-
-/// A JSON value whose objects have each key once.
-struct Exact(Value);
-
-impl<'de> Deserialize<'de> for Exact {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ExactVisitor).map(Self)
-    }
-}
-
-struct ExactVisitor;
-
-impl<'de> Visitor<'de> for ExactVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a finite number"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Exact(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some((key, Exact(value))) = entries.next_entry::<String, Exact>()? {
-            if object.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
-            }
-        }
-        Ok(Value::Object(object))
-    }
-}
-
-/// `serde_json` turns an integer beyond 64 bits into the nearest float.
-fn fits(integer: &str) -> bool {
-    integer.parse::<i64>().is_ok() || integer.parse::<u64>().is_ok()
-}
-
-/// The integers of a JSON text as they are written.
-fn integers(text: &str) -> impl Iterator<Item = &str> {
-    let is_integer = |number: &&str| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    numbers(text).filter(is_integer)
-}
-
-fn numbers(mut rest: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        loop {
-            let start = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
-            rest = &rest[start..];
-            if let Some(inside) = rest.strip_prefix('"') {
-                rest = after_string(inside);
-                continue;
-            }
-            let length = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
-            let (number, after) = rest.split_at(length.unwrap_or(rest.len()));
-            rest = after;
-            return Some(number);
-        }
-    })
-}
-
-/// What follows the string whose inside begins here.
-fn after_string(mut inside: &str) -> &str {
-    while let Some(at) = inside.find(['"', '\\']) {
-        let is_end = inside[at..].starts_with('"');
-        inside = &inside[at + 1..];
-        if is_end {
-            return inside;
-        }
-        // Whatever is escaped, its first character does not end the string.
-        inside = inside.char_indices().nth(1).map_or("", |(next, _)| &inside[next..]);
-    }
-    ""
+    exact::json(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use metier::error::Result;
 
 use super::output;
 use super::session::Session;
-use super::terminal::visible;
+use super::terminal::{is_obeyed, visible};
 
 /// The options of `metier catalog`.
 #[derive(clap::Args)]
 pub struct Args {
-    #[arg(long, help = "As <available_skills> XML")]
+    #[arg(long, conflicts_with = "json", help = "As <available_skills> XML")]
     xml: bool,
 }
 
@@ -20,9 +20,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if session.json() {
         output::say_json(&catalog.json())?;
     } else if args.xml {
-        output::say(catalog.xml().trim_end())?;
+        output::say(referenced(&catalog.xml()).trim_end())?;
     } else {
         output::say(visible(&catalog.list()).trim_end())?;
     }
     Ok(0)
+}
+
+/// The same XML, with character references for what a terminal would obey.
+fn referenced(xml: &str) -> String {
+    let is_safe = |c: char| !is_obeyed(c) || matches!(c, '\n' | '\t');
+    xml.chars().map(|c| if is_safe(c) { c.to_string() } else { format!("&#x{:X};", u32::from(c)) }).collect()
 }

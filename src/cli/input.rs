@@ -9,9 +9,12 @@ use serde_json::Value;
 const MOST: u64 = 256 << 20;
 
 /// What helps against the words of the JSON reader; the first that fits counts.
-const HELP: [(&str, &str); 3] = [
+const HELP: [(&str, &str); 6] = [
     ("recursion limit", "lists and objects may stand 127 deep in each other"),
     ("EOF while parsing a value at line 1 column 0", "it is empty; give JSON such as {}"),
+    ("the key", "leave one of the two out"),
+    ("the integer", "write it as a string, or as a float such as 1e20"),
+    ("number out of range", "write it as a string"),
     ("", "text goes in quotes of its own: --input '\"text\"'"),
 ];
 
@@ -22,7 +25,7 @@ pub fn read(given: &str) -> Result<Value> {
         None if given == "-" => (all(std::io::stdin().lock(), "standard input", MOST)?, "standard input"),
         None => (given.to_owned(), "--input"),
     };
-    serde_json::from_str(&text).map_err(|error| not_json(from, &error))
+    metier::exact::json(&text).map_err(|reason| not_json(from, &reason))
 }
 
 fn file(path: &str) -> Result<String> {
@@ -46,10 +49,10 @@ fn unreadable(name: &str, error: std::io::Error) -> SkillError {
     SkillError::new(ErrorKind::Usage, sentence.message())
 }
 
-fn not_json(from: &str, error: &serde_json::Error) -> SkillError {
-    let reason = error.to_string();
+fn not_json(from: &str, reason: &str) -> SkillError {
     let help = HELP.iter().find(|(words, _)| reason.starts_with(words)).map_or("", |(_, help)| help);
-    SkillError::new(ErrorKind::InvalidInput, format!("{from} is not JSON: {reason}")).with_help(help)
+    SkillError::new(ErrorKind::InvalidInput, format!("{from} cannot be read as JSON: {reason}"))
+        .with_help(help)
 }
 
 #[cfg(test)]

@@ -51,11 +51,16 @@ pub fn warn(error: &SkillError, consequence: &str) {
     talk(&format!("  {consequence}{help}"));
 }
 
+/// Tells a person in one line what they may not have meant.
+pub fn note(sentence: &str) {
+    let style = AnsiColor::Yellow.on_default().bold();
+    talk(&format!("{style}warning{style:#}: {}", visible_line(sentence)));
+}
+
 /// Tells which skills did not load and why. Shadowing is no news here: the answers themselves show it.
 pub fn talk_of_problems(registry: &Registry) {
     for problem in registry.problems().iter().filter(|problem| problem.severity > Severity::Info) {
-        let yellow = AnsiColor::Yellow.on_default().bold();
-        talk(&format!("{yellow}warning{yellow:#}: {}", visible_line(&problem.to_string())));
+        note(&problem.to_string());
         if let Some(help) = &problem.help {
             talk(&format!("  help: {}", visible_line(help)));
         }

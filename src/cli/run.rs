@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::{Result, SkillError};
+use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Limits, Permission};
 
 use super::output;
@@ -42,15 +43,21 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let outcome = match invoked(args, session) {
+    let token = CancelToken::new();
+    let outcome = match invoked(args, session, &token) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::failed(args.name.clone(), error),
     };
+    // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
+    token.cancel();
+    if !args.for_script.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
+        output::note("only processes are given the arguments after --; this script sees its --input alone");
+    }
     report(&outcome, session)?;
     Ok(outcome.exit_code())
 }
 
-fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
+fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcome> {
     let mut invocation = Invocation::new(&args.name).args(&args.for_script).limits(limits(args)?);
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
@@ -61,14 +68,14 @@ fn invoked(args: &Args, session: &Session) -> Result<Outcome> {
     for permission in granted(&args.allow) {
         invocation = invocation.grant(permission);
     }
-    let token = CancelToken::new();
+    let invocation = invocation.cancel(token.clone());
     cancel_on_interrupt(token.clone());
     let engine = session.engine()?;
     if session.json() {
-        return Ok(engine.run(invocation.cancel(token)));
+        return Ok(engine.run(invocation));
     }
     let watch = Arc::new(Watch::default());
-    let outcome = engine.run(invocation.cancel(token).observer(watch.clone()));
+    let outcome = engine.run(invocation.observer(watch.clone()));
     watch.end();
     Ok(outcome)
 }

@@ -40,6 +40,13 @@ fn a_process_is_given_its_arguments_its_input_and_the_project() {
 }
 
 #[test]
+fn arguments_nobody_is_given_are_not_passed_over_in_silence() {
+    let answer = Project::new().lua("x", "return 1").metier(&["run", "x", "--", "a"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "1\n"));
+    assert!(answer.stderr.starts_with("warning: only processes are given the arguments"), "{answer:?}");
+}
+
+#[test]
 fn one_of_several_scripts_is_named() {
     let project = Project::new()
         .skill(".metier/skills/x")

@@ -74,6 +74,19 @@ fn is_alive(process: &str) -> bool {
 }
 
 #[test]
+fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
+    let project = Project::new().lua("x", "ctx.log('info', 'done') return string.rep('x', 1000000)");
+    let mut child = started(&project, &["run", "x"]);
+    // The pipe fills, and stays full.
+    let (stdout, mut said) = (child.stdout.take(), [0]);
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+    sleep(Duration::from_millis(200));
+    signal("INT", child.id());
+    assert_eq!(ended(child).code, 130);
+    drop(stdout);
+}
+
+#[test]
 fn a_deadline_leaves_no_process_behind() {
     let project = Project::new().shell("x", "sleep 300 & echo $! > child; wait");
     let answer = project.metier(&["run", "x", "--allow", "exec", "--timeout", "300ms"]);

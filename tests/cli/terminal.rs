@@ -42,10 +42,7 @@ fn a_stranger_cannot_command_the_terminal() {
         .lua("fails", "error('e\\27[2J\\u{9b}31m\\u{202e}')")
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
-        .file(
-            ".metier/skills/told/SKILL.md",
-            "---\nname: told\ndescription: \"d\\e[2J\\u202E\"\n---\n\u{1b}[2J\n",
-        );
+        .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
     for args in [
         &["run", "value"][..],
         &["run", "value", "--json"],

@@ -1,0 +1,175 @@
+//! JSON text as exactly the value it says, or not at all.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The value of a JSON text that nothing is lost of.
+///
+/// Fails, with the reason in words, where the text is not one JSON value, or says more than a value holds: an object with
+/// the same key twice, an integer outside 64 bits, a number beyond every float, more than 127 levels.
+pub fn json(text: &str) -> Result<Value, String> {
+    let Exact(value) = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match integers(text).find(|integer| !fits(integer)) {
+        Some(integer) => Err(format!("the integer {} does not fit into 64 bits", brief(integer))),
+        None => Ok(value),
+    }
+}
+
+/// A JSON value whose objects have each key once.
+struct Exact(Value);
+
+impl<'de> Deserialize<'de> for Exact {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ExactVisitor).map(Self)
+    }
+}
+
+struct ExactVisitor;
+
+impl<'de> Visitor<'de> for ExactVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a finite number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Exact(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((key, Exact(value))) = entries.next_entry::<String, Exact>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
+            }
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// `serde_json` turns an integer beyond 64 bits into the nearest float.
+fn fits(integer: &str) -> bool {
+    integer.parse::<i64>().is_ok() || integer.parse::<u64>().is_ok()
+}
+
+/// The integer, cut to what fits in a sentence.
+fn brief(integer: &str) -> String {
+    match integer.get(..40) {
+        Some(start) if integer.len() > 40 => format!("{start}…"),
+        _ => integer.to_owned(),
+    }
+}
+
+/// The integers of a JSON text as they are written.
+fn integers(text: &str) -> impl Iterator<Item = &str> {
+    let is_integer = |number: &&str| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    numbers(text).filter(is_integer)
+}
+
+fn numbers(mut rest: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
+            rest = &rest[start..];
+            if let Some(inside) = rest.strip_prefix('"') {
+                rest = after_string(inside);
+                continue;
+            }
+            let length = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+            let (number, after) = rest.split_at(length.unwrap_or(rest.len()));
+            rest = after;
+            return Some(number);
+        }
+    })
+}
+
+/// What follows the string whose inside begins here.
+fn after_string(mut inside: &str) -> &str {
+    while let Some(at) = inside.find(['"', '\\']) {
+        let is_end = inside[at..].starts_with('"');
+        inside = &inside[at + 1..];
+        if is_end {
+            return inside;
+        }
+        // Whatever is escaped, its first character does not end the string.
+        inside = inside.char_indices().nth(1).map_or("", |(next, _)| &inside[next..]);
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json as read;
+    use serde_json::json;
+
+    #[test]
+    fn what_json_can_say_is_read_as_it_is() {
+        for (text, value) in [
+            ("{\"a\": [1, -2.5, null, true]}\n", json!({"a": [1, -2.5, null, true]})),
+            ("18446744073709551615", json!(u64::MAX)),
+            ("-9223372036854775808", json!(i64::MIN)),
+            ("1e20", json!(1e20)),
+            (r#"["\"99999999999999999999", 1]"#, json!(["\"99999999999999999999", 1])),
+            (r#"{"\\": 1, "é": 2}"#, json!({"\\": 1, "é": 2})),
+        ] {
+            assert_eq!(read(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_lost_is_refused_with_the_reason() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for (text, reason) in [
+            ("18446744073709551616", "the integer 18446744073709551616 does not fit into 64 bits"),
+            ("[-9223372036854775809]", "the integer -9223372036854775809 does not fit into 64 bits"),
+            (
+                &"9".repeat(99),
+                "the integer 9999999999999999999999999999999999999999… does not fit into 64 bits",
+            ),
+            ("1e400", "number out of range"),
+            (r#"{"a": 1, "a": 2}"#, "the key \"a\" stands twice at line 1 column"),
+            (r#"[{"b": {"a": 1, "\u0061": 2}}]"#, "the key \"a\" stands twice"),
+            (&deep, "recursion limit exceeded"),
+            ("", "EOF while parsing a value"),
+        ] {
+            let found = read(text).unwrap_err();
+            assert!(found.starts_with(reason), "{text}: {found}");
+        }
+    }
+}
