@@ -2,14 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
-
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use std::path::PathBuf;
 
 use super::head;
+use super::opened::Opened;
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
+use crate::host::files::EntryKind;
 use crate::skill::{Parsed, Place, Severity, parse};
 
 /// Names one folder may hold; the rest is not looked at.
@@ -48,48 +47,47 @@ pub(super) struct Text {
 /// Looks into a folder. Nothing that is wrong with it or below it is a failure.
 pub(super) fn look(spot: &Spot) -> Looked {
     let mut looked = Looked::default();
-    let opened = Dir::open_ambient_dir(&spot.path, ambient_authority());
-    if let Err(error) = opened.and_then(|folder| looked.inside(&folder, spot)) {
+    let opened = Opened::at(&spot.path);
+    if let Err(error) = opened.and_then(|folder| looked.inside(folder, spot)) {
         looked.problems.extend(unreadable(spot, error));
     }
     looked
 }
 
 impl Looked {
-    fn inside(&mut self, folder: &Dir, spot: &Spot) -> io::Result<()> {
+    fn inside(&mut self, mut folder: Opened, spot: &Spot) -> io::Result<()> {
         let mut file = None;
-        for entry in folder.entries()? {
-            let entry = entry?;
+        while let Some(entry) = folder.next_name() {
+            let (name, kind) = entry?;
             self.names += 1;
             if self.names > MOST_NAMES {
                 let message = format!("it holds more than {MOST_NAMES} names; the rest was not looked at");
                 self.problems.push(Problem::skipped(&spot.path, Severity::Warning, message));
                 break;
             }
-            let name = entry.file_name();
             let spelling = SPELLINGS.iter().position(|known| name == *known);
             if spelling.is_some() {
                 file = file.min(spelling).or(spelling);
                 continue;
             }
-            let file_type = entry.file_type()?;
-            if (file_type.is_dir() || file_type.is_symlink()) && !is_passed_over(&name) {
+            if matches!(kind, EntryKind::Dir | EntryKind::Link) && !is_passed_over(&name) {
                 self.folders.push(Spot {
                     path: spot.path.join(&name),
                     real: spot.real.join(&name),
-                    is_link: file_type.is_symlink(),
+                    is_link: kind == EntryKind::Link,
                 });
             }
         }
         self.folders.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
-        self.text = file.map(|spelling| read(folder, spot, SPELLINGS[spelling]));
+        self.text = file.map(|spelling| read(&folder, spot, SPELLINGS[spelling]));
         Ok(())
     }
 }
 
-fn read(folder: &Dir, spot: &Spot, file: &'static str) -> Text {
+fn read(folder: &Opened, spot: &Spot, file: &'static str) -> Text {
     let directory = spot.path.file_name().unwrap_or_default().to_string_lossy();
-    let head = head::read(folder, Path::new(file));
+    let opened = folder.file(file).or_else(|_| head::linked(&spot.path, file));
+    let head = opened.and_then(head::read);
     let parsed = head.map(|head| parse(&head, Place { directory: &directory, file }));
     Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)) }
 }

@@ -9,6 +9,11 @@ mod find;
 mod folder;
 mod head;
 mod look;
+#[cfg(unix)]
+mod opened;
+#[cfg(not(unix))]
+#[path = "opened_elsewhere.rs"]
+mod opened;
 mod order;
 mod origin;
 mod problem;

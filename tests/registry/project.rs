@@ -98,5 +98,5 @@ pub fn refused(registry: &Registry, name: &str, kind: ErrorKind) -> SkillError {
 }
 
 pub fn problems(registry: &Registry) -> String {
-    registry.problems().iter().map(|problem| format!("{problem}\n")).collect()
+    registry.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
