@@ -52,9 +52,12 @@ impl EngineBuilder {
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
         let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
         let roots = self.roots.unwrap_or_else(|| Roots::standard("metier", &project));
+        let registry = Registry::discover(&roots);
+        let mut protected = roots.protected_folders(&project);
+        protected.extend(registry.linked_folders(&project));
         Ok(Engine(Arc::new(Parts {
-            registry: Registry::discover(&roots),
-            protected: roots.protected_folders(&project),
+            registry,
+            protected,
             limits: self.limits,
             loaded: Loaded::new(self.loaders),
             shipped: Unpacked::default(),

@@ -33,9 +33,15 @@ impl Run {
     fn start(engine: Engine, invocation: Invocation, shared: Arc<Mutex<Shared>>) -> std::io::Result<()> {
         let work = move || {
             let outcome = engine.run(invocation);
-            let mut shared = locked(&shared);
-            shared.outcome = Some(outcome);
-            if let Some(waker) = shared.waker.take() {
+            // Whoever gets the outcome may end the process next; what the engine has to clean up comes first.
+            drop(engine);
+            let waker = {
+                let mut shared = locked(&shared);
+                shared.outcome = Some(outcome);
+                shared.waker.take()
+            };
+            // A waker may poll at once, on this thread.
+            if let Some(waker) = waker {
                 waker.wake();
             }
         };
@@ -47,7 +53,9 @@ impl Future for Run {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        locked(&self.shared).waker = Some(context.waker().clone());
+        let waker = context.waker().clone();
+        let replaced = locked(&self.shared).waker.replace(waker);
+        drop(replaced);
         if let Some((engine, invocation)) = self.waiting.take() {
             let name = invocation.skill.clone();
             if let Err(source) = Self::start(engine, invocation, self.shared.clone()) {

@@ -1,6 +1,6 @@
 //! Compiled scripts, kept by the digest of what was compiled.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -17,8 +17,11 @@ const MOST: usize = 64;
 pub(super) struct Loaded {
     own: Vec<(SkillRuntime, Loader)>,
     /// Most recently used last.
-    kept: Mutex<Vec<(Key, Arc<dyn SkillExecutor>)>>,
+    kept: Mutex<Vec<(Key, Arc<Slot>)>>,
 }
+
+/// Filled by the first run that needs it, while the others wait.
+type Slot = Mutex<Option<Arc<dyn SkillExecutor>>>;
 
 /// Whatever changes what a script does or what its errors say.
 #[derive(PartialEq, Eq)]
@@ -46,26 +49,29 @@ impl Loaded {
             function: script.function.clone(),
             digest: Sha256::digest(&script.source).into(),
         };
-        if let Some(executor) = self.recall(&key) {
-            return Ok(executor);
+        let slot = self.slot(key);
+        let mut slot = locked(&slot);
+        if let Some(executor) = &*slot {
+            return Ok(executor.clone());
         }
         let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
             Some((_, load)) => load(script)?.into(),
             None => runtimes::loader(runtime)?(script)?.into(),
         };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == MOST {
-            kept.remove(0);
-        }
-        kept.push((key, executor.clone()));
-        Ok(executor)
+        Ok(slot.insert(executor).clone())
     }
 
-    fn recall(&self, key: &Key) -> Option<Arc<dyn SkillExecutor>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|(known, _)| known == key)?;
-        kept[at..].rotate_left(1);
-        kept.last().map(|(_, executor)| executor.clone())
+    /// The slot for that key, new or used before.
+    fn slot(&self, key: Key) -> Arc<Slot> {
+        let mut kept = locked(&self.kept);
+        let known = kept.iter().position(|(known, _)| *known == key).map(|at| kept.remove(at).1);
+        let slot = known.unwrap_or_default();
+        let forgotten = (kept.len() == MOST).then(|| kept.remove(0));
+        kept.push((key, slot.clone()));
+        drop(kept);
+        // An executor may take its time to go; nobody waits for it.
+        drop(forgotten);
+        slot
     }
 
     /// Whether scripts of this runtime can be loaded at all.
@@ -75,4 +81,9 @@ impl Loaded {
         }
         runtimes::loader(runtime).map(drop)
     }
+}
+
+/// A loader that panicked left the slot empty, so a poisoned lock is still good.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -15,12 +15,15 @@ use crate::host::{Files, SkillContext};
 use crate::policy::{CancelToken, Limits, Permissions, Protection};
 use crate::registry::Skill;
 
+/// The clock cannot hold more; a century is as good as no deadline.
+const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+
 impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
         let limits = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let token = invocation.cancel.child();
-        let _armed = self.watchdog.arm(started + limits.deadline, &token);
+        let _armed = self.watchdog.arm(started + limits.deadline.min(LONGEST), &token);
         let mut outcome = match self.registry.find(&invocation.skill) {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
             Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
@@ -47,8 +50,11 @@ impl Parts {
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
         let input = SkillInput { value: invocation.input, args: invocation.args };
-        let result =
-            execute(executor.as_ref(), input, &context).and_then(|value| bounded(value, limits.output));
+        let result = context
+            .cancel()
+            .check()
+            .and_then(|()| guarded(|| executor.execute_with_context(input, Some(&context))))
+            .and_then(|output| bounded(output.value, limits.output));
         let (process, sandbox) = context.take_reports();
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
         Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
@@ -62,6 +68,7 @@ impl Parts {
         limits: &Limits,
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, SkillContext)> {
+        token.check()?;
         let folder = self.shipped.folder(skill.folder())?;
         let script = Script {
             skill: skill.name().to_owned(),
@@ -70,7 +77,7 @@ impl Parts {
             folder: Some(folder.clone()),
             function: None,
         };
-        let executor = self.loaded.load(selected.runtime, &script)?;
+        let executor = guarded(|| self.loaded.load(selected.runtime, &script))?;
         let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
         let protection = Protection::new(self.protected.iter().cloned());
         let context = SkillContext::builder(skill.name())
@@ -87,17 +94,13 @@ impl Parts {
     }
 }
 
-/// A panic below is a defect of ours or of an embedder's executor; it must not take the host down.
-fn execute(executor: &dyn SkillExecutor, input: SkillInput, context: &SkillContext) -> Result<Value> {
-    let run = || executor.execute_with_context(input, Some(context));
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => result.map(|output| output.value),
-        Err(panic) => {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-            Err(SkillError::new(ErrorKind::Script, format!("the runtime panicked: {said}")))
-        }
-    }
+/// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
+fn guarded<T>(runtime: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(runtime)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Err(SkillError::new(ErrorKind::Script, format!("the runtime panicked: {said}")))
+    })
 }
 
 /// Refuses a value whose JSON is larger than the cap, whichever runtime made it.

@@ -91,10 +91,10 @@ impl SkillContext {
     /// Writes a log line; `output` when the log is full.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
         let line = LogLine { level, message: message.into() };
-        if let Some(observer) = &self.0.observer {
-            observer.logged(&line);
-        }
-        self.0.journal.log(line)
+        let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
+        self.0.journal.log(line.clone())?;
+        observer.logged(&line);
+        Ok(())
     }
 
     /// Tells whoever listens how far the run has come.

@@ -1,6 +1,7 @@
 //! The signal that stops a run: raised once, with its cause, by the caller or by the clock.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,7 +68,8 @@ impl CancelToken {
 
     /// Calls `listener` once when the token stops, at once if it already has. Dropping the guard forgets the listener.
     ///
-    /// It is called on the thread that stops the token, so it must be short and must not block.
+    /// It is called on the thread that stops the token, so it must be short and must not block. One that panics keeps
+    /// nobody else from hearing.
     pub fn on_stop(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let mut listeners = locked(&self.0.listeners);
@@ -95,7 +97,9 @@ impl CancelToken {
         let told = std::mem::take(&mut *listeners);
         drop(listeners);
         for (_, listener) in told {
-            listener(cause);
+            if catch_unwind(AssertUnwindSafe(|| listener(cause))).is_err() {
+                tracing::error!("a listener panicked when its run was stopped");
+            }
         }
     }
 
@@ -166,6 +170,10 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
+    fn count(counter: &AtomicUsize) {
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+
     #[test]
     fn a_child_stops_with_its_parent_but_not_the_other_way_round() {
         let parent = CancelToken::new();
@@ -175,6 +183,55 @@ mod tests {
         parent.cancel();
         assert!(second.is_cancelled());
         assert!(parent.child().is_cancelled(), "a child born late is stopped too");
+    }
+
+    #[test]
+    fn a_listener_may_drop_its_own_guard_and_stop_the_token_again() {
+        let token = CancelToken::new();
+        let kept: Arc<Mutex<Option<StopGuard>>> = Arc::default();
+        let (own, again) = (kept.clone(), token.clone());
+        *locked(&kept) = Some(token.on_stop(move |_| {
+            drop(locked(&own).take());
+            again.cancel();
+        }));
+        token.cancel();
+        assert!(locked(&kept).is_none());
+    }
+
+    #[test]
+    fn a_listener_that_panics_keeps_nobody_from_hearing() {
+        let (parent, heard) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+        let child = parent.child();
+        let _panics = child.on_stop(|_| panic!("on purpose"));
+        let counter = heard.clone();
+        let _hears = child.on_stop(move |_| count(&counter));
+        parent.cancel();
+        assert_eq!((heard.load(Ordering::SeqCst), child.is_cancelled()), (1, true));
+    }
+
+    #[test]
+    fn storms_of_cancels_children_and_listeners_end() {
+        for _ in 0..100 {
+            let (root, heard) = (CancelToken::new(), Arc::new(AtomicUsize::new(0)));
+            std::thread::scope(|scope| {
+                for worker in 0..6 {
+                    let (root, heard) = (root.clone(), heard.clone());
+                    scope.spawn(move || {
+                        for _ in 0..20 {
+                            let (child, counter) = (root.child(), heard.clone());
+                            let guard = child.on_stop(move |_| count(&counter));
+                            if worker == 0 {
+                                root.cancel();
+                            }
+                            child.cancel();
+                            drop((child, guard));
+                        }
+                    });
+                }
+            });
+            assert_eq!(heard.load(Ordering::SeqCst), 120, "each is heard exactly once");
+            assert!(locked(&root.0.listeners).is_empty(), "nothing is left behind");
+        }
     }
 
     #[test]

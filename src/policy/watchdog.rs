@@ -45,12 +45,22 @@ impl Watchdog {
         let key = (deadline, state.next);
         state.next += 1;
         state.deadlines.insert(key, token.clone());
+        let is_held = match state.thread {
+            Thread::NotStarted => self.start(),
+            Thread::Waiting(_) => true,
+            Thread::Dismissed => false,
+        };
         match state.thread {
-            Thread::NotStarted if self.start() => state.thread = Thread::Waiting(None),
+            Thread::NotStarted if is_held => state.thread = Thread::Waiting(None),
+            Thread::Waiting(nearest) if nearest.is_none_or(|nearest| deadline < nearest) => {
+                self.0.changed.notify_one();
+            }
+            _ => {}
+        }
+        drop(state);
+        if !is_held {
             // Without a thread the deadline cannot be held, and a run that cannot be stopped must not start.
-            Thread::NotStarted | Thread::Dismissed => token.stop(StopCause::Deadline),
-            Thread::Waiting(Some(nearest)) if nearest <= deadline => {}
-            Thread::Waiting(_) => self.0.changed.notify_one(),
+            token.stop(StopCause::Deadline);
         }
         Armed { shared: self.0.clone(), key }
     }
@@ -79,8 +89,10 @@ impl Shared {
                 .filter(|entry| entry.key().0 <= now)
                 .map(std::collections::btree_map::OccupiedEntry::remove);
             if let Some(token) = due {
+                // Listeners may lift deadlines, and so may the last trace of a token: the lock is not held for either.
                 drop(state);
                 token.stop(StopCause::Deadline);
+                drop(token);
                 state = self.locked();
                 continue;
             }
@@ -110,7 +122,10 @@ pub struct Armed {
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        self.shared.locked().deadlines.remove(&self.key);
+        let mut state = self.shared.locked();
+        let lifted = state.deadlines.remove(&self.key);
+        drop(state);
+        drop(lifted);
     }
 }
 
@@ -131,5 +146,49 @@ mod tests {
         let _guard = near.on_stop(move |cause| sender.send(cause).unwrap_or_default());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(StopCause::Deadline));
         assert_eq!((far.cause(), lifted.cause()), (None, None));
+    }
+
+    #[test]
+    fn ten_thousand_deadlines_are_held_by_one_thread() {
+        let (watchdog, started) = (Watchdog::new(), Instant::now());
+        let at = |number: u64| {
+            started + Duration::from_millis(if number.is_multiple_of(2) { 50 } else { 600_000 })
+        };
+        let armed: Vec<_> = (0..10_000)
+            .map(|number| {
+                let token = CancelToken::new();
+                (watchdog.arm(at(number), &token), token)
+            })
+            .collect();
+        let due = || armed.iter().filter(|(_, token)| token.cause() == Some(StopCause::Deadline)).count();
+        while due() < 5000 {
+            assert!(started.elapsed() < Duration::from_secs(20), "{} of 5000", due());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(due(), 5000);
+        drop(armed);
+        assert!(watchdog.0.locked().deadlines.is_empty());
+    }
+
+    #[test]
+    fn a_deadline_lifted_from_within_a_listener_does_not_hang_and_a_panic_there_ends_nothing() {
+        let (watchdog, now) = (Watchdog::new(), Instant::now());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for number in 0..3 {
+            let (token, sender) = (CancelToken::new(), sender.clone());
+            let other = watchdog.arm(now + Duration::from_mins(10), &CancelToken::new());
+            let own = watchdog.arm(now + Duration::from_millis(20), &token);
+            let guard = token.on_stop(move |_| {
+                drop((other, own));
+                sender.send(number).unwrap_or_default();
+                assert!(number != 0, "on purpose");
+            });
+            // The clock holds the last trace of the token, and with it of the listener.
+            std::mem::forget(guard);
+        }
+        let mut heard: Vec<i32> =
+            (0..3).map(|_| receiver.recv_timeout(Duration::from_secs(10)).unwrap()).collect();
+        heard.sort_unstable();
+        assert_eq!(heard, [0, 1, 2]);
     }
 }

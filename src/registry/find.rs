@@ -8,9 +8,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 
 /// Names an error lists before it stops.
 const SHOWN: usize = 8;
-
-/// Characters of an unknown name that an error repeats; no skill has so many.
-const REPEATED: usize = 200;
+/// Letters of a name that are looked at for a slip, and repeated in an error.
+const LONGEST: usize = 100;
 
 /// The skill that name means.
 ///
@@ -30,7 +29,7 @@ pub(super) fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Skill> 
         let directory = broken.address.directory().nfkc().collect::<String>();
         qualifier(name, &directory, "").is_some_and(|at| at.is_empty() || broken.address.is_called(at))
     });
-    Err(broken.map_or_else(|| unknown(registry, name), |broken| broken.error(name)))
+    Err(broken.map_or_else(|| unknown(registry, name), |broken| broken.error(&legible(name))))
 }
 
 /// The nearest skill of that name; they are sorted by name and nearness.
@@ -49,7 +48,7 @@ fn qualified<'a>(registry: &'a Registry, name: &str) -> Result<Option<&'a Skill>
         [skill] => Ok(Some(skill)),
         _ => {
             let candidates = listed(fitting.iter().map(|skill| skill.qualified()));
-            let message = format!("`{name}` may be any of {candidates}");
+            let message = format!("`{}` may be any of {candidates}", legible(name));
             Err(SkillError::new(ErrorKind::UnknownSkill, message)
                 .with_help("write more of the qualified name"))
         }
@@ -75,9 +74,7 @@ fn qualifier<'a>(name: &'a str, plain: &str, version: &str) -> Option<&'a str> {
 }
 
 fn unknown(registry: &Registry, name: &str) -> SkillError {
-    let repeated: String = name.chars().take(REPEATED).collect();
-    let more = if repeated.len() < name.len() { "…" } else { "" };
-    let error = SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{repeated}{more}`"));
+    let error = SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{}`", legible(name)));
     let near = nearest(registry, name);
     if !near.is_empty() {
         return error.with_help(format!("did you mean {}?", near.join(" or ")));
@@ -95,6 +92,9 @@ fn unknown(registry: &Registry, name: &str) -> SkillError {
 fn nearest(registry: &Registry, name: &str) -> Vec<String> {
     let plain = name.rsplit(':').next().unwrap_or(name);
     let plain = plain.split('@').next().unwrap_or(plain).to_lowercase();
+    if plain.chars().count() > LONGEST {
+        return Vec::new();
+    }
     let slips = (plain.chars().count() / 3).clamp(1, 3);
     let mut near: Vec<(usize, &str)> = registry
         .visible()
@@ -113,4 +113,14 @@ fn listed(names: impl Iterator<Item = String>) -> String {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
     }
+}
+
+/// A name as an error may repeat it: on one line, and not without end.
+fn legible(name: &str) -> String {
+    let letter = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+    let mut text: String = name.chars().take(LONGEST).map(letter).collect();
+    if name.chars().nth(LONGEST).is_some() {
+        text.push('…');
+    }
+    text
 }

@@ -50,7 +50,9 @@ impl Folder {
     /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
     pub(super) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
         match self {
-            Self::Disk(folder) if std::fs::symlink_metadata(folder.join(subfolder)).is_err() => {
+            Self::Disk(folder)
+                if folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err() =>
+            {
                 Ok(Vec::new())
             }
             Self::Disk(folder) => regular_files(folder, subfolder, 1),

@@ -31,6 +31,9 @@ pub use roots::Roots;
 pub use shipped::{SHIPPED, Shipped};
 pub use skill::Skill;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use self::broken::Broken;
 use self::scan::Scan;
 use crate::error::Result;
@@ -41,6 +44,7 @@ pub struct Registry {
     skills: Vec<Skill>,
     broken: Vec<Broken>,
     problems: Vec<Problem>,
+    linked: BTreeSet<PathBuf>,
 }
 
 impl Registry {
@@ -53,12 +57,12 @@ impl Registry {
         if roots.has_shipped() {
             scan.unpack(roots.iter().count());
         }
-        let Scan { mut skills, broken, mut problems, .. } = scan;
+        let Scan { mut skills, broken, mut problems, linked, .. } = scan;
         problems.extend(order::rank(&mut skills));
         for problem in &problems {
             tracing::debug!(skipped = problem.skipped, "{problem}");
         }
-        Self { skills, broken, problems }
+        Self { skills, broken, problems, linked }
     }
 
     /// Every skill that loads, shadowed ones included, by name; of one name the nearest comes first.
@@ -82,6 +86,13 @@ impl Registry {
     /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// The folders inside a project that hold skills because a link in a root leads there: relative to it, `/`-separated.
+    /// With [`Roots::protected_folders`] they are what scripts may not change.
+    pub fn linked_folders(&self, project: &Path) -> Vec<String> {
+        let project = project::real(project);
+        self.linked.iter().filter_map(|folder| project::below(&project, folder)).collect()
     }
 
     /// What a model is shown: the visible skills, without those that only people may call.

@@ -65,9 +65,8 @@ impl Address {
             Some(rest) => rest.strip_prefix('/').is_some_and(|folder| folder == self.below_root()),
             None => false,
         };
-        let after_scope =
-            qualifier.strip_prefix(scope.name()).map(|rest| rest.strip_prefix('/').unwrap_or(rest));
-        is_label(qualifier) || after_scope.is_some_and(|rest| rest.is_empty() || is_label(rest))
+        let in_scope = qualifier.strip_prefix(scope.name()).and_then(|rest| rest.strip_prefix('/'));
+        qualifier == scope.name() || is_label(qualifier) || in_scope.is_some_and(is_label)
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::origin::slashed;
-use super::project::absolute;
+use super::project::{absolute, below, real, written_below};
 use super::root::{Root, Scope};
 use super::user;
 
@@ -75,14 +74,12 @@ impl Roots {
     /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. What a link leads to inside
     /// the project is named as well, and so is `.claude/skills`, where other clients find what a script leaves there.
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
-        let project = absolute(project);
-        let real_project = std::fs::canonicalize(&project).unwrap_or_else(|_| project.clone());
+        let project = real(&absolute(project));
         let mut folders: Vec<String> = Vec::new();
         let others = self.roots.iter().filter_map(compat_of);
-        for root in self.roots.iter().cloned().chain(others) {
-            let real = std::fs::canonicalize(&root.place).unwrap_or_else(|_| root.place.clone());
-            let inside = [root.place.strip_prefix(&project), real.strip_prefix(&real_project)];
-            for folder in inside.into_iter().flatten().map(slashed) {
+        for Root { place, .. } in self.roots.iter().cloned().chain(others) {
+            let inside = [written_below(&project, &place), below(&project, &real(&place))];
+            for folder in inside.into_iter().flatten() {
                 if !folders.contains(&folder) {
                     folders.push(folder);
                 }

@@ -1,7 +1,7 @@
 //! One root after the other, level by level: what lies near is found before any cap is reached, and in the same order
 //! every time.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,10 @@ pub(super) struct Scan {
     pub(super) skills: Vec<Skill>,
     pub(super) broken: Vec<Broken>,
     pub(super) problems: Vec<Problem>,
+    /// Where links led that skills were found below.
+    pub(super) linked: BTreeSet<PathBuf>,
+    /// Where links led.
+    targets: HashSet<PathBuf>,
     /// Folders looked into, without links: however many ways lead to one, it counts once.
     seen: HashSet<PathBuf>,
 }
@@ -56,6 +60,8 @@ impl Scan {
                 self.problems.extend(looked.problems);
                 below.extend(looked.folders);
                 if let Some(text) = looked.text {
+                    let target = spot.real.ancestors().find(|above| self.targets.contains(*above));
+                    self.linked.extend(target.map(Path::to_owned));
                     self.add(&origin, Folder::Disk(spot.path), text);
                 }
             }
@@ -91,6 +97,7 @@ impl Scan {
                     self.problems.push(Problem::skipped(link.path, Severity::Warning, message));
                 }
                 Ok(target) if self.seen.insert(target.clone()) => {
+                    self.targets.insert(target.clone());
                     unseen.push(Spot { real: target, ..link });
                 }
                 Ok(_) => {}

@@ -43,10 +43,11 @@ fn odd_names_are_unknown_skills() {
 fn the_smallest_limits_end_in_words() {
     let project = Project::new()
         .lua("x", "local s = 0 for i = 1, 1e9 do s = s + i end return s")
+        .lua("grows", "return #table.create(1000000, 1)")
         .lua("long", "return 'text'")
         .shell("sh", "sleep 9");
     for args in [
-        &["x", "--memory", "1"][..],
+        &["grows", "--memory", "1"][..],
         &["x", "--timeout", "1ms"],
         &["long", "--output", "1"],
         &["sh", "--allow", "exec", "--timeout", "1ms"],

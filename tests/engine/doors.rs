@@ -1,0 +1,249 @@
+//! Two doors: one that blocks and needs no runtime, one that is a future any executor polls.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome, Run};
+use metier::error::ErrorKind;
+use metier::executor::{SkillExecutor, SkillRuntime};
+use metier::host::SkillContext;
+use metier::policy::CancelToken;
+use metier::registry::Registry;
+use serde_json::json;
+
+use crate::project::{ENDLESS, Project, deadline, granted, kind, value, within};
+
+/// An executor without a runtime: it sleeps until it is woken.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Starts a run, and answers with its future while it is under way.
+fn started(run: Run) -> std::pin::Pin<Box<Run>> {
+    let mut run = Box::pin(run);
+    assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    run
+}
+
+fn is_alive(process: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
+    // A zombie has stopped; only nobody asked it yet how it ended.
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+#[test]
+fn everything_crosses_threads() {
+    fn crosses<T: Send + Sync>() {}
+    fn moves<T: Send>() {}
+    crosses::<Engine>();
+    crosses::<Registry>();
+    crosses::<Outcome>();
+    crosses::<CancelToken>();
+    crosses::<SkillContext>();
+    crosses::<Box<dyn SkillExecutor>>();
+    moves::<Run>();
+    moves::<Invocation>();
+    moves::<EngineBuilder>();
+}
+
+#[test]
+fn the_blocking_door_needs_no_runtime() {
+    let project = Project::lua("return input.a + 1");
+    let invocation = Invocation::new("x").input(json!({"a": 1}));
+    assert_eq!(value(project.engine().run(invocation)), json!(2));
+}
+
+#[test]
+fn the_future_needs_no_runtime_either() {
+    let project = Project::lua("return 'done'");
+    assert_eq!(value(block_on(project.engine().run_async(Invocation::new("x")))), json!("done"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn fifty_runs_at_once_share_one_thread_of_tokio() {
+    let project = Project::lua("local n = 0 for i = 1, 20000 do n = n + i end return input.n");
+    let engine = project.engine();
+    let runs: Vec<_> = (0..50)
+        .map(|n| tokio::spawn(engine.run_async(Invocation::new("x").input(json!({"n": n})))))
+        .collect();
+    for (n, run) in runs.into_iter().enumerate() {
+        assert_eq!(value(run.await.unwrap()), json!(n));
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_timeout_around_the_future_is_in_time_while_the_script_spins() {
+    let project = Project::lua(ENDLESS);
+    let engine = project.engine();
+    let begun = Instant::now();
+    let waited =
+        tokio::time::timeout(Duration::from_millis(50), engine.run_async(Invocation::new("x"))).await;
+    assert!(waited.is_err() && begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn nothing_runs_before_the_first_poll() {
+    let project = Project::lua_that_asks("write", "ctx.write('ran', '') return 1");
+    drop(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!project.path("ran").exists());
+}
+
+#[test]
+fn a_waker_may_poll_at_once_on_the_thread_that_wakes_it() {
+    /// Polls where it is woken, as some executors do.
+    struct PollsInPlace(std::sync::Mutex<Option<std::pin::Pin<Box<Run>>>>, std::sync::mpsc::Sender<Outcome>);
+    impl Wake for PollsInPlace {
+        fn wake(self: Arc<Self>) {
+            let waker = Waker::from(self.clone());
+            let mut run = self.0.lock().unwrap();
+            let polled = run.as_mut().unwrap().as_mut().poll(&mut Context::from_waker(&waker));
+            if let Poll::Ready(outcome) = polled {
+                self.1.send(outcome).unwrap();
+                drop(run.take());
+            }
+        }
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let project = Project::lua("return 7");
+    let run = project.engine().run_async(Invocation::new("x"));
+    Arc::new(PollsInPlace(std::sync::Mutex::new(Some(Box::pin(run))), sender)).wake();
+    assert_eq!(value(receiver.recv_timeout(Duration::from_secs(10)).unwrap()), json!(7));
+}
+
+#[test]
+fn dropping_the_future_kills_the_process() {
+    let project =
+        Project::shell("", "echo $$ > script\nsleep 600 & echo $! > child\nmv child grandchild\nwait\n");
+    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["exec"])));
+    project.awaits("grandchild");
+    let processes = ["script", "grandchild"].map(|file| std::fs::read_to_string(project.path(file)).unwrap());
+    assert!(processes.iter().all(|process| is_alive(process)));
+    drop(run);
+    within(Duration::from_secs(5), || !processes.iter().any(|process| is_alive(process)));
+}
+
+#[test]
+fn dropping_the_future_ends_the_loop_in_the_script() {
+    let script = "local n = 0 while true do n = n + 1 ctx.write('beat', tostring(n)) end";
+    let project = Project::lua_that_asks("write", script);
+    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
+    project.awaits("beat");
+    drop(run);
+    let mut last = String::new();
+    within(Duration::from_secs(5), || {
+        let before = std::mem::replace(&mut last, std::fs::read_to_string(project.path("beat")).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        before == last
+    });
+}
+
+#[test]
+fn the_callers_token_cancels_before_during_and_twice() {
+    let project = Project::lua(ENDLESS);
+    let engine = project.engine();
+    let (early, late) = (CancelToken::new(), CancelToken::new());
+    early.cancel();
+    assert_eq!(kind(&engine.run(Invocation::new("x").cancel(early))), ErrorKind::Cancelled);
+    let canceller = late.clone();
+    let second = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        canceller.cancel();
+        canceller.cancel();
+    });
+    let outcome = engine.run(Invocation::new("x").cancel(late.clone()));
+    second.join().unwrap();
+    late.cancel();
+    assert_eq!(kind(&outcome), ErrorKind::Cancelled);
+    assert_eq!((outcome.limits.hit, outcome.exit_code()), (None, 130));
+    assert_eq!(kind(&engine.run(Invocation::new("x").cancel(late))), ErrorKind::Cancelled, "it stays so");
+}
+
+#[test]
+fn a_run_that_is_cancelled_before_it_starts_touches_nothing() {
+    for project in
+        [Project::lua_that_asks("write", "ctx.write('ran', '') return 1"), Project::shell("", "touch ran\n")]
+    {
+        let token = CancelToken::new();
+        token.cancel();
+        let invocation = granted(Invocation::new("x").cancel(token), &["write", "exec"]);
+        assert_eq!(kind(&project.engine().run(invocation)), ErrorKind::Cancelled);
+        assert!(!project.path("ran").exists());
+    }
+}
+
+#[test]
+fn one_token_stops_every_run_under_it_and_no_other() {
+    let project = Project::lua(ENDLESS);
+    let engine = project.engine();
+    let (token, bystander) = (CancelToken::new(), CancelToken::new());
+    let run = |token: &CancelToken, limits| {
+        started(engine.run_async(Invocation::new("x").cancel(token.clone()).limits(limits)))
+    };
+    let stopped: Vec<_> = (0..8).map(|_| run(&token, deadline(30_000))).collect();
+    let other = run(&bystander, deadline(1000));
+    token.cancel();
+    for run in stopped {
+        assert_eq!(kind(&block_on(run)), ErrorKind::Cancelled);
+    }
+    assert_eq!(kind(&block_on(other)), ErrorKind::Deadline);
+    assert!(!bystander.is_cancelled(), "a deadline is the run's own");
+}
+
+#[test]
+fn an_engine_may_be_dropped_while_its_run_is_under_way() {
+    let project = Project::shell("", "touch started\nwhile [ ! -e go ]; do sleep 0.01; done\necho 5\n");
+    let engine = project.engine();
+    let run = started(engine.run_async(granted(Invocation::new("x"), &["exec"])));
+    project.awaits("started");
+    drop(engine);
+    crate::project::write(&project.path("go"), "");
+    assert_eq!(value(block_on(run)), json!(5));
+}
+
+#[test]
+fn two_engines_share_nothing() {
+    let script = "counter = (counter or 0) + 1 return counter";
+    let (one, two) = (Project::lua(script), Project::lua(script));
+    let (first, second) = (one.engine(), two.engine());
+    for engine in [&first, &second, &first, &second] {
+        assert_eq!(value(engine.run(Invocation::new("x"))), json!(1), "nor do two runs");
+    }
+    assert_ne!(first.project(), second.project());
+}
+
+#[test]
+fn a_loader_is_asked_once_however_many_runs_start_together() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let loads = Arc::new(AtomicUsize::new(0));
+    let counter = loads.clone();
+    let project = Project::lua("return 1");
+    let builder = project.builder().runtime(SkillRuntime::Lua, move |script| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(20));
+        metier::load(SkillRuntime::Lua, script)
+    });
+    let engine = builder.build().unwrap();
+    let runs: Vec<_> = (0..50).map(|_| started(engine.run_async(Invocation::new("x")))).collect();
+    for run in runs {
+        assert_eq!(value(block_on(run)), json!(1));
+    }
+    assert_eq!(loads.load(Ordering::SeqCst), 1);
+}

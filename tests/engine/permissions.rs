@@ -1,0 +1,185 @@
+//! What a run may do: what the skill asks for and the caller grants, never one alone.
+
+use metier::error::ErrorKind;
+use metier::policy::Permission;
+use serde_json::json;
+
+use crate::project::{Project, kind, sentence, value};
+
+const WRITES: &str = "ctx.write('out/a.txt', 'a') return true";
+
+#[test]
+fn writing_must_be_asked_and_granted() {
+    for (asks, grants, may) in [
+        ("write", "write", true),
+        ("write", "write:out", true),
+        ("write:out", "write", true),
+        ("Read, Write, Bash(git:*)", "write", true),
+        ("[\"write:out\", Grep]", "write:out/a.txt", true),
+        ("MultiEdit", "write", true),
+        ("write", "read", false),
+        ("write", "write:src", false),
+        ("write:src", "write", false),
+        ("read", "write", false),
+        ("\"\"", "write", false),
+        // SY-T33: a name that holds the word is another name.
+        ("rewrite-history", "write", false),
+        ("writes overwrite write-file Write2 WRITE", "write", false),
+        ("mcp__files__write", "write", false),
+        ("Writer(write)", "write", false),
+        ("\"write:\"", "write", false),
+    ] {
+        let project = Project::lua_that_asks(asks, WRITES);
+        let outcome = project.run(&[grants]);
+        assert_eq!(outcome.result.is_ok(), may, "asked {asks}, granted {grants}: {:?}", outcome.result);
+        assert_eq!(project.path("out/a.txt").exists(), may);
+        if !may {
+            assert_eq!(kind(&outcome), ErrorKind::Denied, "asked {asks}, granted {grants}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_says_what_to_do_and_leads_to_exit_code_4() {
+    let outcome = Project::lua_that_asks("write", WRITES).run(&[]);
+    assert_eq!(outcome.exit_code(), 4);
+    assert!(sentence(&outcome).contains("failed to write out/a.txt: not permitted; run with --allow write"));
+    let outcome = Project::lua(WRITES).run(&["write"]);
+    assert!(sentence(&outcome).contains("list write under allowed-tools in SKILL.md"), "{outcome:?}");
+}
+
+#[test]
+fn reading_is_everybodys_whatever_else_is_listed() {
+    for asks in ["", "allowed-tools: write\n", "allowed-tools: rewrite-history\n"] {
+        let project = Project::new()
+            .skill("x", asks)
+            .file(".metier/skills/x/scripts/main.lua", "return ctx.read_file('a.txt')")
+            .file("a.txt", "hello");
+        assert_eq!(value(project.run(&[])), json!("hello"), "{asks}");
+    }
+}
+
+#[test]
+fn every_way_to_change_files_is_write() {
+    for call in [
+        "ctx.write('a.txt', 'b')",
+        "ctx.append('a.txt', 'b')",
+        "ctx.edit('a.txt', 'hello', 'b')",
+        "ctx.mkdir('made')",
+        "ctx.remove('a.txt')",
+    ] {
+        let project = Project::lua_that_asks("write", &format!("{call} return 1")).file("a.txt", "hello");
+        assert_eq!(kind(&project.run(&["read", "exec", "net"])), ErrorKind::Denied, "{call}");
+        assert_eq!(value(project.run(&["write"])), json!(1), "{call}");
+    }
+}
+
+#[test]
+fn protected_places_take_a_permission_that_names_them() {
+    let places = [
+        ".git/hooks/x",
+        ".env",
+        "deep/.env.local",
+        ".metier/skills/x/SKILL.md",
+        ".metier/skills/new/SKILL.md",
+        ".METIER/Skills/x/SKILL.md",
+        "hooks/x",
+        "skills/x/SKILL.md",
+        "dotenv",
+    ];
+    for place in places {
+        let project = Project::lua_that_asks(
+            "write write:.git write:.env write:deep/.env.local write:.metier/skills write:.METIER",
+            &format!("ctx.write('{place}', 'owned') return true"),
+        )
+        .file(".git/hooks/sample", "")
+        .file("deep/a", "")
+        .file(".env", "SECRET=1")
+        .link(".git/hooks", "hooks")
+        .link(".metier/skills", "skills")
+        .link(".env", "dotenv");
+        let before = std::fs::read(project.path(place)).ok();
+        assert_eq!(kind(&project.run(&["write"])), ErrorKind::Denied, "{place}");
+        assert_eq!(kind(&project.run(&["write", "write:."])), ErrorKind::Denied, "{place}");
+        assert_eq!(std::fs::read(project.path(place)).ok(), before, "{place}");
+    }
+    let project = Project::lua_that_asks("write:.git/hooks", "ctx.write('.git/hooks/x', '') return true")
+        .file(".git/hooks/sample", "");
+    assert_eq!(value(project.run(&["write:.git/hooks/x"])), json!(true));
+}
+
+#[test]
+fn secrets_are_read_by_name_only() {
+    let project = Project::lua_that_asks("read:.env", "return ctx.read_file(input.path)")
+        .file(".env", "SECRET=1")
+        .link(".env", "harmless.txt");
+    let read = |path: &str, grant: &str| {
+        let invocation = metier::engine::Invocation::new("x").input(json!({"path": path}));
+        project.engine().run(invocation.grant(grant.parse().unwrap()))
+    };
+    for path in [".env", "harmless.txt", "./x/../.env"] {
+        assert_eq!(kind(&read(path, "read")), ErrorKind::Denied, "{path}");
+        assert_eq!(value(read(path, "read:.env")), json!("SECRET=1"), "{path}");
+    }
+}
+
+#[test]
+fn what_a_link_in_a_root_leads_to_is_protected_too() {
+    let project = Project::lua_that_asks("write", "ctx.write(input.path, 'owned') return true")
+        .file("tools/y/SKILL.md", "---\nname: y\ndescription: d\n---\n")
+        .file("pack/z/SKILL.md", "---\nname: z\ndescription: d\n---\n")
+        .link("../../tools/y", ".metier/skills/y")
+        .link("../../pack", ".metier/skills/pack");
+    let engine = project.engine();
+    assert_eq!(engine.registry().skills().len(), 3);
+    let write = |path: &str| {
+        let invocation = metier::engine::Invocation::new("x").input(json!({"path": path}));
+        engine.run(invocation.grant(Permission::WRITE))
+    };
+    for path in ["tools/y/SKILL.md", "tools/y/scripts/new.lua", "pack/z/SKILL.md", "pack/new/SKILL.md"] {
+        assert_eq!(kind(&write(path)), ErrorKind::Denied, "{path}");
+    }
+    assert_eq!(value(write("tools/other.txt")), json!(true));
+}
+
+#[test]
+fn roots_that_do_not_exist_yet_are_protected_also_when_the_project_is_reached_through_a_link() {
+    let script = "ctx.write(input.path, 'owned') return true";
+    let skill = |root: &str| format!("{root}/x/SKILL.md");
+    let project = Project::new()
+        .file("p/own/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
+        .file("p/own/x/scripts/main.lua", script)
+        .link("p", "link");
+    let linked = project.path("link");
+    let roots = metier::registry::Roots::standard("acme", &linked)
+        .with_compat()
+        .with(metier::registry::Root::new(metier::registry::Scope::Explicit, "own", linked.join("own")));
+    let engine = metier::engine::Engine::builder(&linked).roots(roots).build().unwrap();
+    for root in [".acme/skills", ".agents/skills", ".claude/skills", "own"] {
+        let invocation = metier::engine::Invocation::new("explicit/own:x")
+            .input(json!({"path": skill(root)}))
+            .grant(Permission::WRITE);
+        assert_eq!(kind(&engine.run(invocation)), ErrorKind::Denied, "{root}");
+    }
+}
+
+#[test]
+fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
+    for (asks, grants, may) in [
+        ("", "exec", true),
+        ("allowed-tools: Read Grep\n", "exec", true),
+        ("allowed-tools: Bash(git:*)\n", "exec", true),
+        ("allowed-tools: exec\n", "exec", true),
+        ("allowed-tools: read exec\n", "exec", true),
+        ("", "write", false),
+        ("allowed-tools: Bash\n", "read", false),
+        ("allowed-tools: read\n", "exec", false),
+        ("allowed-tools: write Bash\n", "exec", true),
+    ] {
+        let outcome = Project::shell(asks, "echo 1\n").run(&[grants]);
+        assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
+        if !may {
+            assert_eq!(kind(&outcome), ErrorKind::Denied);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A project with skills, and an engine for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
+use metier::error::ErrorKind;
+use metier::policy::{Limits, Permission};
+use metier::registry::{Root, Roots, Scope};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A script that never ends.
+pub const ENDLESS: &str = "while true do end";
+
+/// A project that is gone after the test.
+pub struct Project(TempDir);
+
+impl Project {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A project with one skill called `x`, whose only script is this Lua.
+    pub fn lua(script: &str) -> Self {
+        Self::new().skill("x", "").file(".metier/skills/x/scripts/main.lua", script)
+    }
+
+    /// As [`Project::lua`], with a line for `allowed-tools`.
+    pub fn lua_that_asks(allowed_tools: &str, script: &str) -> Self {
+        let asks = format!("allowed-tools: {allowed_tools}\n");
+        Self::new().skill("x", &asks).file(".metier/skills/x/scripts/main.lua", script)
+    }
+
+    /// A project with one skill called `x`, whose only script is this shell script.
+    pub fn shell(frontmatter: &str, script: &str) -> Self {
+        Self::new().skill("x", frontmatter).file(".metier/skills/x/scripts/main.sh", script)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        write(&self.path(path), text);
+        self
+    }
+
+    pub fn skill(self, name: &str, frontmatter: &str) -> Self {
+        let text = format!("---\nname: {name}\ndescription: d\n{frontmatter}---\n");
+        self.file(&format!(".metier/skills/{name}/SKILL.md"), text)
+    }
+
+    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+        self
+    }
+
+    /// The roots inside this project alone, whatever the user of this machine has.
+    pub fn roots(&self) -> Roots {
+        Roots::empty().with(Root::new(Scope::Project, ".metier", self.path(".metier/skills")))
+    }
+
+    pub fn builder(&self) -> EngineBuilder {
+        Engine::builder(self.root()).roots(self.roots())
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.builder().build().unwrap()
+    }
+
+    /// Runs `x` with these grants.
+    pub fn run(&self, grants: &[&str]) -> Outcome {
+        self.engine().run(granted(Invocation::new("x"), grants))
+    }
+
+    /// Waits until a script wrote that file.
+    pub fn awaits(&self, path: &str) {
+        within(Duration::from_secs(10), || self.path(path).exists());
+    }
+}
+
+pub fn write(path: &Path, text: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+pub fn granted(invocation: Invocation, grants: &[&str]) -> Invocation {
+    grants.iter().fold(invocation, |invocation, grant| invocation.grant(grant.parse::<Permission>().unwrap()))
+}
+
+pub fn deadline(milliseconds: u64) -> Limits {
+    Limits::default().deadline(Duration::from_millis(milliseconds))
+}
+
+/// Asks until it is true.
+pub fn within(patience: Duration, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < patience, "it did not come true within {patience:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+pub fn value(outcome: Outcome) -> Value {
+    outcome.result.unwrap()
+}
+
+#[track_caller]
+pub fn kind(outcome: &Outcome) -> ErrorKind {
+    match &outcome.result {
+        Ok(value) => panic!("it answered {value}"),
+        Err(error) => error.kind(),
+    }
+}
+
+#[track_caller]
+pub fn sentence(outcome: &Outcome) -> String {
+    outcome.result.as_ref().unwrap_err().to_string()
+}

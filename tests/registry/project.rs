@@ -1,0 +1,102 @@
+//! A folder with skills below several roots.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use metier::error::{ErrorKind, SkillError};
+use metier::registry::{Registry, Root, Roots, Scope};
+use tempfile::TempDir;
+
+/// Scope, label and folder of the roots these tests have, nearest first.
+const ROOTS: [(Scope, &str, &str); 4] = [
+    (Scope::Project, ".metier", ".metier/skills"),
+    (Scope::Project, ".agents", ".agents/skills"),
+    (Scope::User, "metier", "home/data/skills"),
+    (Scope::User, ".agents", "home/.agents/skills"),
+];
+
+/// A project that is gone after the test, with a home beside it that is nobody's.
+pub struct Project(TempDir);
+
+impl Project {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// A skill in that folder, called as the folder is.
+    pub fn skill(self, folder: &str) -> Self {
+        let name = folder.rsplit('/').next().unwrap().to_owned();
+        self.named(folder, &name, "")
+    }
+
+    pub fn versioned(self, folder: &str, version: &str) -> Self {
+        let name = folder.rsplit('/').next().unwrap().to_owned();
+        self.named(folder, &name, &format!("metadata: {{version: \"{version}\"}}\n"))
+    }
+
+    /// A skill in that folder under a name of its own, described by its folder.
+    pub fn named(self, folder: &str, name: &str, more: &str) -> Self {
+        let text = format!("---\nname: {name:?}\ndescription: {folder:?}\n{more}---\nbody of {folder}\n");
+        self.file(&format!("{folder}/SKILL.md"), text)
+    }
+
+    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+        self
+    }
+
+    pub fn roots(&self) -> Roots {
+        ROOTS.into_iter().fold(Roots::empty(), |roots, (scope, label, place)| {
+            roots.with(Root::new(scope, label, self.path(place)))
+        })
+    }
+
+    pub fn registry(&self) -> Registry {
+        Registry::discover(&self.roots())
+    }
+
+    /// The names of the skills that are found, and nothing is wrong.
+    #[track_caller]
+    pub fn finds(&self, expected: &[&str]) {
+        let registry = self.registry();
+        assert_eq!(names(&registry), expected, "{:?}", registry.problems());
+    }
+}
+
+pub fn names(registry: &Registry) -> Vec<&str> {
+    registry.skills().iter().map(metier::registry::Skill::name).collect()
+}
+
+/// The folder a name leads to, as the skill's description has it.
+#[track_caller]
+pub fn meant<'a>(registry: &'a Registry, name: &str) -> &'a str {
+    registry.find(name).unwrap().description()
+}
+
+#[track_caller]
+pub fn refused(registry: &Registry, name: &str, kind: ErrorKind) -> SkillError {
+    let error = registry.find(name).err().unwrap_or_else(|| panic!("{name:?} was found"));
+    assert_eq!(error.kind(), kind, "{name:?}: {error}");
+    error
+}
+
+pub fn problems(registry: &Registry) -> String {
+    registry.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

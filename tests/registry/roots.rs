@@ -1,0 +1,129 @@
+//! Where skills are looked for, and in which order.
+
+use std::path::Path;
+use std::process::Command;
+
+use metier::registry::{Registry, Root, Roots, Scope, project_root};
+
+use crate::project::{Project, meant, names};
+
+fn labels(roots: &Roots) -> Vec<String> {
+    roots.iter().map(|root| format!("{}/{}", root.scope, root.label)).collect()
+}
+
+#[test]
+fn the_roots_of_a_product_come_nearest_first() {
+    let roots = Roots::standard("acme", Path::new("/p"));
+    assert_eq!(labels(&roots), ["project/.acme", "project/.agents", "user/acme", "user/.agents"]);
+    let places: Vec<_> = roots.iter().take(2).map(|root| root.place.display().to_string()).collect();
+    assert_eq!(places, ["/p/.acme/skills", "/p/.agents/skills"]);
+    assert!(roots.has_shipped() && !roots.without_shipped().has_shipped());
+}
+
+#[test]
+fn the_folder_of_other_clients_is_read_on_request_after_the_shared_one() {
+    let roots = Roots::standard("acme", Path::new("/p")).with_compat();
+    let labels = labels(&roots);
+    let at = |label: &str| labels.iter().position(|known| known == label).unwrap();
+    assert!(at("project/.agents") < at("project/.claude") && at("project/.claude") < at("user/acme"));
+}
+
+#[test]
+fn an_embedder_adds_roots_of_its_own_and_every_one_keeps_a_name() {
+    let project = Project::new().skill("a/x").skill("b/x").skill("c/x");
+    let root = |scope, place| Root::new(scope, "team", project.path(place));
+    let roots = Roots::empty()
+        .with(root(Scope::User, "c"))
+        .with(root(Scope::Explicit, "a"))
+        .with(root(Scope::Explicit, "b"));
+    assert_eq!(labels(&roots), ["explicit/team", "explicit/team-2", "user/team"]);
+    let registry = Registry::discover(&roots);
+    for (name, folder) in [("x", "a/x"), ("explicit/team-2:x", "b/x"), ("user:x", "c/x"), ("team-2:x", "b/x")]
+    {
+        assert_eq!(meant(&registry, name), folder, "{name}");
+    }
+    assert_eq!(names(&Registry::discover(&Roots::empty())), [""; 0]);
+}
+
+#[test]
+fn what_ships_comes_last() {
+    let project = Project::new().skill(".metier/skills/word-count");
+    let roots = Roots::standard("metier-test-of-roots", project.root()).with(Root::new(
+        Scope::Project,
+        ".metier",
+        project.path(".metier/skills"),
+    ));
+    let registry = Registry::discover(&roots);
+    assert_eq!(registry.find("word-count").unwrap().scope(), Scope::Project);
+    assert_eq!(registry.find("shipped:word-count").unwrap().scope(), Scope::Shipped);
+}
+
+#[test]
+fn the_project_is_the_nearest_folder_with_a_product_or_a_repository() {
+    let project = Project::new()
+        .file("outer/.git/HEAD", "")
+        .file("outer/inner/.acme/skills/x/SKILL.md", "")
+        .file("outer/inner/deep/er/a", "")
+        .file("outer/worktree/.git", "gitdir: elsewhere")
+        .file("outer/worktree/src/a", "")
+        .file("outer/plain/a", "");
+    for (start, product, expected) in [
+        ("outer/inner/deep/er", "acme", "outer/inner"),
+        ("outer/inner/deep/er", "other", "outer"),
+        ("outer/worktree/src", "acme", "outer/worktree"),
+        ("outer/plain", "acme", "outer"),
+        ("outer", "acme", "outer"),
+        ("outer/inner/deep/er/../..", "acme", "outer/inner"),
+    ] {
+        assert_eq!(project_root(&project.path(start), product), project.path(expected), "{start} {product}");
+    }
+    let bare = project.path("bare");
+    std::fs::create_dir(&bare).unwrap();
+    assert_eq!(project_root(&bare, "a-product-nobody-has"), bare);
+}
+
+#[test]
+fn roots_inside_the_project_are_protected_wherever_links_lead() {
+    let project = Project::new()
+        .file("p/src/a", "")
+        .file("p/tools/skills/x/SKILL.md", "")
+        .link("../tools/skills", "p/.acme/skills")
+        .link("p", "link");
+    let expected = [".acme/skills", ".agents/skills", ".claude/skills", "tools/skills", "vendor/skills"];
+    for (project_path, root) in
+        [("p", "p/vendor/skills"), ("link", "link/vendor/skills"), ("p", "link/vendor/skills")]
+    {
+        let root = Root::new(Scope::Explicit, "vendor", project.path(root));
+        let roots = Roots::standard("acme", &project.path(project_path)).with(root);
+        for asked in ["p", "link"] {
+            let mut found = roots.protected_folders(&project.path(asked));
+            found.sort();
+            assert_eq!(found, expected, "made for {project_path}, asked for {asked}");
+        }
+    }
+}
+
+/// The variable is the process's, so another process has it.
+#[test]
+#[cfg(feature = "cli")]
+fn the_users_data_folder_is_named_by_the_products_variable() {
+    let project = Project::new()
+        .skill("named/skills/from-the-variable")
+        .skill("home/.agents/skills/shared")
+        .skill("platform/acme-tools/skills/from-the-platform")
+        .file("p/a", "");
+    let list = |variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
+        command.args(["--product", "acme-tools", "--project", "p", "list"]).current_dir(project.root());
+        command.env("HOME", project.path("home")).env("XDG_DATA_HOME", project.path("platform"));
+        command.env_remove("ACME_TOOLS_DATA_DIR").env_remove("METIER_DATA_DIR");
+        command.envs(variable.map(|folder| ("ACME_TOOLS_DATA_DIR", project.path(folder))));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (named, platform) = (list(Some("named")), list(None));
+    assert!(named.contains("from-the-variable") && !named.contains("from-the-platform"), "{named}");
+    assert!(platform.contains("from-the-platform") && !platform.contains("from-the-variable"), "{platform}");
+    assert!(named.contains("shared") && platform.contains("shared"));
+}
