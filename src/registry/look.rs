@@ -9,7 +9,7 @@ use super::door::{Kind, Opened};
 use super::head;
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
-use crate::skill::{Parsed, Place, Severity, parse};
+use crate::skill::{Loaded, Place, Severity, load};
 
 /// Names one folder may hold; the rest is not looked at.
 const MOST_NAMES: usize = 100_000;
@@ -41,7 +41,7 @@ pub(super) struct Looked {
 /// A `SKILL.md` as far as its head goes, or why it could not be read.
 pub(super) struct Text {
     pub(super) file: &'static str,
-    pub(super) parsed: Result<Parsed>,
+    pub(super) parsed: Result<Loaded>,
 }
 
 /// Looks into a folder. Nothing that is wrong with it or below it is a failure.
@@ -82,7 +82,7 @@ impl Looked {
 fn read(folder: &Opened, spot: &Spot, file: &'static str) -> Text {
     let directory = spot.path.file_name().unwrap_or_default().to_string_lossy();
     let head = folder.file(file).and_then(head::read);
-    let parsed = head.map(|head| parse(&head, Place { directory: &directory, file }));
+    let parsed = head.map(|head| load(&head, Place { directory: &directory, file }));
     Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)) }
 }
 

@@ -16,7 +16,7 @@ use super::shipped::SHIPPED;
 use super::side_by_side;
 use super::skill::Skill;
 use crate::error::SkillError;
-use crate::skill::{Place, Severity, parse};
+use crate::skill::{Place, Severity, load};
 
 /// How deep below a root a skill may lie.
 const DEEPEST: usize = 6;
@@ -80,7 +80,7 @@ impl Scan {
         for shipped in SHIPPED {
             let file = "SKILL.md";
             let place = Place { directory: shipped.name, file };
-            let parsed = parse(shipped.file(file).unwrap_or_default(), place);
+            let parsed = load(shipped.file(file).unwrap_or_default(), place);
             self.add(&origin, Folder::Shipped(shipped), Text { file, parsed: Ok(parsed) });
         }
     }

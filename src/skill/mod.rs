@@ -29,7 +29,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{Head, MAX_HEAD, head_len};
 pub use manifest::Manifest;
 pub use name::suggested_name;
-pub use parsed::{Parsed, Place, parse};
+pub use parsed::{Loaded, Parsed, Place, load, parse};
 pub use profile::{Profile, UnknownProfile};
 pub use rule::{RULES, Rule};
 pub use unknown::{KeyClass, UnknownKey};

@@ -55,10 +55,47 @@ impl Parsed {
     }
 }
 
+/// What loading a skill takes of its `SKILL.md`: no verdicts but this one.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What the skill says about itself; there exactly when the skill loads.
+    pub manifest: Option<Manifest>,
+    /// What the specification's profile finds.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 /// Parses a `SKILL.md`: the whole file, or at least its head as [`head_len`](super::head_len) measures it.
 ///
 /// Never fails and never reads more than [`MAX_HEAD`] bytes of frontmatter; hostile text ends in a diagnostic.
 pub fn parse(source: &[u8], place: Place<'_>) -> Parsed {
+    let Examined { text, reading, diagnostics } = examine(source, place);
+    let (manifest, reference) = match reading {
+        Reading::Refused => (None, diagnostics.clone()),
+        Reading::WithoutYaml => (None, skills_ref::check(text, place, None, &diagnostics)),
+        Reading::Yaml(yaml) => {
+            let known = (&yaml.at, yaml.tree.as_ref());
+            let reference = skills_ref::check(text, place, Some(known), &diagnostics);
+            (yaml.manifest, reference)
+        }
+    };
+    Parsed { manifest, diagnostics, reference }
+}
+
+/// As [`parse`], for those who load a skill and hold it against no other profile.
+pub fn load(source: &[u8], place: Place<'_>) -> Loaded {
+    let Examined { reading, diagnostics, .. } = examine(source, place);
+    let manifest = if let Reading::Yaml(yaml) = reading { yaml.manifest } else { None };
+    Loaded { manifest, diagnostics }
+}
+
+/// A `SKILL.md` with everything said that the specification has to say.
+struct Examined<'a> {
+    text: &'a str,
+    reading: Reading,
+    diagnostics: Vec<Diagnostic>,
+}
+
+fn examine<'a>(source: &'a [u8], place: Place<'_>) -> Examined<'a> {
     let cut = frontmatter::cut(source);
     let text = valid_prefix(source, &cut);
     let mut report = Report::on(text);
@@ -88,19 +125,7 @@ pub fn parse(source: &[u8], place: Place<'_>) -> Parsed {
         }
         Cut::Found(found) => read(text, &found, place, &mut report),
     };
-    let diagnostics = report.finish();
-    match reading {
-        Reading::Refused => Parsed { manifest: None, reference: diagnostics.clone(), diagnostics },
-        Reading::WithoutYaml => {
-            let reference = skills_ref::check(text, place, None, &diagnostics);
-            Parsed { manifest: None, diagnostics, reference }
-        }
-        Reading::Yaml(yaml) => {
-            let reference =
-                skills_ref::check(text, place, Some((&yaml.at, yaml.tree.as_ref())), &diagnostics);
-            Parsed { manifest: yaml.manifest, diagnostics, reference }
-        }
-    }
+    Examined { text, reading, diagnostics: report.finish() }
 }
 
 /// How far reading went.
