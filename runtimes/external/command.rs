@@ -39,6 +39,8 @@ pub(super) fn of(
         command.env("PATH", path);
     }
     command.env("METIER_SKILL_DIR", folder).env("METIER_PROJECT_DIR", project);
+    // Running a skill must not change its folder.
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 

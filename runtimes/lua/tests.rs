@@ -359,6 +359,25 @@ fn a_flood_of_print_meets_the_output_cap() {
     assert_eq!(stopped("while true do print(('x'):rep(1000)) end").kind(), ErrorKind::Output);
 }
 
+/// L17: a host function that could block, or work for long, is under the same token as the script.
+#[cfg(unix)]
+#[test]
+fn no_host_function_blocks_past_the_deadline() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let project = tempfile::tempdir().unwrap();
+    mknodat(CWD, project.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let token = CancelToken::new();
+    let files = crate::host::Files::open(project.path()).unwrap();
+    let context = SkillContext::builder("test").project(files).cancel(token.clone()).build();
+    let watchdog = Watchdog::new();
+    let started = Instant::now();
+    let _armed = watchdog.arm(started + DEADLINE, &token);
+    let source = "pcall(ctx.read_file, 'pipe') while true do pcall(ctx.grep, 'x') pcall(ctx.tree) end";
+    let error = script(source).execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert!(started.elapsed() < DEADLINE + Duration::from_millis(500), "{:?}", started.elapsed());
+}
+
 #[test]
 fn a_cancelled_run_ends_as_cancelled() {
     let executor = script("while true do end");

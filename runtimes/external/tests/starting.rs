@@ -155,7 +155,16 @@ fn the_environment_is_built_from_nothing() {
     // Cargo sets variables for its tests, so there is something to leave out.
     let text = Stage::bash("compgen -e").run().text();
     // Bash adds three by itself.
-    let known = ["METIER_PROJECT_DIR", "METIER_SKILL_DIR", "PATH", "PWD", "SHLVL", "_", "OLDPWD"];
+    let known = [
+        "METIER_PROJECT_DIR",
+        "METIER_SKILL_DIR",
+        "PYTHONDONTWRITEBYTECODE",
+        "PATH",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+    ];
     for name in text.lines() {
         let inherited = is_inherited(name.as_ref());
         assert!(known.contains(&name) || inherited, "{name}");
