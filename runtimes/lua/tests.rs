@@ -151,6 +151,7 @@ fn a_script_error_carries_file_line_and_traceback() {
     assert_eq!(error.traceback(), ["scripts/main.lua:2 function f", "scripts/main.lua:4"]);
     fails("error({code = 7})", ErrorKind::Script, r#"{"code":7}"#);
     fails("error(nil)", ErrorKind::Script, "raised nil");
+    assert!(fails("error(('x'):rep(1e7))", ErrorKind::Script, "xxx").message().len() < 10_000);
 }
 
 #[test]
