@@ -12,7 +12,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
-    if std::env::args().all(|arg| arg.starts_with('-') || arg == "overshoot") {
+    if std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == "overshoot") {
         lua::overshoot();
     }
     files::read(&mut criterion);
