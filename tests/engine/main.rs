@@ -1,0 +1,9 @@
+//! What the engine promises to whoever embeds it.
+#![cfg(all(unix, feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+mod attacks;
+mod contract;
+mod doors;
+mod permissions;
+mod project;
