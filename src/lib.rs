@@ -20,6 +20,7 @@
 //! The tour, from the bottom up:
 //!
 //! - [`error`]: the one way to fail, [`error::SkillError`], with a kind to match and a sentence to read.
+//! - [`exact`]: JSON text as exactly the value it says, for whoever hands input in.
 //! - [`policy`]: permissions asked and granted, limits, and the token that stops a run.
 //! - [`host`]: what a script reaches on `ctx`: one table of functions over one scoped directory handle.
 //! - [`skill`]: `SKILL.md` text to a manifest, diagnostics and two verdicts, without touching the disk.
@@ -41,7 +42,7 @@ pub mod registry;
 pub mod skill;
 
 // The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only
-// `executor`, `host`, `policy` and `error`.
+// `executor`, `host`, `policy`, `exact` and `error`.
 #[path = "../runtimes/mod.rs"]
 pub(crate) mod runtimes;
 

@@ -4,6 +4,7 @@ use super::Parts;
 use super::select::select;
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
+use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
 
@@ -37,7 +38,7 @@ impl Parts {
     fn could_run(&self, runtime: SkillRuntime, path: &str, skill: &Skill) -> Result<(), SkillError> {
         self.loaded.knows(runtime)?;
         if runtime == SkillRuntime::External {
-            let source = skill.folder().read(path, crate::policy::Limits::FILE)?;
+            let source = skill.folder().read(path, Limits::FILE)?;
             runtimes::has_interpreter(path, &source)?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
-use crate::error::SkillError;
+use crate::error::{ErrorKind, SkillError};
 use crate::host::{LogLine, ProcessReport, SandboxReport};
 use crate::policy::Limits;
 
@@ -51,7 +51,7 @@ impl LimitsReport {
     fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
         Self {
-            hit: hit.map(crate::error::ErrorKind::name),
+            hit: hit.map(ErrorKind::name),
             deadline_ms: u64::try_from(limits.deadline.as_millis()).unwrap_or(u64::MAX),
             memory_bytes: limits.memory,
             output_bytes: limits.output,

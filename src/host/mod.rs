@@ -8,9 +8,9 @@ mod journal;
 mod report;
 mod table;
 
-pub use args::Args;
+pub(crate) use args::Args;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
-pub use journal::{Journal, LogLevel, LogLine, Observer, Progress};
+pub use journal::{LogLevel, LogLine, Observer, Progress};
 pub use report::{ProcessReport, SandboxReport};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};

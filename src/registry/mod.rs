@@ -28,7 +28,7 @@ pub use problem::Problem;
 pub use project::project_root;
 pub use root::{Root, Scope};
 pub use roots::Roots;
-pub use shipped::{SHIPPED, Shipped};
+pub use shipped::Shipped;
 pub use skill::Skill;
 
 use std::collections::BTreeSet;

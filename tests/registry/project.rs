@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, SkillError};
-use metier::registry::{Registry, Root, Roots, Scope};
+use metier::registry::{Problem, Registry, Root, Roots, Scope, Skill};
 use tempfile::TempDir;
 
 /// Scope, label and folder of the roots these tests have, nearest first.
@@ -44,9 +44,13 @@ impl Project {
         self.named(folder, &name, "")
     }
 
+    pub fn skills<T: AsRef<str>>(self, folders: impl IntoIterator<Item = T>) -> Self {
+        folders.into_iter().fold(self, |project, folder| project.skill(folder.as_ref()))
+    }
+
     pub fn versioned(self, folder: &str, version: &str) -> Self {
         let name = folder.rsplit('/').next().unwrap().to_owned();
-        self.named(folder, &name, &format!("metadata: {{version: \"{version}\"}}\n"))
+        self.named(folder, &name, &format!("metadata: {{version: {version}}}\n"))
     }
 
     /// A skill in that folder under a name of its own, described by its folder.
@@ -81,7 +85,20 @@ impl Project {
 }
 
 pub fn names(registry: &Registry) -> Vec<&str> {
-    registry.skills().iter().map(metier::registry::Skill::name).collect()
+    registry.skills().iter().map(Skill::name).collect()
+}
+
+pub fn qualified(registry: &Registry) -> Vec<String> {
+    registry.skills().iter().map(Skill::qualified).collect()
+}
+
+/// Every skill is what its own qualified name leads to.
+#[track_caller]
+pub fn each_answers_to_its_qualified_name(registry: &Registry) {
+    for skill in registry.skills() {
+        let found = registry.find(&skill.qualified()).unwrap();
+        assert_eq!(found.path(), skill.path(), "{}", skill.qualified());
+    }
 }
 
 /// The folder a name leads to, as the skill's description has it.
@@ -97,6 +114,12 @@ pub fn refused(registry: &Registry, name: &str, kind: ErrorKind) -> SkillError {
     error
 }
 
+/// What was left out, and why.
+pub fn skipped(registry: &Registry) -> Vec<&Problem> {
+    registry.problems().iter().filter(|problem| problem.skipped).collect()
+}
+
+/// All that is said about the skills, a line each.
 pub fn problems(registry: &Registry) -> String {
     registry.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use metier::registry::{Registry, Root, Roots, Scope, project_root};
 
-use crate::project::{Project, meant, names};
+use crate::project::{Project, meant, names, qualified, skipped};
 
 fn labels(roots: &Roots) -> Vec<String> {
     roots.iter().map(|root| format!("{}/{}", root.scope, root.label)).collect()
@@ -13,10 +13,12 @@ fn labels(roots: &Roots) -> Vec<String> {
 
 #[test]
 fn the_roots_of_a_product_come_nearest_first() {
+    // AS-13, SY-12
     let roots = Roots::standard("acme", Path::new("/p"));
     assert_eq!(labels(&roots), ["project/.acme", "project/.agents", "user/acme", "user/.agents"]);
-    let places: Vec<_> = roots.iter().take(2).map(|root| root.place.display().to_string()).collect();
-    assert_eq!(places, ["/p/.acme/skills", "/p/.agents/skills"]);
+    let places: Vec<_> = roots.iter().take(2).map(|root| root.place.as_path()).collect();
+    assert_eq!(places, [Path::new("/p/.acme/skills"), Path::new("/p/.agents/skills")]);
+    assert!(roots.iter().all(|root| root.scope < Scope::Shipped));
     assert!(roots.has_shipped() && !roots.without_shipped().has_shipped());
 }
 
@@ -24,8 +26,36 @@ fn the_roots_of_a_product_come_nearest_first() {
 fn the_folder_of_other_clients_is_read_on_request_after_the_shared_one() {
     let roots = Roots::standard("acme", Path::new("/p")).with_compat();
     let labels = labels(&roots);
-    let at = |label: &str| labels.iter().position(|known| known == label).unwrap();
-    assert!(at("project/.agents") < at("project/.claude") && at("project/.claude") < at("user/acme"));
+    assert_eq!(labels[..3], ["project/.acme", "project/.agents", "project/.claude"]);
+    assert!(labels[3..].iter().any(|label| label == "user/acme"), "{labels:?}");
+    assert_eq!(roots.iter().nth(2).unwrap().place, Path::new("/p/.claude/skills"));
+}
+
+#[test]
+fn roots_that_do_not_exist_hold_nothing_and_are_no_problem() {
+    for registry in [Project::new().registry(), Registry::discover(&Roots::empty())] {
+        assert!(registry.skills().is_empty() && registry.problems().is_empty());
+    }
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_named() {
+    let project = Project::new().file(".metier/skills", "text").skill("home/data/skills/plan");
+    let registry = project.registry();
+    assert_eq!(names(&registry), ["plan"]);
+    assert_eq!(skipped(&registry)[0].path, project.path(".metier/skills"));
+}
+
+#[test]
+fn two_products_live_side_by_side() {
+    let project =
+        Project::new().skills([".acme/skills/plan", ".metier/skills/plan", ".agents/skills/shared"]);
+    for (product, plan) in [("acme", "project/.acme:plan@0.0.0"), ("metier", "project/.metier:plan@0.0.0")] {
+        let standard = Roots::standard(product, project.root());
+        let own = standard.iter().filter(|root| root.scope == Scope::Project).cloned();
+        let registry = Registry::discover(&own.fold(Roots::empty(), Roots::with));
+        assert_eq!(qualified(&registry), [plan, "project/.agents:shared@0.0.0"]);
+    }
 }
 
 #[test]
@@ -42,18 +72,17 @@ fn an_embedder_adds_roots_of_its_own_and_every_one_keeps_a_name() {
     {
         assert_eq!(meant(&registry, name), folder, "{name}");
     }
-    assert_eq!(names(&Registry::discover(&Roots::empty())), [""; 0]);
 }
 
 #[test]
-fn what_ships_comes_last() {
+fn what_ships_is_found_everywhere_and_comes_last() {
     let project = Project::new().skill(".metier/skills/word-count");
-    let roots = Roots::standard("metier-test-of-roots", project.root()).with(Root::new(
-        Scope::Project,
-        ".metier",
-        project.path(".metier/skills"),
-    ));
-    let registry = Registry::discover(&roots);
+    let nowhere = Roots::standard("metier-test-of-roots", &project.path("empty"));
+    let registry = Registry::discover(&nowhere);
+    let shipped = registry.find("shipped:word-count").unwrap();
+    assert_eq!((shipped.path().as_str(), shipped.root_label()), ("shipped:word-count", "metier"));
+    let mine = nowhere.with(Root::new(Scope::Project, ".metier", project.path(".metier/skills")));
+    let registry = Registry::discover(&mine);
     assert_eq!(registry.find("word-count").unwrap().scope(), Scope::Project);
     assert_eq!(registry.find("shipped:word-count").unwrap().scope(), Scope::Shipped);
 }
@@ -70,6 +99,7 @@ fn the_project_is_the_nearest_folder_with_a_product_or_a_repository() {
     for (start, product, expected) in [
         ("outer/inner/deep/er", "acme", "outer/inner"),
         ("outer/inner/deep/er", "other", "outer"),
+        ("outer/worktree", "acme", "outer/worktree"),
         ("outer/worktree/src", "acme", "outer/worktree"),
         ("outer/plain", "acme", "outer"),
         ("outer", "acme", "outer"),
@@ -77,19 +107,27 @@ fn the_project_is_the_nearest_folder_with_a_product_or_a_repository() {
     ] {
         assert_eq!(project_root(&project.path(start), product), project.path(expected), "{start} {product}");
     }
-    let bare = project.path("bare");
-    std::fs::create_dir(&bare).unwrap();
-    assert_eq!(project_root(&bare, "a-product-nobody-has"), bare);
 }
 
 #[test]
-fn roots_inside_the_project_are_protected_wherever_links_lead() {
+fn a_folder_in_no_project_is_its_own() {
+    let project = Project::new().file("plain/sub/a", "");
+    let folder = project.path("plain/sub");
+    assert_eq!(project_root(&folder, "a-product-nobody-has"), folder);
+    assert!(project_root(Path::new("."), "a-product-nobody-has").is_absolute());
+}
+
+#[test]
+fn roots_inside_the_project_are_protected_whether_they_exist_or_not_and_wherever_links_lead() {
     let project = Project::new()
         .file("p/src/a", "")
         .file("p/tools/skills/x/SKILL.md", "")
+        .file("p/shared/a", "")
         .link("../tools/skills", "p/.acme/skills")
+        .link("../shared", "p/.agents/skills")
         .link("p", "link");
-    let expected = [".acme/skills", ".agents/skills", ".claude/skills", "tools/skills", "vendor/skills"];
+    let expected =
+        [".acme/skills", ".agents/skills", ".claude/skills", "shared", "tools/skills", "vendor/skills"];
     for (project_path, root) in
         [("p", "p/vendor/skills"), ("link", "link/vendor/skills"), ("p", "link/vendor/skills")]
     {

@@ -24,7 +24,8 @@ mod walk;
 
 pub use grep::{Grep, Grepped, Row};
 pub use list::Stat;
-pub use path::{beneath, relative};
+pub(crate) use path::beneath;
+pub use path::relative;
 pub use walk::{Entry, EntryKind, Skipped, Tidy, Walk};
 
 use std::path::{Path, PathBuf};

@@ -67,12 +67,7 @@ pub(super) const TREE: HostFunction = HostFunction {
             required: false,
             doc: "how many folders deep; 3 by default",
         },
-        Param {
-            name: "options",
-            kind: Kind::Record(SEARCH_OPTIONS),
-            required: false,
-            doc: "what to pass over",
-        },
+        SEARCH_OPTIONS,
     ],
     returns: Kind::List(&Kind::Record(TREE_ROW)),
     access: Access::Read(0),

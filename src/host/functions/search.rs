@@ -46,12 +46,7 @@ pub(super) const GLOB: HostFunction = HostFunction {
             required: true,
             doc: "a path from the root with `*` and `?` within a name, `**` across folders, `[a-z]` and `{a,b}`",
         },
-        Param {
-            name: "options",
-            kind: Kind::Record(SEARCH_OPTIONS),
-            required: false,
-            doc: "what to pass over",
-        },
+        SEARCH_OPTIONS,
     ],
     returns: Kind::List(&Kind::Text),
     access: Access::ReadRoot,
@@ -72,12 +67,7 @@ pub(super) const FIND: HostFunction = HostFunction {
     params: &[
         Param { name: "path", kind: Kind::Path, required: true, doc: "the folder to search whole" },
         Param { name: "text", kind: Kind::Text, required: true, doc: "what the name must contain" },
-        Param {
-            name: "options",
-            kind: Kind::Record(SEARCH_OPTIONS),
-            required: false,
-            doc: "what to pass over",
-        },
+        SEARCH_OPTIONS,
     ],
     returns: Kind::List(&Kind::Text),
     access: Access::Read(0),
@@ -100,7 +90,8 @@ const HIDDEN: Param = Param {
 };
 
 /// The options of every walk.
-pub(super) const SEARCH_OPTIONS: &[Param] = &[HIDDEN];
+pub(super) const SEARCH_OPTIONS: Param =
+    Param { name: "options", kind: Kind::Record(&[HIDDEN]), required: false, doc: "what to pass over" };
 
 const GREP_OPTIONS: &[Param] = &[
     Param {

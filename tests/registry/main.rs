@@ -1,16 +1,14 @@
 //! What discovery promises: which skills are found, whose name reaches which, and what is said about the rest.
+//!
+//! SY- and AS- numbers name the cases of the systems these promises come from.
 #![cfg(unix)]
 #![allow(missing_docs)]
 
-#[path = "registry/catalog.rs"]
+mod broken;
 mod catalog;
-#[path = "registry/disk.rs"]
 mod disk;
-#[path = "registry/found.rs"]
-mod found;
-#[path = "registry/names.rs"]
+mod links;
 mod names;
-#[path = "registry/project.rs"]
+mod on_demand;
 mod project;
-#[path = "registry/roots.rs"]
 mod roots;
