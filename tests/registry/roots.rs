@@ -1,7 +1,6 @@
 //! Where skills are looked for, and in which order.
 
 use std::path::Path;
-use std::process::Command;
 
 use metier::registry::{Registry, Root, Roots, Scope, project_root};
 
@@ -151,7 +150,7 @@ fn the_users_data_folder_is_named_by_the_products_variable() {
         .skill("platform/acme-tools/skills/from-the-platform")
         .file("p/a", "");
     let list = |variable: Option<&str>| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_metier"));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_metier"));
         command.args(["--product", "acme-tools", "--project", "p", "list"]).current_dir(project.root());
         command.env("HOME", project.path("home")).env("XDG_DATA_HOME", project.path("platform"));
         command.env_remove("ACME_TOOLS_DATA_DIR").env_remove("METIER_DATA_DIR");
