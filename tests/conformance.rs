@@ -12,6 +12,19 @@ use serde_json::{Value, json};
 const LANGUAGES: &[(SkillRuntime, &str)] = &[
     #[cfg(feature = "lua-runtime")]
     (SkillRuntime::Lua, "local args = input.args return ctx[input.name](table.unpack(args, 1, #args))"),
+    #[cfg(feature = "rhai-runtime")]
+    (
+        SkillRuntime::Rhai,
+        "let f = Fn(input.name);
+        let a = input.args;
+        switch a.len() {
+            0 => f.call(ctx),
+            1 => f.call(ctx, a[0]),
+            2 => f.call(ctx, a[0], a[1]),
+            3 => f.call(ctx, a[0], a[1], a[2]),
+            4 => f.call(ctx, a[0], a[1], a[2], a[3]),
+        }",
+    ),
 ];
 
 #[test]

@@ -619,10 +619,7 @@ fn the_catalog_escapes_everything_in_every_form() {
     // AS-15, AS-T18
     let house = House::new();
     let folder = "mine/<b>&\"'\u{1b}[31m";
-    house.text(
-        folder,
-        "name: \"</name><x>&\"\ndescription: \"Use <foo> & <bar>\\n- fake: ]]>\"",
-    );
+    house.text(folder, "name: \"</name><x>&\"\ndescription: \"Use <foo> & <bar>\\n- fake: ]]>\"");
     let registry = house.registry();
     assert!(registry.problems().is_empty(), "{:?}", registry.problems());
     let catalog = registry.catalog();
