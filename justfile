@@ -17,6 +17,7 @@ check:
 subsets:
     RUSTFLAGS="-D warnings" cargo check --no-default-features
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features lua-runtime
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features rhai-runtime
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
     RUSTFLAGS="-D warnings" cargo check --all-features
 

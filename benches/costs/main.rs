@@ -5,6 +5,7 @@ mod files;
 mod lua;
 mod ratios;
 mod registry;
+mod rhai_calls;
 
 use criterion::Criterion;
 
@@ -12,6 +13,8 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::overshoot();
+    rhai_calls::calls(&mut criterion);
+    rhai_calls::pushes(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);

@@ -7,6 +7,7 @@ use rhai::{AST, Dynamic, Engine, Scope, Shared};
 use serde_json::Value as Json;
 
 use super::host::{self, Slot};
+use super::meter::Meter;
 use super::{failure, from_rhai, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
@@ -17,13 +18,15 @@ use crate::policy::Limits;
 pub(super) struct Machine {
     engine: Engine,
     slot: Arc<Slot>,
+    meter: Arc<Meter>,
 }
 
 /// The standard library of the language, the same for every engine.
 static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
 
-/// What is no part of the language here: code from text or from elsewhere.
-const REMOVED: [&str; 3] = ["eval", "import", "export"];
+/// What is no part of the language here: code from text or from elsewhere, and the one way to data that no variable holds,
+/// where the meter would not see it grow.
+const REMOVED: [&str; 4] = ["eval", "import", "export", "this"];
 
 /// Calls within calls (the stack itself is watched as well), and nesting of expressions in the script and in its functions.
 const CALLS: usize = 128;
@@ -69,7 +72,11 @@ impl Machine {
         host::install(&mut engine, &slot);
         let told = slot.clone();
         engine.on_progress(move |_| told.must_stop().then_some(Dynamic::UNIT));
-        Self { engine, slot }
+        let meter = Arc::new(Meter::new());
+        let weighing = meter.clone();
+        #[allow(deprecated)] // says that it may change, not that it will go
+        engine.on_var(move |name, _, context| weighing.look(name, context.scope()).map(|()| None));
+        Self { engine, slot, meter }
     }
 
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
@@ -84,11 +91,8 @@ impl Machine {
         let limits = context.limits();
         let memory = limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
-        let bytes = usize::try_from(memory).unwrap_or(usize::MAX);
-        self.engine
-            .set_max_string_size(bytes)
-            .set_max_array_size(bytes / size_of::<Dynamic>())
-            .set_max_map_size(bytes / 64);
+        self.engine.set_default_tag(Dynamic::from_int(i64::try_from(memory).unwrap_or(i64::MAX)));
+        self.meter.reset(memory);
         let _occupied = self.slot.occupy(context);
         let slot = self.slot.clone();
         let _guard = context.cancel().on_stop(move |_| slot.stop());

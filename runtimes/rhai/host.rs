@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use rhai::{Dynamic, Engine, EvalAltResult, FuncRegistration, Module, Position, Shared};
 
 use super::failure::HostFailure;
-use super::{from_rhai, to_rhai};
+use super::{from_rhai, growth, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, functions};
 
@@ -45,6 +45,7 @@ static HOST: LazyLock<Shared<Module>> = LazyLock::new(|| {
         }
     }
     HostFailure::install(&mut module);
+    growth::install(&mut module);
     remove_sleep(&mut module);
     module.into()
 });

@@ -1,10 +1,12 @@
-//! Rhai, with no module, no file and no clock to wait on, metered by our own rules instead of its size limits.
+//! Rhai with no modules, no files and nothing that waits; its data is weighed by our own meter.
 
 mod engine;
 mod executor;
 mod failure;
 mod from_rhai;
+mod growth;
 mod host;
+mod meter;
 mod to_rhai;
 
 #[cfg(test)]

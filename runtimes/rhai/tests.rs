@@ -188,6 +188,7 @@ fn ctx_is_in_sight_inside_functions_and_print_becomes_a_log_line() {
 #[test]
 fn nothing_ambient_is_in_reach() {
     invalid("eval(\"1\")", "eval");
+    invalid("fn f() { this }", "this");
     invalid("import \"/etc/passwd\" as p;", "import");
     fails("sleep(5)", ErrorKind::Script, "Function not found: sleep (i64)");
     fails("sleep(0.5)", ErrorKind::Script, "Function not found: sleep (f64)");
@@ -235,6 +236,90 @@ fn operations_are_counted() {
     let context = SkillContext::builder("test").limits(limits).build();
     let error = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Operations);
+}
+
+/// R2, R3, R11: no way of growing outgrows the limit, in one step or in many.
+#[test]
+fn every_bomb_meets_the_memory_limit() {
+    for body in [
+        "let a = [1]; loop { a += a; }",
+        "let a = [1]; loop { a = a + a; }",
+        "let a = [1]; loop { a.append(a); }",
+        "let a = [1]; loop { a = [a, a]; }",
+        "let a = [1]; loop { a.push(a); }",
+        "let a = [0, 0]; loop { a[0] = a; a[1] = a; }",
+        "let a = []; loop { a = [a]; }",
+        "let a = []; loop { a = [[a.pop()]]; }",
+        "let a = []; loop { a.push(#{x: \"y\"}); }",
+        "let m = #{a: 1}; loop { m = #{a: m, b: m}; }",
+        "let m = #{}; loop { m.a = m; m.b = m; }",
+        "let m = #{}; let n = 0; loop { m[`key ${n}`] = [n, n, n, n]; n += 1; }",
+        "let m = #{s: \"x\"}; loop { m.s += m.s; }",
+        "let a = [1]; let f = || a; loop { a = [f, a, a, a]; }",
+        "fn grow(a) { grow([a, a]) } grow([1])",
+        "let s = \"x\"; loop { s += s; }",
+        "let s = \"x\"; loop { s = s + s; }",
+        "let s = \"x\"; loop { s = `${s}${s}`; }",
+        "let s = \"x\"; s.pad(1000000, 'x'); let a = []; loop { a.push(s + a.len()); }",
+        "let s = \"\"; s.pad(2000000000, 'x');",
+        "let s = \"\"; s.pad(2000000000, \"xy\");",
+        "let a = []; a.pad(2000000000, 0);",
+        "let a = []; let s = \"\"; s.pad(1000000, 'x'); a.pad(100, s);",
+        "blob(1000000000)",
+        "blob(1000000000, 7)",
+        "blob(9223372036854775807)",
+        "let b = blob(); b.pad(1000000000, 1);",
+        "let b = blob(8000000); b.to_array()",
+        "let s = \"\"; s.pad(8000000, 'x'); s.replace(\"x\", s); s",
+        "let s = \"\"; s.pad(8000000, 'x'); s.replace('x', s); s",
+        "let s = \"\"; s.pad(8000000, 'x'); s.split('x')",
+        "let s = \"\"; s.pad(8000000, 'x'); s.split(\"\", 9999999)",
+        "let s = \"\"; s.pad(8000000, 'x'); s.split_rev(\"x\")",
+        "let s = \"\"; s.pad(8000000, 'x'); s.to_chars()",
+    ] {
+        let error = stopped(body);
+        // What grows in steps may come to the deadline first on a slow machine; what grows at once may not.
+        let in_time =
+            error.kind() == ErrorKind::Deadline && ["loop", "grow"].iter().any(|word| body.contains(word));
+        assert!(error.kind() == ErrorKind::Memory || in_time, "{body}: {error}");
+    }
+}
+
+/// The guarded functions answer what the library's own answer.
+#[test]
+fn what_is_guarded_does_what_it_did() {
+    answers("let s = \"ab\"; s.pad(5, 'x'); s", &json!("abxxx"));
+    answers("let s = \"ab\"; s.pad(7, \"(!)\"); s", &json!("ab(!)(!"));
+    answers("let s = \"ab\"; s.pad(-1, \"(!)\"); s.pad(5, \"\"); s", &json!("ab"));
+    answers("let a = [1]; a.pad(3, 7); a.pad(1, 9); a", &json!([1, 7, 7]));
+    answers("let b = blob(2, 300); b.pad(3, 1); b.to_array()", &json!([44, 44, 1]));
+    answers(
+        "let s = \"aXbX\"; s.replace(\"X\", \"--\"); s.replace('a', 'c'); s.replace('b', \"d\"); s",
+        &json!("c--d--"),
+    );
+    answers("\"a,b,c\".split(\",\")", &json!(["a", "b", "c"]));
+    answers("\"a,b,c\".split(',', 2)", &json!(["a", "b,c"]));
+    answers("\"a b\".split()", &json!(["a", "b"]));
+    answers("\"a,b,c\".split_rev(\",\", 2)", &json!(["c", "a,b"]));
+    answers("\"abc\".split(1)", &json!(["a", "bc"]));
+    answers("\"äb\".to_chars()", &json!(["ä", "b"]));
+}
+
+/// With the library's own size limits it is quadratic: each call weighs the whole list.
+#[test]
+fn pushing_is_as_fast_as_without_limits() {
+    let time = |count: u32| {
+        let source = format!("let a = []; for i in 0..{count} {{ a.push(i); }} a.len()");
+        let executor = script(&source);
+        let limits = Limits::default().operations(u64::MAX);
+        let context = SkillContext::builder("test").limits(limits).build();
+        let started = Instant::now();
+        let value = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap().value;
+        assert_eq!(value, json!(count));
+        started.elapsed()
+    };
+    let (few, many) = (time(2_000), time(40_000));
+    assert!(many < few * 20 * 6, "2,000: {few:?}, 40,000: {many:?}");
 }
 
 /// R4: endless recursion is an error and not a crash.
