@@ -97,8 +97,10 @@ fn blob(call: &Call, length: i64, value: i64) -> Result<Blob, Thrown> {
 fn padded(call: &Call, text: &mut Text, length: i64, with: &str) -> Result<(), Thrown> {
     let length = fitting(call, length, with.len() as u64)?;
     let missing = length.saturating_sub(text.chars().count());
-    if missing > 0 && !with.is_empty() {
-        let padding: String = with.chars().cycle().take(missing).collect();
+    let letters = with.chars().count();
+    if missing > 0 && letters > 0 {
+        let mut padding = with.repeat(missing / letters);
+        padding.extend(with.chars().take(missing % letters));
         *text += padding;
     }
     Ok(())
