@@ -73,22 +73,8 @@ fn the_input_comes_in_and_the_first_value_returned_goes_out() {
 }
 
 #[test]
-fn json_survives_the_way_through_lua() {
-    for value in [
-        json!(null),
-        json!([]),
-        json!({}),
-        json!({"a": null, "b": [null, [], {}], "c": {"d": [1, 2.5, -3]}}),
-        json!([1, "two", false, 1e300, -0.25]),
-        json!(9_007_199_254_740_992_i64),
-        json!(-9_007_199_254_740_992_i64),
-        json!("grüße 😀 \u{0}"),
-        json!(""),
-        json!("x".repeat(1 << 20)),
-    ] {
-        assert_eq!(run("return input", value.clone()).unwrap(), value);
-    }
-    assert_eq!(run("return {f = 1.0, g = 10/2}", Value::Null).unwrap(), json!({"f": 1, "g": 5}));
+fn a_whole_number_is_an_integer() {
+    answers("return {f = 1.0, g = 10/2}", &json!({"f": 1, "g": 5}));
 }
 
 #[test]
@@ -351,26 +337,6 @@ fn deep_recursion_is_an_error() {
             "{body}: {kind}"
         );
     }
-}
-
-/// L16: floods end at a cap.
-#[test]
-fn a_flood_of_print_meets_the_output_cap() {
-    assert_eq!(stopped("while true do print(('x'):rep(1000)) end").kind(), ErrorKind::Output);
-}
-
-#[test]
-fn a_cancelled_run_ends_as_cancelled() {
-    let executor = script("while true do end");
-    let token = CancelToken::new();
-    let context = SkillContext::builder("test").cancel(token.clone()).build();
-    let canceller = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
-        token.cancel();
-    });
-    let error = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
-    canceller.join().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Cancelled);
 }
 
 #[test]
