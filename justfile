@@ -17,12 +17,13 @@ check:
 subsets:
     RUSTFLAGS="-D warnings" cargo check --no-default-features
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features lua-runtime
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features rhai-runtime
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
     RUSTFLAGS="-D warnings" cargo check --all-features
 
 # What it costs, against the floor and the peers
 bench *ARGS:
-    cargo bench {{ARGS}}
+    cargo bench --all-features {{ARGS}}
 
 # Everything CI does
 ci:

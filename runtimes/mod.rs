@@ -1,8 +1,12 @@
 //! The languages skills are written in: one folder each, one row here.
 
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
+mod border;
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;
+#[cfg(feature = "rhai-runtime")]
+mod rhai;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
@@ -28,6 +32,14 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         #[cfg(feature = "lua-runtime")]
         load: Some(lua::load),
         #[cfg(not(feature = "lua-runtime"))]
+        load: None,
+    },
+    Runtime {
+        name: SkillRuntime::Rhai,
+        feature: Some("rhai-runtime"),
+        #[cfg(feature = "rhai-runtime")]
+        load: Some(rhai::load),
+        #[cfg(not(feature = "rhai-runtime"))]
         load: None,
     },
     Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },

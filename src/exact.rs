@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_would_be_lost_is_refused_with_the_reason() {
-        let deep = "[".repeat(200) + &"]".repeat(200);
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for (text, reason) in [
             ("18446744073709551616", "the integer 18446744073709551616 does not fit into 64 bits"),
             ("[-9223372036854775809]", "the integer -9223372036854775809 does not fit into 64 bits"),

@@ -11,8 +11,15 @@ use cli::Project;
 use serde_json::json;
 
 /// The arguments that make each kind of skill there is.
-const KINDS: [&[&str]; 3] =
-    [&["--runtime", "lua"], &["--runtime", "external"], &["--runtime", "external", "--script", "run.sh"]];
+const KINDS: &[&[&str]] = &[
+    PYTHON,
+    SHELL,
+    &["--runtime", "lua"],
+    #[cfg(feature = "rhai-runtime")]
+    &["--runtime", "rhai"],
+];
+const PYTHON: &[&str] = &["--runtime", "external"];
+const SHELL: &[&str] = &["--runtime", "external", "--script", "run.sh"];
 
 fn new(project: &Project, args: &[&str]) -> cli::Answer {
     project.metier(&[&["new"], args].concat())
@@ -117,7 +124,7 @@ fn nothing_is_overwritten() {
 #[test]
 fn runtimes_without_a_template_are_told_from_those_that_do_not_exist() {
     for (args, code, words) in [
-        (&["a", "--runtime", "rhai"][..], 3, "there is no template for rhai skills"),
+        (&["a", "--runtime", "wasm"][..], 3, "there is no template for wasm skills"),
         (&["a", "--runtime", "lau"], 2, "did you mean `lua`?"),
         (&["a", "--runtime", "python"], 2, "no runtime is called `python`"),
         (&["a", "--runtime", "external", "--script", "x.rb"], 2, "one of: py, sh"),
@@ -179,6 +186,6 @@ fn plays_its_case(program: &str, kind: &[&str], script: &str) {
 #[cfg(unix)]
 #[test]
 fn the_scripts_of_external_skills_play_their_cases() {
-    plays_its_case("python3", KINDS[1], "main.py");
-    plays_its_case("sh", KINDS[2], "run.sh");
+    plays_its_case("python3", PYTHON, "main.py");
+    plays_its_case("sh", SHELL, "run.sh");
 }

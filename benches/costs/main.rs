@@ -5,6 +5,7 @@ mod files;
 mod lua;
 mod ratios;
 mod registry;
+mod rhai_calls;
 
 use criterion::Criterion;
 
@@ -15,6 +16,8 @@ fn main() {
     if std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == "overshoot") {
         lua::overshoot();
     }
+    rhai_calls::calls(&mut criterion);
+    rhai_calls::pushes(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_json_would_lose_stays_text() {
-        let deep = "[".repeat(200) + &"]".repeat(200);
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for text in [
             "18446744073709551616",
             "-9223372036854775809",

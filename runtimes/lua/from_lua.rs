@@ -3,37 +3,7 @@
 use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
-use crate::error::{ErrorKind, SkillError};
-
-/// Nesting `serde_json` itself reads back.
-const DEPTH: usize = 127;
-
-/// Why a value has no JSON form, and where in it.
-pub(super) struct Fault {
-    kind: ErrorKind,
-    reason: String,
-    path: Vec<String>,
-}
-
-impl Fault {
-    fn new(reason: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::InvalidOutput, reason: reason.into(), path: Vec::new() }
-    }
-
-    fn below(mut self, part: impl FnOnce() -> String) -> Self {
-        // A path as deep as the value itself helps nobody.
-        if self.path.len() < 16 {
-            self.path.push(part());
-        }
-        self
-    }
-
-    /// The error for a value that goes by this name.
-    pub(super) fn into_error(self, name: &str) -> SkillError {
-        let path: String = self.path.iter().rev().map(String::as_str).collect();
-        SkillError::new(self.kind, format!("{name}{path} {}", self.reason))
-    }
-}
+use super::super::border::{Budget, DEPTH, Fault};
 
 /// The JSON for a Lua value, of at most `cap` bytes.
 pub(super) fn value<'a>(
@@ -41,34 +11,31 @@ pub(super) fn value<'a>(
     array_meta: impl Into<Option<&'a Table>>,
     cap: u64,
 ) -> Result<Json, Fault> {
-    Reader { array_meta: array_meta.into(), left: cap, cap }.read(value, 0)
+    Reader { array_meta: array_meta.into(), budget: Budget::new(cap) }.read(value, 0)
 }
 
 struct Reader<'a> {
     array_meta: Option<&'a Table>,
-    left: u64,
-    cap: u64,
+    budget: Budget,
 }
 
 impl Reader<'_> {
     fn read(&mut self, value: &Value, depth: usize) -> Result<Json, Fault> {
         match value {
-            Value::Nil => self.spend(4).map(|()| Json::Null),
-            Value::LightUserData(pointer) if pointer.0.is_null() => self.spend(4).map(|()| Json::Null),
-            Value::Boolean(flag) => self.spend(4).map(|()| Json::Bool(*flag)),
-            Value::Integer(integer) => self.spend(1).map(|()| Json::from(*integer)),
-            Value::Number(double) => self.spend(1).and_then(|()| number(*double)),
+            Value::Nil => self.budget.spend(4).map(|()| Json::Null),
+            Value::LightUserData(pointer) if pointer.0.is_null() => self.budget.spend(4).map(|()| Json::Null),
+            Value::Boolean(flag) => self.budget.spend(4).map(|()| Json::Bool(*flag)),
+            Value::Integer(integer) => self.budget.spend(1).map(|()| Json::from(*integer)),
+            Value::Number(double) => self.budget.spend(1).and_then(|()| number(*double)),
             Value::String(text) => self.text(&text.as_bytes()).map(Json::String),
             Value::Table(table) if depth < DEPTH => self.table(table, depth + 1),
-            Value::Table(_) => {
-                Err(Fault::new(format!("is nested deeper than {DEPTH} levels, or holds itself")))
-            }
+            Value::Table(_) => Err(Fault::too_deep()),
             other => Err(Fault::new(format!("is a {}, which has no JSON form", other.type_name()))),
         }
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<Json, Fault> {
-        self.spend(2)?;
+        self.budget.spend(2)?;
         match table.raw_len() {
             0 if self.is_marked(table) => self.list(table, 0, depth),
             0 => self.record(table, depth),
@@ -84,12 +51,12 @@ impl Reader<'_> {
     /// Positions come first and in order as a rule; a list that was filled otherwise is read by position.
     fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
         let mut items = Vec::with_capacity(length);
-        let (mut fault, mut out_of_order, left) = (None, false, self.left);
+        let (mut fault, mut out_of_order, budget) = (None, false, self.budget);
         let walked = table.for_each(|key: Value, item: Value| {
             let position = items.len() + 1;
             let step = match key {
                 Value::Integer(at) if usize::try_from(at) == Ok(position) => {
-                    let item = self.spend(1).and_then(|()| self.read(&item, depth));
+                    let item = self.budget.spend(1).and_then(|()| self.read(&item, depth));
                     item.map(|item| items.push(item)).map_err(|fault| fault.below(|| format!("[{position}]")))
                 }
                 Value::Integer(at) if usize::try_from(at).is_ok_and(|at| (1..=length).contains(&at)) => {
@@ -104,7 +71,7 @@ impl Reader<'_> {
             })
         });
         if out_of_order {
-            self.left = left;
+            self.budget = budget;
             return self.list_by_position(table, length, depth);
         }
         ended(walked, fault)?;
@@ -125,7 +92,7 @@ impl Reader<'_> {
         ended(counted, stranger)?;
         let mut items = Vec::with_capacity(length);
         for position in 1..=length {
-            self.spend(1)?;
+            self.budget.spend(1)?;
             match table.raw_get(position).map_err(|error| Fault::new(error.to_string()))? {
                 Value::Nil => return Err(holes()),
                 item => items
@@ -159,20 +126,10 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, bytes: &[u8]) -> Result<String, Fault> {
-        self.spend(bytes.len() as u64 + 2)?;
+        self.budget.spend(bytes.len() as u64 + 2)?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
             .map_err(|error| Fault::new(format!("is not UTF-8 at byte {}", error.valid_up_to())))
-    }
-
-    /// Counts bytes before they are copied, so that a table that names itself a billion times stops early.
-    fn spend(&mut self, bytes: u64) -> Result<(), Fault> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| Fault {
-            kind: ErrorKind::Output,
-            reason: format!("is larger than the {} bytes a run may put out", self.cap),
-            path: Vec::new(),
-        })?;
-        Ok(())
     }
 }
 

@@ -73,22 +73,8 @@ fn the_input_comes_in_and_the_first_value_returned_goes_out() {
 }
 
 #[test]
-fn json_survives_the_way_through_lua() {
-    for value in [
-        json!(null),
-        json!([]),
-        json!({}),
-        json!({"a": null, "b": [null, [], {}], "c": {"d": [1, 2.5, -3]}}),
-        json!([1, "two", false, 1e300, -0.25]),
-        json!(9_007_199_254_740_992_i64),
-        json!(-9_007_199_254_740_992_i64),
-        json!("grüße 😀 \u{0}"),
-        json!(""),
-        json!("x".repeat(1 << 20)),
-    ] {
-        assert_eq!(run("return input", value.clone()).unwrap(), value);
-    }
-    assert_eq!(run("return {f = 1.0, g = 10/2}", Value::Null).unwrap(), json!({"f": 1, "g": 5}));
+fn a_whole_number_is_an_integer() {
+    answers("return {f = 1.0, g = 10/2}", &json!({"f": 1, "g": 5}));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mlua::prelude::{LuaChunkMode, LuaCompiler};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
+use super::super::border::out_of_memory;
 use super::failure::{self, syntax_error};
 use super::host::{Globals, Slot};
 use super::interrupt::Interrupt;
@@ -99,7 +100,7 @@ impl Vm {
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
         context.cancel().check()?;
-        result.map_err(|error| if error.kind() == ErrorKind::Memory { memory_error(limit) } else { error })
+        result.map_err(|error| if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
     }
 
     fn call(
@@ -174,9 +175,4 @@ impl Drop for Limited<'_> {
 
 fn state_error(error: &mlua::Error) -> SkillError {
     SkillError::new(ErrorKind::Unavailable, format!("no Lua state could be made: {error}"))
-}
-
-fn memory_error(limit: u64) -> SkillError {
-    SkillError::new(ErrorKind::Memory, format!("the script needed more than its {limit} bytes of memory"))
-        .with_help("give it more with --memory, or make it keep less")
 }

@@ -20,7 +20,7 @@ use super::terminal::visible_line;
 pub struct Args {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// What its script is written in: lua or external
+    /// What its script is written in: lua, rhai or external
     #[arg(long, value_name = "RUNTIME", default_value = "lua")]
     runtime: String,
     /// The script's file name; its ending chooses among languages, as in run.sh
@@ -96,7 +96,7 @@ fn unknown_runtime(runtime: &str) -> SkillError {
 fn offered() -> String {
     let mut names: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime.name()).collect();
     names.dedup();
-    format!("there are templates for {}", names.join(" and "))
+    format!("there are templates for {}", names.join(", "))
 }
 
 fn script(given: Option<&str>, template: &Template) -> Result<String> {

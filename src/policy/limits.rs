@@ -8,8 +8,10 @@ use std::time::Duration;
 pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub deadline: Duration,
-    /// Bytes of memory. Exact in Lua (64 MiB by default), per process outside (2 GiB by default).
+    /// Bytes of memory. Exact in Lua, approximate in Rhai (64 MiB by default), per process outside (2 GiB by default).
     pub memory: Option<u64>,
+    /// Operations: expressions and statements that Rhai evaluates. 10 million by default; other languages count none.
+    pub operations: Option<u64>,
     /// Bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
     pub output: u64,
 }
@@ -19,6 +21,8 @@ impl Limits {
     pub const MEMORY_IN_PROCESS: u64 = 64 << 20;
     /// Bytes of memory a process gets when the caller names no limit.
     pub const MEMORY_PROCESS: u64 = 2 << 30;
+    /// Operations a Rhai script may execute when the caller names no limit.
+    pub const OPERATIONS: u64 = 10_000_000;
     /// The largest file `read_file` and its kin take in, in bytes.
     pub const FILE: u64 = 16 << 20;
 
@@ -34,6 +38,12 @@ impl Limits {
         self
     }
 
+    /// Sets the limit of operations, in languages that count them.
+    pub fn operations(mut self, count: u64) -> Self {
+        self.operations = Some(count);
+        self
+    }
+
     /// Sets the output cap, in bytes.
     pub fn output(mut self, bytes: u64) -> Self {
         self.output = bytes;
@@ -43,6 +53,6 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(30), memory: None, output: 8 << 20 }
+        Self { deadline: Duration::from_secs(30), memory: None, operations: None, output: 8 << 20 }
     }
 }

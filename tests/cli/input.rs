@@ -64,7 +64,7 @@ fn large_inputs_arrive_whole() {
 #[test]
 fn what_is_no_json_is_refused_with_the_way_out() {
     let project = echo().file("bytes", b"\"\xff\"").file("empty", "").file("text", "hello");
-    let deep = "[".repeat(200) + &"]".repeat(200);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for (given, words) in [
         ("hello", "text goes in quotes of its own"),
         ("", "it is empty; give JSON such as {}"),

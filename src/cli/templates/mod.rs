@@ -22,7 +22,7 @@ const LISTS: &str =
 const COUNTS: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
 
 /// The templates; the first of a runtime is its default.
-pub static TEMPLATES: [Template; 3] = [
+pub static TEMPLATES: [Template; 4] = [
     Template {
         runtime: SkillRuntime::Lua,
         ending: "lua",
@@ -31,6 +31,15 @@ pub static TEMPLATES: [Template; 3] = [
         skill: include_str!("lua/SKILL.md"),
         script: include_str!("lua/scripts/main.lua"),
         case: include_str!("lua/cases/basic.json"),
+    },
+    Template {
+        runtime: SkillRuntime::Rhai,
+        ending: "rhai",
+        description: LISTS,
+        example: r#"--input '{"pattern": "*"}'"#,
+        skill: include_str!("rhai/SKILL.md"),
+        script: include_str!("rhai/scripts/main.rhai"),
+        case: include_str!("rhai/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::External,

@@ -1,0 +1,73 @@
+//! A small Rhai call with limits and a fresh scope, against a bare engine that keeps its AST; and what filling a list costs.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use metier::host::SkillContext;
+use metier::policy::{CancelToken, Watchdog};
+use rhai::serde::{from_dynamic, to_dynamic};
+use rhai::{Dynamic, Engine, Scope};
+use serde_json::{Value, json};
+
+const SMALL: &str =
+    "#{name: input.name, sum: input.a + input.b, tags: input.tags, nested: #{ok: true, x: input.nested.x}}";
+const PUSHES: &str = "let a = []; for i in 0..20000 { a.push(i); } a.len()";
+
+fn input() -> Value {
+    json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
+}
+
+fn loaded(source: &str) -> Box<dyn SkillExecutor> {
+    let script = Script {
+        skill: "bench".into(),
+        path: "scripts/main.rhai".into(),
+        folder: None,
+        source: source.as_bytes().into(),
+        function: None,
+    };
+    metier::load(SkillRuntime::Rhai, &script).expect("the script parses")
+}
+
+fn run(executor: &dyn SkillExecutor, watchdog: &Watchdog, input: &Value) -> Value {
+    let token = CancelToken::new();
+    let _armed = watchdog.arm(Instant::now() + Duration::from_secs(30), &token);
+    let context = SkillContext::builder("bench").cancel(token).build();
+    executor.execute_with_context(SkillInput::from(input.clone()), Some(&context)).expect("runs").value
+}
+
+pub fn calls(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("rhai");
+    let (input, watchdog) = (input(), Watchdog::new());
+
+    let engine = Engine::new();
+    let ast = engine.compile(SMALL).expect("parses");
+    group.bench_function("raw", |b| {
+        b.iter(|| {
+            let mut scope = Scope::new();
+            scope.push_dynamic("input", to_dynamic(black_box(&input)).expect("converts"));
+            let answer: Dynamic = engine.eval_ast_with_scope(&mut scope, &ast).expect("runs");
+            from_dynamic::<Value>(&answer).expect("converts")
+        });
+    });
+
+    let executor = loaded(SMALL);
+    group.bench_function("metier", |b| b.iter(|| run(executor.as_ref(), &watchdog, black_box(&input))));
+    group.finish();
+}
+
+pub fn pushes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("rhai_pushes");
+    group.sample_size(10);
+
+    let mut engine = Engine::new();
+    let ast = engine.compile(PUSHES).expect("parses");
+    group.bench_function("unlimited", |b| b.iter(|| engine.eval_ast::<i64>(&ast).expect("runs")));
+    engine.set_max_array_size(4 << 20);
+    group.bench_function("own_limits", |b| b.iter(|| engine.eval_ast::<i64>(&ast).expect("runs")));
+
+    let (executor, watchdog) = (loaded(PUSHES), Watchdog::new());
+    group.bench_function("metier", |b| b.iter(|| run(executor.as_ref(), &watchdog, &Value::Null)));
+    group.finish();
+}

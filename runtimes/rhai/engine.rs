@@ -1,0 +1,125 @@
+//! One Rhai engine: made once from shared modules, given the limits and the scope of each run.
+
+use std::sync::{Arc, LazyLock};
+
+use rhai::packages::{Package, StandardPackage};
+use rhai::{AST, Dynamic, Engine, Scope, Shared};
+use serde_json::Value as Json;
+
+use super::host::{self, Slot};
+use super::meter::Meter;
+use super::{failure, from_rhai, to_rhai};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+use crate::host::SkillContext;
+use crate::policy::Limits;
+
+/// An engine and the run that occupies it.
+pub(super) struct Machine {
+    engine: Engine,
+    slot: Arc<Slot>,
+    meter: Arc<Meter>,
+}
+
+/// The standard library of the language, the same for every engine.
+static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
+
+/// What is no part of the language here: code from text or from elsewhere, and the one way to data that no variable holds,
+/// where the meter would not see it grow.
+const REMOVED: [&str; 4] = ["eval", "import", "export", "this"];
+
+/// Calls within calls (the stack itself is watched as well), and nesting of expressions in the script and in its functions.
+const CALLS: usize = 128;
+const NESTING: (usize, usize) = (64, 32);
+/// Functions of a script, and variables in sight at once.
+const NAMES: usize = 1024;
+
+/// A script, parsed; what it does not know until it runs is looked up then.
+pub(super) fn parsed(script: &Script) -> Result<AST> {
+    let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
+    let text = std::str::from_utf8(&script.source)
+        .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
+    bare().compile(text).map_err(|error| {
+        let at = failure::location(&script.path, error.position());
+        let error = invalid(error.err_type().to_string());
+        match at {
+            Some(at) => error.with_location(at),
+            None => error,
+        }
+    })
+}
+
+/// An engine with the language in it and nothing else.
+fn bare() -> Engine {
+    let mut engine = Engine::new_raw();
+    engine.register_global_module(STANDARD.clone());
+    for symbol in REMOVED {
+        engine.disable_symbol(symbol);
+    }
+    engine
+        .set_max_modules(0)
+        .set_max_call_levels(CALLS)
+        .set_max_expr_depths(NESTING.0, NESTING.1)
+        .set_max_functions(NAMES)
+        .set_max_variables(NAMES);
+    engine
+}
+
+impl Machine {
+    pub(super) fn new() -> Self {
+        let slot = Arc::new(Slot::default());
+        let mut engine = bare();
+        host::install(&mut engine, &slot);
+        let told = slot.clone();
+        engine.on_progress(move |_| told.must_stop().then_some(Dynamic::UNIT));
+        let meter = Arc::new(Meter::new());
+        let weighing = meter.clone();
+        #[allow(deprecated)] // says that it may change, not that it will go
+        engine.on_var(move |name, _, context| weighing.look(name, context.scope()).map(|()| None));
+        Self { engine, slot, meter }
+    }
+
+    /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
+    pub(super) fn run(
+        &mut self,
+        ast: &AST,
+        file: &str,
+        input: &Json,
+        context: &SkillContext,
+    ) -> Result<Json> {
+        context.cancel().check()?;
+        let limits = context.limits();
+        let memory = limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
+        self.engine.set_default_tag(Dynamic::from_int(i64::try_from(memory).unwrap_or(i64::MAX)));
+        self.meter.reset(memory);
+        let _occupied = self.slot.occupy(context);
+        let slot = self.slot.clone();
+        let _guard = context.cancel().on_stop(move |_| slot.stop());
+        let result = self.call(ast, input, context.limits().output);
+        context.cancel().check()?;
+        result.map_err(|thrown| match thrown {
+            Ended::Before(error) => error,
+            Ended::Thrown(thrown) => {
+                self.slot.take_ended().unwrap_or_else(|| failure::from_rhai(*thrown, file, memory))
+            }
+        })
+    }
+
+    fn call(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, Ended> {
+        let input = to_rhai::value(input).map_err(|fault| Ended::Before(fault.into_error("input")))?;
+        let mut scope = Scope::new();
+        scope.push_dynamic("input", input);
+        let value: Dynamic = self.engine.eval_ast_with_scope(&mut scope, ast).map_err(Ended::Thrown)?;
+        from_rhai::value(&value, output)
+            .map_err(|fault| Ended::Before(fault.into_error("the script's value")))
+    }
+}
+
+/// How a run ended without a value.
+enum Ended {
+    /// On its way in or out.
+    Before(SkillError),
+    /// In the script.
+    Thrown(Box<rhai::EvalAltResult>),
+}

@@ -1,0 +1,141 @@
+//! Errors on their way through Rhai: a host's failure keeps its kind, a script's own gets file, line and column.
+
+use rhai::{Dynamic, EvalAltResult, FuncRegistration, Module, Position};
+
+use super::super::border::out_of_memory;
+use super::from_rhai;
+use crate::error::{ErrorKind, Location, SkillError};
+
+/// What `catch (e)` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
+#[derive(Clone)]
+pub(super) struct HostFailure(SkillError);
+
+impl From<SkillError> for HostFailure {
+    fn from(error: SkillError) -> Self {
+        Self(error)
+    }
+}
+
+impl HostFailure {
+    /// The failure as Rhai throws it; the engine adds the position of the call.
+    pub(super) fn thrown(self) -> EvalAltResult {
+        EvalAltResult::ErrorRuntime(Dynamic::from(self), Position::NONE)
+    }
+
+    /// What scripts may ask a failure.
+    pub(super) fn install(module: &mut Module) {
+        module.set_custom_type::<Self>("error");
+        module.set_getter_fn("kind", |this: &mut Self| Ok(this.0.kind().name()));
+        module.set_getter_fn("message", |this: &mut Self| Ok(this.0.message().to_owned()));
+        module.set_getter_fn("help", |this: &mut Self| {
+            Ok(this.0.help().map_or(Dynamic::UNIT, |help| help.to_owned().into()))
+        });
+        for name in ["to_string", "to_debug", "print", "debug"] {
+            FuncRegistration::new(name)
+                .in_global_namespace()
+                .set_into_module(module, |this: &mut Self| this.0.message().to_owned());
+        }
+    }
+}
+
+/// The error for what a script ended with.
+pub(super) fn from_rhai(thrown: EvalAltResult, file: &str, memory: u64) -> SkillError {
+    let (innermost, calls) = unwound(thrown);
+    let mut frames = Frames::new(file);
+    for (position, function) in calls.iter().rev() {
+        frames.enter(*position, function);
+    }
+    let at = innermost.position();
+    let error = innermost_error(innermost, memory);
+    let error = match location(file, at) {
+        Some(at) => error.with_location(at),
+        None => error,
+    };
+    error.with_traceback(frames.innermost_first(at))
+}
+
+/// The error at the bottom, and the calls that led there, outermost first: where, and of which function.
+fn unwound(thrown: EvalAltResult) -> (EvalAltResult, Vec<(Position, String)>) {
+    let (mut error, mut calls) = (thrown, Vec::new());
+    loop {
+        match error {
+            EvalAltResult::ErrorInFunctionCall(name, _, inner, at) => {
+                calls.push((at, name));
+                error = *inner;
+            }
+            EvalAltResult::ErrorInModule(_, inner, _) => error = *inner,
+            other => return (other, calls),
+        }
+    }
+}
+
+fn innermost_error(mut error: EvalAltResult, memory: u64) -> SkillError {
+    let script = |sentence: String| SkillError::new(ErrorKind::Script, sentence);
+    match error {
+        EvalAltResult::ErrorRuntime(value, _) => raised(value),
+        EvalAltResult::ErrorDataTooLarge(..) => out_of_memory(memory),
+        EvalAltResult::ErrorTooManyOperations(_) => {
+            SkillError::new(ErrorKind::Operations, "the script executed more operations than it may")
+                .with_help("make it do less; work over much data is faster in host functions")
+        }
+        EvalAltResult::ErrorStackOverflow(_) => script("the script's calls are nested too deep".into()),
+        _ => {
+            error.clear_position();
+            script(error.to_string())
+        }
+    }
+}
+
+/// The error for a value that `throw` was given, or a host function failed with.
+fn raised(value: Dynamic) -> SkillError {
+    let value = match value.try_cast_result::<HostFailure>() {
+        Ok(failure) => return failure.0,
+        Err(value) => value,
+    };
+    let sentence = match (value.as_immutable_string_ref(), from_rhai::value(&value, 4096)) {
+        (Ok(text), _) => text.to_string(),
+        (_, Ok(json)) => format!("the script raised {json}"),
+        (_, Err(_)) => format!("the script raised a {}", from_rhai::kind_of(&value)),
+    };
+    SkillError::new(ErrorKind::Script, sentence)
+}
+
+/// The place in the file; Rhai knows none for errors outside of any statement.
+pub(super) fn location(file: &str, position: Position) -> Option<Location> {
+    let number = |count: Option<usize>| count.and_then(|count| u32::try_from(count).ok());
+    let line = number(position.line())?;
+    Some(Location { file: file.to_owned(), line: Some(line), column: number(position.position()) })
+}
+
+/// Frames a person reads, in the form of the other languages: `scripts/main.rhai:2 function f`.
+struct Frames<'a> {
+    file: &'a str,
+    /// Innermost first: where a call stands, and the function that is called there.
+    calls: Vec<(Position, &'a str)>,
+}
+
+impl<'a> Frames<'a> {
+    const MOST: usize = 12;
+
+    fn new(file: &'a str) -> Self {
+        Self { file, calls: Vec::new() }
+    }
+
+    fn enter(&mut self, position: Position, function: &'a str) {
+        self.calls.push((position, function));
+    }
+
+    fn innermost_first(&self, at: Position) -> Vec<String> {
+        let places = std::iter::once(at).chain(self.calls.iter().map(|(position, _)| *position));
+        let functions = self.calls.iter().map(|(_, function)| Some(*function)).chain([None]);
+        let frame = |(place, function): (Position, Option<&str>)| {
+            let line = place.line()?;
+            Some(match function {
+                Some(name) if name.starts_with("anon$") => format!("{}:{line} closure", self.file),
+                Some(name) => format!("{}:{line} function {name}", self.file),
+                None => format!("{}:{line}", self.file),
+            })
+        };
+        places.zip(functions).filter_map(frame).take(Self::MOST).collect()
+    }
+}

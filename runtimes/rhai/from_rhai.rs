@@ -1,0 +1,91 @@
+//! Rhai into JSON. What has no JSON form is an error that names its place, never a silent change.
+
+use rhai::{Array, Dynamic, Map};
+use serde_json::{Number, Value as Json};
+
+use super::super::border::{Budget, DEPTH, Fault};
+
+/// The JSON for a Rhai value, of at most `cap` bytes.
+pub(super) fn value(value: &Dynamic, cap: u64) -> Result<Json, Fault> {
+    Reader { budget: Budget::new(cap) }.read(value, 0)
+}
+
+struct Reader {
+    budget: Budget,
+}
+
+impl Reader {
+    fn read(&mut self, value: &Dynamic, depth: usize) -> Result<Json, Fault> {
+        if let Ok(text) = value.as_immutable_string_ref() {
+            return self.text(&text).map(Json::String);
+        }
+        if let Ok(integer) = value.as_int() {
+            return self.budget.spend(1).map(|()| integer.into());
+        }
+        if let Ok(float) = value.as_float() {
+            return self.budget.spend(1).and_then(|()| number(float));
+        }
+        if let Ok(map) = value.as_map_ref() {
+            return self.record(&map, deeper(depth)?);
+        }
+        if let Ok(array) = value.as_array_ref() {
+            return self.list(&array, deeper(depth)?);
+        }
+        if let Ok(flag) = value.as_bool() {
+            return self.budget.spend(4).map(|()| Json::Bool(flag));
+        }
+        if let Ok(character) = value.as_char() {
+            return self.text(character.encode_utf8(&mut [0; 4])).map(Json::String);
+        }
+        if value.is_unit() {
+            return self.budget.spend(4).map(|()| Json::Null);
+        }
+        Err(Fault::new(format!("is a {}, which has no JSON form", kind_of(value))))
+    }
+
+    fn list(&mut self, array: &Array, depth: usize) -> Result<Json, Fault> {
+        self.budget.spend(2 + array.len() as u64)?;
+        let mut items = Vec::with_capacity(array.len());
+        for (position, item) in array.iter().enumerate() {
+            items.push(self.read(item, depth).map_err(|fault| fault.below(|| format!("[{position}]")))?);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn record(&mut self, map: &Map, depth: usize) -> Result<Json, Fault> {
+        self.budget.spend(2)?;
+        let mut fields = serde_json::Map::new();
+        for (key, field) in map {
+            let key = self.text(key)?;
+            let field = self.read(field, depth).map_err(|fault| fault.below(|| format!(".{key}")))?;
+            fields.insert(key, field);
+        }
+        Ok(Json::Object(fields))
+    }
+
+    fn text(&mut self, text: &str) -> Result<String, Fault> {
+        self.budget.spend(text.len() as u64 + 2)?;
+        Ok(text.to_owned())
+    }
+}
+
+fn deeper(depth: usize) -> Result<usize, Fault> {
+    if depth < DEPTH { Ok(depth + 1) } else { Err(Fault::too_deep()) }
+}
+
+fn number(float: f64) -> Result<Json, Fault> {
+    Number::from_f64(float)
+        .map(Json::Number)
+        .ok_or_else(|| Fault::new(format!("is {float}, which JSON has no form for")))
+}
+
+/// The type as Rhai's own `type_of` names it, short of module paths.
+pub(super) fn kind_of(value: &Dynamic) -> &str {
+    let name = value.type_name();
+    match name.rsplit("::").next() {
+        Some("Fn" | "FnPtr") => "function",
+        Some("Instant") => "timestamp",
+        Some(last) => last.trim_end_matches('>'),
+        None => name,
+    }
+}

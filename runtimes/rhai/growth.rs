@@ -1,0 +1,153 @@
+//! Functions of the standard library that make much out of little in one step, held to the memory of the run.
+//!
+//! They take the place of the library's own, under the same names and with the same answers.
+
+use rhai::{Array, Blob, Dynamic, EvalAltResult, ImmutableString, Module, NativeCallContext};
+
+use super::meter::{too_large, weighed};
+
+type Text = ImmutableString;
+type Thrown = Box<EvalAltResult>;
+type Call<'a> = NativeCallContext<'a>;
+
+/// Bytes a piece of text takes beside its letters: its place in the list and its own allocation.
+const PIECE: u64 = 64;
+
+/// Registers the guarded functions.
+pub(super) fn install(module: &mut Module) {
+    pads(module);
+    replaces(module);
+    splits(module);
+}
+
+fn pads(module: &mut Module) {
+    module.set_native_fn("blob", |call: Call, length: i64| blob(&call, length, 0));
+    module.set_native_fn("blob", |call: Call, length: i64, value: i64| blob(&call, length, value));
+    module.set_native_fn("pad", |call: Call, bytes: &mut Blob, length: i64, value: i64| {
+        let length = fitting(&call, length, 1)?;
+        if length > bytes.len() {
+            bytes.resize(length, byte(value));
+        }
+        Ok(())
+    });
+    module.set_native_fn("pad", |call: Call, list: &mut Array, length: i64, item: Dynamic| {
+        let limit = limit(&call);
+        let left = weighed(&item, usize::MAX, limit).ok_or_else(|| too_large("The array"))?;
+        let length = fitting(&call, length, limit - left)?;
+        if length > list.len() {
+            list.resize(length, item);
+        }
+        Ok(())
+    });
+    module.set_native_fn("pad", |call: Call, text: &mut Text, length: i64, with: char| {
+        padded(&call, text, length, with.encode_utf8(&mut [0; 4]))
+    });
+    module.set_native_fn("pad", |call: Call, text: &mut Text, length: i64, with: &str| {
+        padded(&call, text, length, with)
+    });
+    module.set_native_fn("to_array", |call: Call, bytes: &mut Blob| {
+        fitting(&call, i64::try_from(bytes.len()).unwrap_or(i64::MAX), size_of::<Dynamic>() as u64)?;
+        Ok(bytes.iter().map(|byte| Dynamic::from_int(i64::from(*byte))).collect::<Array>())
+    });
+}
+
+fn replaces(module: &mut Module) {
+    module.set_native_fn("replace", |call: Call, text: &mut Text, from: &str, to: &str| {
+        replaced(&call, text, from, to)
+    });
+    module.set_native_fn("replace", |call: Call, text: &mut Text, from: &str, to: char| {
+        replaced(&call, text, from, to.encode_utf8(&mut [0; 4]))
+    });
+    module.set_native_fn("replace", |call: Call, text: &mut Text, from: char, to: &str| {
+        replaced(&call, text, from.encode_utf8(&mut [0; 4]), to)
+    });
+    module.set_native_fn("replace", |call: Call, text: &mut Text, from: char, to: char| {
+        replaced(&call, text, from.encode_utf8(&mut [0; 4]), to.encode_utf8(&mut [0; 4]))
+    });
+}
+
+fn splits(module: &mut Module) {
+    module.set_native_fn("split", |call: Call, text: &mut Text| pieces(&call, text.split_whitespace()));
+    module.set_native_fn("split", |call: Call, text: &mut Text, at: &str| pieces(&call, text.split(at)));
+    module.set_native_fn("split", |call: Call, text: &mut Text, at: char| pieces(&call, text.split(at)));
+    module.set_native_fn("split", |call: Call, text: &mut Text, at: &str, most: i64| {
+        pieces(&call, text.splitn(at_least_one(most), at))
+    });
+    module.set_native_fn("split", |call: Call, text: &mut Text, at: char, most: i64| {
+        pieces(&call, text.splitn(at_least_one(most), at))
+    });
+    module.set_native_fn("split_rev", |call: Call, text: &mut Text, at: &str| pieces(&call, text.rsplit(at)));
+    module.set_native_fn("split_rev", |call: Call, text: &mut Text, at: char| pieces(&call, text.rsplit(at)));
+    module.set_native_fn("split_rev", |call: Call, text: &mut Text, at: &str, most: i64| {
+        pieces(&call, text.rsplitn(at_least_one(most), at))
+    });
+    module.set_native_fn("split_rev", |call: Call, text: &mut Text, at: char, most: i64| {
+        pieces(&call, text.rsplitn(at_least_one(most), at))
+    });
+    module.set_native_fn("to_chars", |call: Call, text: &str| {
+        fitting(&call, i64::try_from(text.len()).unwrap_or(i64::MAX), size_of::<Dynamic>() as u64)?;
+        Ok(text.chars().map(Dynamic::from_char).collect::<Array>())
+    });
+}
+
+fn blob(call: &Call, length: i64, value: i64) -> Result<Blob, Thrown> {
+    Ok(vec![byte(value); fitting(call, length, 1)?])
+}
+
+fn padded(call: &Call, text: &mut Text, length: i64, with: &str) -> Result<(), Thrown> {
+    let length = fitting(call, length, with.len() as u64)?;
+    let missing = length.saturating_sub(text.chars().count());
+    let letters = with.chars().count();
+    if missing > 0 && letters > 0 {
+        let mut padding = with.repeat(missing / letters);
+        padding.extend(with.chars().take(missing % letters));
+        *text += padding;
+    }
+    Ok(())
+}
+
+fn replaced(call: &Call, text: &mut Text, from: &str, to: &str) -> Result<(), Thrown> {
+    let found = text.matches(from).count() as u64;
+    let length = (to.len() as u64).checked_mul(found).and_then(|added| added.checked_add(text.len() as u64));
+    if length.is_none_or(|length| length > limit(call)) {
+        return Err(too_large("The string").into());
+    }
+    if found > 0 {
+        *text = text.replace(from, to).into();
+    }
+    Ok(())
+}
+
+fn pieces<'a>(call: &Call, pieces: impl Iterator<Item = &'a str>) -> Result<Array, Thrown> {
+    let most = usize::try_from(limit(call) / PIECE).unwrap_or(usize::MAX);
+    let mut list = Array::new();
+    for piece in pieces {
+        if list.len() == most {
+            return Err(too_large("The array").into());
+        }
+        list.push(piece.into());
+    }
+    Ok(list)
+}
+
+/// A length of things of this weight, when they fit; zero for a negative one, as in the library.
+fn fitting(call: &Call, length: i64, weight: u64) -> Result<usize, Thrown> {
+    let length = u64::try_from(length).unwrap_or(0);
+    let fits = length.checked_mul(weight).is_some_and(|bytes| bytes <= limit(call));
+    usize::try_from(length).ok().filter(|_| fits).ok_or_else(|| too_large("The data").into())
+}
+
+/// The bytes the run may have, which the engine carries as its tag.
+fn limit(call: &Call) -> u64 {
+    call.tag().and_then(|tag| tag.as_int().ok()).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+}
+
+fn at_least_one(most: i64) -> usize {
+    usize::try_from(most).unwrap_or(0).max(1)
+}
+
+/// Only the lower eight bits count, as in the library.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn byte(value: i64) -> u8 {
+    value as u8
+}
