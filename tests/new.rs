@@ -30,7 +30,7 @@ fn a_new_skill_has_no_faults_in_any_profile() {
     for kind in KINDS {
         for profile in ["spec", "skills-ref"] {
             let project = Project::new();
-            assert_eq!(new(&project, &[&["count-files"], kind].concat()).code, 0);
+            assert_eq!(new(&project, &[&["count-files"][..], kind].concat()).code, 0);
             let checked = project.metier(&["validate", ".metier", "--json", "--profile", profile]).json();
             assert_eq!(
                 (&checked[0]["valid"], &checked[0]["diagnostics"]),

@@ -151,7 +151,7 @@ fn not_a_list(key: &Value) -> Fault {
 }
 
 fn holes() -> Fault {
-    Fault::new("is a list with holes; fill them with null, or use string keys")
+    Fault::new("is a list with holes").with_help("fill them with null, or use string keys")
 }
 
 fn ended(walked: mlua::Result<()>, fault: Option<Fault>) -> Result<(), Fault> {
