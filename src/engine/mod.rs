@@ -1,4 +1,4 @@
-//! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. Command line, server and embedder all end here.
+//! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. The command line and every embedder end here.
 
 mod asked;
 mod availability;
