@@ -7,6 +7,8 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
+mod warm;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};

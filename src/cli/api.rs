@@ -48,5 +48,10 @@ fn permission(access: Access) -> Option<&'static str> {
         Access::Free => None,
         Access::Read(_) | Access::ReadRoot => Some("read"),
         Access::Write(_) => Some("write"),
+        Access::Tool(_) => Some("tool:NAME"),
+        Access::Skill(_) => Some("skill:NAME"),
+        Access::Secret(_) => Some("secret:NAME"),
+        Access::Sample => Some("sample"),
+        Access::Net(_) => Some("net:HOST"),
     }
 }

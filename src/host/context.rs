@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::files::Files;
 use super::journal::{Journal, LogLevel, LogLine, Observer, Progress};
+use super::providers::Providers;
 use super::report::{ProcessReport, SandboxReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -27,6 +28,8 @@ struct Inner {
     cancel: CancelToken,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
+    providers: Providers,
+    depth: usize,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
 }
 
@@ -41,6 +44,8 @@ impl SkillContext {
             limits: Limits::default(),
             cancel: CancelToken::new(),
             observer: None,
+            providers: Providers::default(),
+            depth: 0,
         }
     }
 
@@ -76,6 +81,21 @@ impl SkillContext {
     /// What the run may do.
     pub fn permissions(&self) -> &Permissions {
         &self.0.permissions
+    }
+
+    /// What the host offers beside files.
+    pub fn providers(&self) -> &Providers {
+        &self.0.providers
+    }
+
+    /// How many skills called one another to get here; 0 for the one the caller invoked.
+    pub fn depth(&self) -> usize {
+        self.0.depth
+    }
+
+    /// Who hears the run while it runs, where somebody does.
+    pub fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.0.observer.as_ref()
     }
 
     /// How much the run may use.
@@ -134,6 +154,8 @@ pub struct ContextBuilder {
     limits: Limits,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
+    providers: Providers,
+    depth: usize,
 }
 
 impl ContextBuilder {
@@ -173,6 +195,18 @@ impl ContextBuilder {
         self
     }
 
+    /// What the host offers beside files; nothing when never said.
+    pub fn providers(mut self, providers: Providers) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// How many skills called one another to get here; 0 for the one the caller invoked.
+    pub fn depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        self
+    }
+
     /// The context.
     pub fn build(self) -> SkillContext {
         SkillContext(Arc::new(Inner {
@@ -184,6 +218,8 @@ impl ContextBuilder {
             limits: self.limits,
             cancel: self.cancel,
             observer: self.observer,
+            providers: self.providers,
+            depth: self.depth,
             report: Mutex::default(),
         }))
     }

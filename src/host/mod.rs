@@ -4,7 +4,9 @@ mod args;
 mod context;
 pub mod files;
 mod functions;
+mod http;
 mod journal;
+mod providers;
 mod report;
 mod table;
 
@@ -12,5 +14,9 @@ pub(crate) use args::Args;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
+pub use providers::{
+    ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
+    SecretProvider, SkillProvider, Tool, ToolProvider,
+};
 pub use report::{ProcessReport, SandboxReport};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};

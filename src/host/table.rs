@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::args::Args;
 use super::context::SkillContext;
 use super::functions::TABLE;
+use super::http::host_of;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::Need;
 
@@ -101,12 +102,24 @@ pub enum Access {
     ReadRoot,
     /// `write` of the path in this parameter.
     Write(usize),
+    /// `tool` of the name in this parameter.
+    Tool(usize),
+    /// `skill` of the name in this parameter.
+    Skill(usize),
+    /// `secret` of the name in this parameter.
+    Secret(usize),
+    /// `sample`.
+    Sample,
+    /// `net` of the host of the URL in this parameter.
+    Net(usize),
 }
 
 /// A call with its answer: documentation and test at once.
 pub struct Example {
     /// The files in the project before the call: path, content.
     pub files: &'static [(&'static str, &'static str)],
+    /// What the host offers, a JSON object for [`Canned`](super::Canned); empty when the function needs none of it.
+    pub given: &'static str,
     /// What the caller grants, and the skill asks.
     pub allow: &'static [&'static str],
     /// The arguments, a JSON list.
@@ -138,12 +151,17 @@ impl HostFunction {
 
     /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.
     fn permit(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
-        let path = |position| args.maybe_text(position).unwrap_or_default();
+        let text = |position| args.maybe_text(position).unwrap_or_default();
         let (need, verb, target) = match self.access {
             Access::Free => return Ok(()),
-            Access::Read(at) => (Need::read(path(at)), "read", path(at)),
+            Access::Read(at) => (Need::read(text(at)), "read", text(at)),
             Access::ReadRoot => (Need::read(""), "read", ""),
-            Access::Write(at) => (Need::write(path(at)), "write", path(at)),
+            Access::Write(at) => (Need::write(text(at)), "write", text(at)),
+            Access::Tool(at) => (Need::tool(text(at)), "call the tool", text(at)),
+            Access::Skill(at) => (Need::skill(text(at)), "run the skill", text(at)),
+            Access::Secret(at) => (Need::secret(text(at)), "read the secret", text(at)),
+            Access::Sample => (Need::sample(), "ask", "the model"),
+            Access::Net(at) => (Need::net(host_of(text(at))?), "reach", text(at)),
         };
         let target = if target.is_empty() { "." } else { target };
         ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))

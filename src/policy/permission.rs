@@ -123,6 +123,31 @@ impl Need {
         Self { word: Word::Exec, target: String::new() }
     }
 
+    /// Calling the embedder's tool of that name.
+    pub fn tool(name: impl Into<String>) -> Self {
+        Self { word: Word::Tool, target: name.into() }
+    }
+
+    /// Running the skill of that name.
+    pub fn skill(name: impl Into<String>) -> Self {
+        Self { word: Word::Skill, target: name.into() }
+    }
+
+    /// Reading the secret of that name.
+    pub fn secret(name: impl Into<String>) -> Self {
+        Self { word: Word::Secret, target: name.into() }
+    }
+
+    /// Asking the model.
+    pub fn sample() -> Self {
+        Self { word: Word::Sample, target: String::new() }
+    }
+
+    /// Reaching that host, by name or address.
+    pub fn net(host: impl Into<String>) -> Self {
+        Self { word: Word::Net, target: host.into() }
+    }
+
     /// Whether only a permission that names the path answers this need.
     pub fn is_protected(&self, protection: &Protection) -> bool {
         match self.word {

@@ -27,6 +27,7 @@ pub(super) const ASSET: HostFunction = HostFunction {
           Secrets and version control there take the same permissions.",
     example: Example {
         files: &[("template.md", "# Title\n")],
+        given: "",
         allow: &[],
         args: r#"["template.md"]"#,
         answer: r##""# Title\n""##,

@@ -18,7 +18,13 @@ pub(super) const WRITE: HostFunction = HostFunction {
     access: Access::Write(0),
     doc: "Writes a file whole: readers see the old content or the new. Makes the folders it needs and keeps the mode of a \
           file it replaces.",
-    example: Example { files: &[], allow: &["write"], args: r#"["out/a.txt", "hello\n"]"#, answer: "null" },
+    example: Example {
+        files: &[],
+        given: "",
+        allow: &["write"],
+        args: r#"["out/a.txt", "hello\n"]"#,
+        answer: "null",
+    },
     body: write,
 };
 
@@ -31,6 +37,7 @@ pub(super) const APPEND: HostFunction = HostFunction {
     doc: "Adds to the end of a file. Makes the file, and the folders it needs, where they are missing.",
     example: Example {
         files: &[("a.log", "one\n")],
+        given: "",
         allow: &["write"],
         args: r#"["a.log", "two\n"]"#,
         answer: "null",
@@ -45,7 +52,7 @@ pub(super) const MKDIR: HostFunction = HostFunction {
     returns: Kind::Nothing,
     access: Access::Write(0),
     doc: "Makes a folder with its parents; one that is there already is fine.",
-    example: Example { files: &[], allow: &["write"], args: r#"["out/deep"]"#, answer: "null" },
+    example: Example { files: &[], given: "", allow: &["write"], args: r#"["out/deep"]"#, answer: "null" },
     body: mkdir,
 };
 
@@ -69,6 +76,7 @@ pub(super) const EDIT: HostFunction = HostFunction {
           more often than once without `all`, is an error and changes nothing.",
     example: Example {
         files: &[("a.txt", "red and blue")],
+        given: "",
         allow: &["write"],
         args: r#"["a.txt", "red", "green"]"#,
         answer: "1",
@@ -89,6 +97,7 @@ pub(super) const REMOVE: HostFunction = HostFunction {
           something below is protected. The project's root cannot be removed.",
     example: Example {
         files: &[("out/a.txt", "a"), ("out/deep/b.txt", "b")],
+        given: "",
         allow: &["write:out"],
         args: r#"["out", {"recursive": true}]"#,
         answer: "null",

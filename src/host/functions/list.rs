@@ -20,6 +20,7 @@ pub(super) const LIST_DIR: HostFunction = HostFunction {
           `\\xFF`, and every function takes the name in that form.",
     example: Example {
         files: &[("src/b.rs", ""), ("src/a.rs", ""), ("src/.keep", "")],
+        given: "",
         allow: &[],
         args: r#"["src"]"#,
         answer: r#"[".keep", "a.rs", "b.rs"]"#,
@@ -49,6 +50,7 @@ pub(super) const STAT: HostFunction = HostFunction {
     doc: "Answers with the facts about a file or folder.",
     example: Example {
         files: &[("notes.txt", "one\n")],
+        given: "",
         allow: &[],
         args: r#"["notes.txt"]"#,
         answer: r#"{"size": 4, "is_dir": false, "is_file": true, "is_symlink": false, "readonly": false}"#,
@@ -75,6 +77,7 @@ pub(super) const TREE: HostFunction = HostFunction {
           over, links are not followed.",
     example: Example {
         files: &[("src/main.rs", ""), ("src/deep/er/x", ""), ("target/out", ""), (".gitignore", "target\n")],
+        given: "",
         allow: &[],
         args: r#"[".", 2]"#,
         answer: r#"[{"path": ".", "is_dir": true}, {"path": "src", "is_dir": true}, {"path": "src/deep", "is_dir": true},

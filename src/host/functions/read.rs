@@ -22,6 +22,7 @@ pub(super) const READ_FILE: HostFunction = HostFunction {
     doc: "Answers with the content of a file of up to 16 MiB. It must be UTF-8 text, unless it is asked for as base64.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\n")],
+        given: "",
         allow: &[],
         args: r#"["notes.txt"]"#,
         answer: r#""one\ntwo\n""#,
@@ -38,6 +39,7 @@ pub(super) const HEAD: HostFunction = HostFunction {
     doc: "Answers with the first lines of a text file of any size, joined by newlines; none at the end.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
+        given: "",
         allow: &[],
         args: r#"["notes.txt", 2]"#,
         answer: r#""one\ntwo""#,
@@ -54,6 +56,7 @@ pub(super) const TAIL: HostFunction = HostFunction {
     doc: "Answers with the last lines of a text file of any size, joined by newlines; none at the end.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
+        given: "",
         allow: &[],
         args: r#"["notes.txt", 2]"#,
         answer: r#""two\nthree""#,

@@ -29,6 +29,7 @@ pub(super) const GREP: HostFunction = HostFunction {
           lists are passed over, links are not followed. More than 20,000 lines without `max` are an error.",
     example: Example {
         files: &[("src/a.rs", "fn a() {}\n// TODO: b\n"), ("notes.md", "TODO\n"), (".env", "TODO\n")],
+        given: "",
         allow: &[],
         args: r#"["TODO"]"#,
         answer: r#"[{"file": "notes.md", "line": 1, "content": "TODO"}, {"file": "src/a.rs", "line": 2, "content": "// TODO: b"}]"#,
@@ -54,6 +55,7 @@ pub(super) const GLOB: HostFunction = HostFunction {
           over, links are not followed.",
     example: Example {
         files: &[("src/a.rs", ""), ("src/deep/b.rs", ""), ("c.rs", ""), ("src/d.txt", "")],
+        given: "",
         allow: &[],
         args: r#"["src/**/*.rs"]"#,
         answer: r#"["src/a.rs", "src/deep/b.rs"]"#,
@@ -75,6 +77,7 @@ pub(super) const FIND: HostFunction = HostFunction {
           lists are passed over, links are not followed.",
     example: Example {
         files: &[("src/main.rs", ""), ("docs/main/x", ""), ("remains.md", "")],
+        given: "",
         allow: &[],
         args: r#"[".", "main"]"#,
         answer: r#"["docs/main", "remains.md", "src/main.rs"]"#,

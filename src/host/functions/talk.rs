@@ -22,7 +22,13 @@ pub(super) const LOG: HostFunction = HostFunction {
     returns: Kind::Nothing,
     access: Access::Free,
     doc: "Writes a line to the log of the run.",
-    example: Example { files: &[], allow: &[], args: r#"["info", "halfway there"]"#, answer: "null" },
+    example: Example {
+        files: &[],
+        given: "",
+        allow: &[],
+        args: r#"["info", "halfway there"]"#,
+        answer: "null",
+    },
     body: log,
 };
 
@@ -37,7 +43,7 @@ pub(super) const PROGRESS: HostFunction = HostFunction {
     returns: Kind::Nothing,
     access: Access::Free,
     doc: "Tells whoever watches the run how far it has come.",
-    example: Example { files: &[], allow: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
+    example: Example { files: &[], given: "", allow: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
     body: progress,
 };
 
