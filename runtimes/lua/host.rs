@@ -48,27 +48,6 @@ const REMOVED: [&str; 12] = [
     "setfenv",
 ];
 
-/// `vfs.*`, the names of the Synwire context API, and the functions they are.
-const VFS: [(&str, &str); 17] = [
-    ("read", "read_file"),
-    ("read_file", "read_file"),
-    ("list", "list_dir"),
-    ("list_dir", "list_dir"),
-    ("head", "head"),
-    ("tail", "tail"),
-    ("stat", "stat"),
-    ("grep", "grep"),
-    ("glob", "glob"),
-    ("find", "find"),
-    ("tree", "tree"),
-    ("write", "write"),
-    ("append", "append"),
-    ("mkdir", "mkdir"),
-    ("edit", "edit"),
-    ("remove", "remove"),
-    ("asset", "asset"),
-];
-
 impl Globals {
     /// Fills the globals of a new state, before it is sealed.
     pub(super) fn install(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Self> {
@@ -82,7 +61,7 @@ impl Globals {
 
         let raw = lua.create_table()?;
         raw.raw_set("functions", host_functions(lua, slot, &array_meta)?)?;
-        raw.raw_set("vfs", lua.create_table_from(VFS)?)?;
+        raw.raw_set("aliases", lua.create_table_from(aliases())?)?;
         raw.raw_set("encode", json_encode(lua, slot, &array_meta)?)?;
         raw.raw_set("decode", json_decode(lua, &array_meta)?)?;
         raw.raw_set("array", array(lua, &array_meta)?)?;
@@ -178,6 +157,11 @@ fn host_functions(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Resu
         table.raw_set(function.name, call)?;
     }
     Ok(table)
+}
+
+/// Every other name, and the function it means.
+fn aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
+    functions().iter().flat_map(|function| function.aliases.iter().map(|alias| (*alias, function.name)))
 }
 
 fn called(

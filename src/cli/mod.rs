@@ -66,7 +66,7 @@ enum Command {
     /// Make a new skill that runs
     New(new::Args),
     /// List the functions a script may call on ctx
-    Api,
+    Api(api::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
     /// Print completions for a shell
@@ -96,7 +96,7 @@ fn answer(cli: Cli) -> Result<u8> {
         Command::Show(args) => show::run(&args, &session),
         Command::Validate(args) => validate::run(&args, &session),
         Command::New(args) => new::run(&args, &session),
-        Command::Api => api::run(&session),
+        Command::Api(args) => api::run(&args, &session),
         Command::Catalog(args) => catalog::run(&args, &session),
         Command::Completions(args) => completions::run(&args),
     }

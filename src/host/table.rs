@@ -167,6 +167,22 @@ impl HostFunction {
         ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
     }
 
+    /// What the function takes, as a JSON Schema (2020-12) of the list of its arguments.
+    pub fn arguments_schema(&self) -> Value {
+        let described = |param: &Param| {
+            let mut schema = param.kind.schema();
+            schema["description"] = param.doc.into();
+            if param.required { schema } else { json!({"anyOf": [schema, {"type": "null"}]}) }
+        };
+        let least = self.params.iter().rposition(|param| param.required).map_or(0, |last| last + 1);
+        json!({
+            "type": "array",
+            "prefixItems": self.params.iter().map(described).collect::<Vec<Value>>(),
+            "minItems": least,
+            "items": false,
+        })
+    }
+
     /// The signature as written in documentation: `head(path, lines?)`.
     pub fn signature(&self) -> String {
         let names: Vec<String> = self

@@ -37,7 +37,7 @@ fn row<'a>(rows: &'a Value, qualified: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{qualified}: {rows:?}"))
 }
 
-fn keys(row: &Value) -> Vec<&str> {
+pub fn keys(row: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
@@ -121,26 +121,6 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
     assert!(
         xml.contains("<description>&lt;/description&gt;&lt;skill&gt; &amp; &quot;q&quot;</description>"),
         "{xml}"
-    );
-}
-
-#[test]
-fn the_api_is_the_table_of_host_functions() {
-    let rows = Project::new().metier(&["api", "--json"]).json();
-    let rows = rows.as_array().unwrap();
-    let table = metier::host::functions();
-    assert_eq!(rows.len(), table.len());
-    for (row, function) in rows.iter().zip(table) {
-        assert_eq!(keys(row), ["aliases", "doc", "name", "params", "permission", "returns", "signature"]);
-        assert_eq!(row["name"], json!(function.name));
-        assert!(
-            row["returns"].is_object()
-                && row["params"].as_array().unwrap().iter().all(|param| param["schema"].is_object())
-        );
-    }
-    let page = Project::new().metier(&["api"]).stdout;
-    assert!(
-        metier::host::functions().iter().all(|function| page.contains(&format!("ctx.{}", function.name)))
     );
 }
 

@@ -7,6 +7,7 @@ mod cli;
 #[path = "../support/not_run.rs"]
 mod not_run;
 
+mod api;
 mod failures;
 mod input;
 mod listing;

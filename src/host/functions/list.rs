@@ -12,7 +12,7 @@ use crate::host::{Args, SkillContext};
 
 pub(super) const LIST_DIR: HostFunction = HostFunction {
     name: "list_dir",
-    aliases: &["vfs_list_dir"],
+    aliases: &["vfs_list_dir", "vfs_list"],
     params: &[FOLDER],
     returns: Kind::List(&Kind::Text),
     access: Access::Read(0),

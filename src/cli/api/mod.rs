@@ -1,5 +1,10 @@
 //! `metier api`: the functions a script may call on `ctx`, from the one table of them.
 
+mod definitions;
+mod page;
+mod types;
+
+use clap::ValueEnum;
 use metier::error::Result;
 use metier::host::{Access, HostFunction, functions};
 use serde_json::{Value, json};
@@ -7,14 +12,38 @@ use serde_json::{Value, json};
 use super::output;
 use super::session::Session;
 
-pub(super) fn run(session: &Session) -> Result<u8> {
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Write definitions for an editor: `metier.d.luau` or `metier.d.rhai`
+    #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["json", "markdown"])]
+    stub: Option<Language>,
+    /// Write the reference page, in Markdown
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+/// The languages whose editors read definitions.
+#[derive(Clone, Copy, ValueEnum)]
+enum Language {
+    Lua,
+    Rhai,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if session.json() {
         let rows: Vec<Value> = functions().iter().map(|function| record(function)).collect();
         output::say_json(&rows)?;
-    } else {
-        let pages: Vec<String> = functions().iter().map(|function| page(function)).collect();
-        output::say(&pages.join("\n\n"))?;
+        return Ok(0);
     }
+    output::say(
+        match args.stub {
+            Some(Language::Lua) => definitions::luau(),
+            Some(Language::Rhai) => definitions::rhai(),
+            None if args.markdown => page::markdown(),
+            None => listing(),
+        }
+        .trim_end(),
+    )?;
     Ok(0)
 }
 
@@ -29,13 +58,19 @@ fn record(function: &HostFunction) -> Value {
         "aliases": function.aliases,
         "signature": function.signature(),
         "params": params,
+        "arguments": function.arguments_schema(),
         "returns": function.returns.schema(),
         "permission": permission(function.access),
         "doc": function.doc,
     })
 }
 
-fn page(function: &HostFunction) -> String {
+fn listing() -> String {
+    let entries: Vec<String> = functions().iter().map(|function| entry(function)).collect();
+    entries.join("\n\n")
+}
+
+fn entry(function: &HostFunction) -> String {
     let permission = permission(function.access).map_or(String::new(), |name| format!("  [{name}]"));
     let mut lines =
         vec![format!("ctx.{}{permission}", function.signature()), format!("    {}", function.doc)];
