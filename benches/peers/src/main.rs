@@ -1,0 +1,82 @@
+//! synwire-agent-skills 0.1.0 on the same work, and metier by turns with it: prints both side by side.
+//!
+//! Run it with `benches/peers/compare`. It starts metier's side as a process of its own, since two majors of mlua cannot be
+//! linked into one program.
+
+#[path = "../work.rs"]
+mod work;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use synwire_agent_skills::runtime::external::ExternalRuntime;
+use synwire_agent_skills::runtime::lua::LuaRuntime;
+use synwire_agent_skills::runtime::rhai::RhaiRuntime;
+use synwire_agent_skills::runtime::wasm::WasmRuntime;
+use synwire_agent_skills::runtime::{SkillContext, SkillExecutor, SkillInput};
+
+/// Rounds by turns; the best of each side counts, since a shared machine only ever makes a call slower.
+const ROUNDS: usize = 5;
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _entered = runtime.enter();
+    let metier = std::env::args().nth(1).expect("metier's side as the first argument");
+    println!("| work | metier | synwire-agent-skills 0.1.0 | times faster | goal |\n|---|---|---|---|---|");
+    for (number, work) in work::WORK.iter().enumerate() {
+        let (mut ours, mut theirs) = (u128::MAX, u128::MAX);
+        for _ in 0..ROUNDS {
+            ours = ours.min(ours_of(&metier, number));
+            theirs = theirs.min(theirs_of(work));
+        }
+        let faster = theirs as f64 / ours as f64;
+        println!("| {} | {} | {} | {faster:.1}× | ≥ {}× |", work.name, shown(ours), shown(theirs), work.goal);
+    }
+}
+
+fn ours_of(program: &str, number: usize) -> u128 {
+    let output = Command::new(program).arg(number.to_string()).output().expect("starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+}
+
+fn theirs_of(work: &work::Work) -> u128 {
+    let project = tempfile::tempdir().expect("a folder");
+    let file = project.path().join(work::FILE);
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    std::fs::write(file, work::content()).expect("a file");
+    let context = SkillContext { project_root: project.path().to_owned(), ..SkillContext::default() };
+    let executor: Box<dyn SkillExecutor> = match work.runtime {
+        "lua" => Box::new(LuaRuntime::new()),
+        "rhai" => Box::new(RhaiRuntime::new()),
+        "wasm" => Box::new(WasmRuntime::new()),
+        _ => Box::new(ExternalRuntime::new()),
+    };
+    let args = arguments(work, project.path());
+    work::median(|| {
+        let input = SkillInput { args: args.clone() };
+        executor.execute_with_context(input, Some(&context)).expect("runs");
+    })
+}
+
+fn arguments(work: &work::Work, project: &Path) -> Value {
+    let input: Value = serde_json::from_str(work::INPUT).expect("is JSON");
+    match work.runtime {
+        "wasm" => {
+            let path = project.join("echo.wasm");
+            std::fs::write(&path, wat::parse_str(work.script).expect("is WebAssembly")).expect("a file");
+            json!({"wasm_path": path, "input": input})
+        }
+        "external" => json!({"command": "/bin/sh", "args": ["-c", "echo '{}'"]}),
+        _ => json!({"script": work.script, "input": input}),
+    }
+}
+
+fn shown(nanoseconds: u128) -> String {
+    match nanoseconds as f64 {
+        ns if ns < 1e4 => format!("{:.2} µs", ns / 1e3),
+        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        ns => format!("{:.1} ms", ns / 1e6),
+    }
+}
