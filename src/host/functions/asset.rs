@@ -11,7 +11,7 @@ use crate::policy::Need;
 
 pub(super) const ASSET: HostFunction = HostFunction {
     name: "asset",
-    aliases: &[],
+    aliases: &["vfs_asset"],
     params: &[
         Param {
             name: "path",
