@@ -128,12 +128,15 @@ fn in_json(text: &str) -> String {
 
 /// As Python and others write it, who escape every letter beyond ASCII.
 fn in_ascii_json(text: &str) -> String {
-    let escaped = |letter: char| {
-        let units = letter.encode_utf16(&mut [0; 2]).to_vec();
-        units.into_iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>()
-    };
-    let letter = |letter: char| if letter.is_ascii() { letter.to_string() } else { escaped(letter) };
-    in_json(text).chars().map(letter).collect()
+    let mut ascii = String::new();
+    for letter in in_json(text).chars() {
+        if letter.is_ascii() {
+            ascii.push(letter);
+        } else {
+            ascii.extend(letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    ascii
 }
 
 /// One text that is looked for, and where it stands next.

@@ -12,6 +12,7 @@ mod input;
 mod listing;
 mod options;
 mod outcome;
+mod providing;
 mod running;
 mod stopping;
 mod strangers;
