@@ -269,4 +269,20 @@ mod tests {
         assert!(std::error::Error::source(&clean).is_none());
         assert_eq!((clean.kind(), clean.location().unwrap().line), (ErrorKind::Tool, Some(3)));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_secret_is_left_whatever_overlaps(
+            secrets in proptest::collection::vec("[abé]{1,4}", 1..5),
+            text in "[abé ]{0,60}",
+        ) {
+            let named: Vec<(&str, &str)> = secrets.iter().map(|secret| ("N", secret.as_str())).collect();
+            let clean = redaction(&named).text(text.clone());
+            for secret in &secrets {
+                assert!(!clean.contains(secret), "{secret:?} in {clean:?}, from {text:?}");
+            }
+            let rest: String = clean.split("[secret:N]").collect();
+            assert!(text.matches(' ').eq(rest.matches(' ')), "nothing beside is lost");
+        }
+    }
 }
