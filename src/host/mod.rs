@@ -13,6 +13,7 @@ mod table;
 pub(crate) use args::Args;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
+pub use http::Web;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
