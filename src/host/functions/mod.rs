@@ -7,6 +7,7 @@ mod list;
 mod read;
 mod search;
 mod talk;
+mod web;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -35,6 +36,7 @@ pub(super) const TABLE: &[&HostFunction] = &[
     &asset::ASSET,
     &talk::LOG,
     &talk::PROGRESS,
+    &web::HTTP,
 ];
 
 /// The project's files as this run may see them.

@@ -13,5 +13,6 @@ mod url;
 mod web;
 mod wire;
 
+pub(super) use headers::sendable;
 pub(super) use url::host_of;
 pub use web::Web;
