@@ -10,7 +10,7 @@ use super::{Engine, Parts};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::{
-    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
+    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
 use crate::policy::{Limits, Watchdog};
 use crate::registry::{Registry, Roots};
@@ -31,7 +31,7 @@ impl EngineBuilder {
             roots: None,
             limits: Limits::default(),
             loaders: Vec::new(),
-            providers: Providers::default(),
+            providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
         }
     }
 
@@ -81,7 +81,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The client by which skills reach the web, each host by the permission `net:HOST`.
+    /// The client by which skills reach the web, each host by the permission `net:HOST`; [`Web`] when never said.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
         self

@@ -89,6 +89,12 @@ fn fits(kind: &Kind, value: &mut Value) -> Result<(), String> {
             let Value::Array(items) = value else { return Err("a list".into()) };
             return items.iter_mut().try_for_each(|item| fits(kind, item));
         }
+        Kind::Map(kind) => {
+            let Value::Object(map) = value else { return Err("an object".into()) };
+            return map.values_mut().try_for_each(|item| {
+                fits(kind, item).map_err(|expected| format!("an object, every value of it {expected}"))
+            });
+        }
         Kind::Count => {
             if let Some(count) = whole(value) {
                 *value = count.into();

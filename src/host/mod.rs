@@ -19,6 +19,7 @@ pub use canned::Canned;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
 pub(crate) use guarded::guarded;
+pub use http::Web;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,

@@ -60,6 +60,8 @@ pub enum Kind {
     Any,
     /// A list of such values.
     List(&'static Kind),
+    /// An object with such values under any keys.
+    Map(&'static Kind),
     /// An object with these keys and no others.
     Record(&'static [Param]),
 }
@@ -75,6 +77,7 @@ impl Kind {
             Self::Flag => json!({"type": "boolean"}),
             Self::Any => json!({}),
             Self::List(item) => json!({"type": "array", "items": item.schema()}),
+            Self::Map(item) => json!({"type": "object", "additionalProperties": item.schema()}),
             Self::Record(fields) => record_schema(fields),
         }
     }
@@ -164,7 +167,13 @@ impl HostFunction {
             Access::Skill(at) => (Need::skill(self.plain(text(at))?), "run the skill", text(at)),
             Access::Secret(at) => (Need::secret(self.plain(text(at))?), "read the secret", text(at)),
             Access::Sample => (Need::sample(), "ask", "the model"),
-            Access::Net(at) => (Need::net(host_of(text(at))?), "reach", text(at)),
+            Access::Net(at) => {
+                // The rest of the URL may hold a secret.
+                let host = host_of(text(at))?;
+                return ctx
+                    .permissions()
+                    .require(&Need::net(host.as_str()), format_args!("failed to reach {host}"));
+            }
         };
         let target = if target.is_empty() { "." } else { target };
         ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))

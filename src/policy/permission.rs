@@ -88,6 +88,11 @@ impl Permission {
         Some(Self { word, scope: None })
     }
 
+    /// Whether the permission names what it covers, as `net:example.com` does and `net` does not.
+    pub fn is_scoped(&self) -> bool {
+        self.scope.is_some()
+    }
+
     /// Whether this permission answers the need. Protected paths are covered only by a scope that is itself protected,
     /// so neither `write` nor `write:.` reaches `.git`.
     pub fn covers(&self, need: &Need, protection: &Protection) -> bool {

@@ -54,6 +54,12 @@ impl Permissions {
         Self::new(Asked::These(Vec::new()), [], Protection::default())
     }
 
+    /// These permissions without the grants that name nothing, such as plain `net`: for what must be granted by its name.
+    pub fn by_name(&self) -> Self {
+        let granted = self.granted.iter().filter(|permission| permission.is_scoped()).cloned().collect();
+        Self { granted, ..self.clone() }
+    }
+
     /// Whether the run may do this.
     pub fn allows(&self, need: &Need) -> bool {
         self.askers.iter().all(|asker| self.is_asked(asker, need)) && self.is_granted(need)
@@ -132,6 +138,16 @@ mod tests {
         assert!(run(&[], &[]).allows(&Need::read("src/main.rs")));
         assert!(!run(&["read:.env"], &[]).allows(&Need::read(".env")));
         assert!(run(&["read:.env"], &["read:.env"]).allows(&Need::read(".env")));
+    }
+
+    #[test]
+    fn what_must_be_named_is_not_opened_by_a_plain_grant() {
+        let inside = Need::net("10.0.0.1");
+        assert!(run(&["net"], &["net:10.0.0.1"]).by_name().allows(&inside));
+        assert!(!run(&["net"], &["net", "net:10.0.0.10"]).by_name().allows(&inside));
+        assert!(!run(&["net:example.com"], &["net:10.0.0.1"]).by_name().allows(&inside));
+        let refused = run(&["net"], &["net"]).by_name().require(&inside, "failed to reach it").unwrap_err();
+        assert_eq!(refused.help(), Some("run with --allow net:10.0.0.1"));
     }
 
     #[test]

@@ -271,3 +271,29 @@ fn an_engine_with_providers_goes_when_its_last_clone_does() {
     drop(engine);
     assert_eq!(Arc::strong_count(&held), 1);
 }
+
+/// Answers one request on loopback with this body.
+fn server(body: &'static str) -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut asked, mut byte) = (Vec::new(), [0]);
+        while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+            asked.push(byte[0]);
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    });
+    address
+}
+
+#[test]
+fn the_web_needs_a_grant_and_nothing_from_the_embedder() {
+    let script = format!("return ctx.http('http://{}/').body", server("hello"));
+    assert_eq!(value(run("net:127.0.0.1", &script, |engine| engine)), json!("hello"));
+    // Loopback is open to nobody who was not let there by name.
+    assert_eq!(kind(&run("net", &script, |engine| engine)), ErrorKind::Denied);
+    assert_eq!(kind(&run("net:example.com", &script, |engine| engine)), ErrorKind::Denied);
+    assert_eq!(kind(&run("", &script, |engine| engine)), ErrorKind::Denied);
+}

@@ -11,6 +11,7 @@ pub(super) fn luau(kind: &Kind) -> String {
         Kind::Flag => "boolean".into(),
         Kind::Any => "any".into(),
         Kind::List(item) => format!("{{{}}}", luau(item)),
+        Kind::Map(item) => format!("{{[string]: {}}}", luau(item)),
         Kind::Record(fields) => {
             let fields: Vec<String> =
                 fields.iter().map(|field| format!("{}: {}", field.name, luau_of(field))).collect();
@@ -34,7 +35,7 @@ pub(super) fn rhai(kind: &Kind) -> &'static str {
         // A number may be an integer or a float.
         Kind::Number | Kind::Any => "?",
         Kind::List(_) => "Array",
-        Kind::Record(_) => "Map",
+        Kind::Map(_) | Kind::Record(_) => "Map",
     }
 }
 
@@ -49,6 +50,7 @@ pub(super) fn json(kind: &Kind) -> String {
         Kind::Flag => "true or false".into(),
         Kind::Any => "any value".into(),
         Kind::List(item) => format!("list of {}", json(item)),
+        Kind::Map(item) => format!("object of {} by name", json(item)),
         Kind::Record(fields) => {
             let names: Vec<String> = fields
                 .iter()

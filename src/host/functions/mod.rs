@@ -9,6 +9,7 @@ mod read;
 mod search;
 mod settings;
 mod talk;
+mod web;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +44,7 @@ pub(super) const TABLE: &[&HostFunction] = &[
     &call::SAMPLE,
     &settings::CONFIG,
     &settings::SECRET,
+    &web::HTTP,
 ];
 
 /// The project's files as this run may see them.

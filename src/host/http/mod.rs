@@ -1,5 +1,18 @@
 //! The web as scripts reach it: which host a URL names, which addresses are off limits, and the client that ships.
+//!
+//! The way of a request: `url` takes it apart, `reach` looks the host up, judges the addresses and connects, `exchange`
+//! sends and reads over that `wire`, `hop` makes the next request of a redirect. `patience` bounds every wait.
 
+mod addresses;
+mod exchange;
+mod headers;
+mod hop;
+mod patience;
+mod reach;
 mod url;
+mod web;
+mod wire;
 
+pub(super) use headers::sendable;
 pub(super) use url::host_of;
+pub use web::Web;

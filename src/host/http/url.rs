@@ -1,21 +1,260 @@
-//! The host a URL names, as permissions spell it.
+//! A URL of the web, taken apart once and strictly: what is checked is what is connected to.
+
+use std::net::{IpAddr, Ipv6Addr};
 
 use ureq::http::Uri;
 
 use crate::error::{ErrorKind, Result, SkillError};
 
+/// An `http` or `https` URL with a whole host, no name or password, and no fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WebUrl {
+    uri: Uri,
+    host: String,
+    port: u16,
+}
+
 /// The host of an `http` or `https` URL in lower case, IPv6 without brackets; `invalid-argument` for anything else.
 pub(in crate::host) fn host_of(url: &str) -> Result<String> {
-    let refused = |why: &str| SkillError::new(ErrorKind::InvalidArgument, format!("`{url}` {why}"));
-    let uri: Uri = url.parse().map_err(|_| refused("is not a URL"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(refused("is not a URL of http or https"));
+    Ok(WebUrl::parse(url)?.host)
+}
+
+impl WebUrl {
+    /// Takes a URL apart; `invalid-argument` for what is none. A URL may hold a secret, so no error repeats it.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '\\') {
+            return refused(format!(
+                "must be printable ASCII; write {odd:?} percent-encoded, a host as punycode"
+            ));
+        }
+        let Ok(uri) = text.parse::<Uri>() else { return refused("is none") };
+        let (Some(scheme @ ("http" | "https")), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return refused("must begin with http:// or https:// and a host");
+        };
+        if authority.as_str().contains('@') {
+            return refused("must not carry a name or password; send them in a header");
+        }
+        let host = canonical(authority.host())?;
+        let default = if scheme == "https" { 443 } else { 80 };
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => default,
+            _ => match authority.port_u16() {
+                Some(port) if port > 0 => port,
+                _ => return refused("must have a port between 1 and 65535, or none"),
+            },
+        };
+        Ok(Self { uri, host, port })
     }
-    if uri.authority().is_none_or(|authority| authority.as_str().contains('@')) {
-        return Err(refused("must not carry a name or password"));
+
+    /// Where a reference found at this URL leads (RFC 3986, 5.2); `invalid-argument` where that is no URL of the web.
+    pub(super) fn joined(&self, reference: &str) -> Result<Self> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let (scheme, authority) = (self.scheme(), self.uri.authority().map_or("", |whole| whole.as_str()));
+        if has_scheme(reference) {
+            return Self::parse(reference);
+        }
+        if reference.starts_with("//") {
+            return Self::parse(&format!("{scheme}:{reference}"));
+        }
+        let (path, query) = match reference.find('?') {
+            Some(at) => reference.split_at(at),
+            None => (reference, ""),
+        };
+        let target = match path {
+            "" if query.is_empty() => {
+                self.uri.path_and_query().map_or("/", |whole| whole.as_str()).to_owned()
+            }
+            "" => format!("{}{query}", self.uri.path()),
+            path if path.starts_with('/') => format!("{}{query}", without_dots(path)),
+            path => {
+                let folder = self.uri.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+                format!("{}{query}", without_dots(&format!("{folder}/{path}")))
+            }
+        };
+        Self::parse(&format!("{scheme}://{authority}{target}"))
     }
-    match uri.host() {
-        Some(host) if !host.is_empty() => Ok(host.trim_matches(['[', ']']).to_ascii_lowercase()),
-        _ => Err(refused("names no host")),
+
+    /// The host in lower case, IPv6 in its shortest spelling and without brackets.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The host, where it is written as an address.
+    pub(super) fn literal(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// The port, the scheme's own where none is written.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL as it is sent.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Whether what is sent there is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.scheme() == "https"
+    }
+
+    /// Whether both have the same scheme, host and port.
+    pub(super) fn shares_origin(&self, other: &Self) -> bool {
+        (self.scheme(), &self.host, self.port) == (other.scheme(), &other.host, other.port)
+    }
+
+    fn scheme(&self) -> &str {
+        self.uri.scheme_str().unwrap_or_default()
+    }
+}
+
+fn refused<T>(why: impl std::fmt::Display) -> Result<T> {
+    Err(SkillError::new(ErrorKind::InvalidArgument, format!("the URL {why}")))
+}
+
+/// The one spelling of a host. Numeric disguises (`0x7f.1`) pass as names: the address they resolve to is what is judged.
+fn canonical(host: &str) -> Result<String> {
+    if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return match inner.parse::<Ipv6Addr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) => refused("names no host: what stands in brackets is not an IPv6 address"),
+        };
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_plain);
+    if host.len() > 253 || !host.split('.').all(is_label) {
+        return refused(
+            "names no host: letters, digits, `-` and `_`, in parts with single dots between them",
+        );
+    }
+    Ok(host.to_ascii_lowercase())
+}
+
+fn has_scheme(reference: &str) -> bool {
+    let end = reference.find([':', '/', '?']);
+    end.is_some_and(|end| end > 0 && reference[end..].starts_with(':'))
+}
+
+/// The path with `.` and `..` taken out (RFC 3986, 5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if segments.peek().is_none() {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        for (url, host) in [
+            ("https://Example.COM/a?b", "example.com"),
+            ("http://example.com:8080", "example.com"),
+            ("http://127.0.0.1/", "127.0.0.1"),
+            ("http://[0:0::1]:80/", "::1"),
+            ("http://[::FFFF:127.0.0.1]/", "::ffff:127.0.0.1"),
+            ("https://xn--grn-hoa.example/", "xn--grn-hoa.example"),
+            ("https://example.com/@evil.com", "example.com"),
+            ("https://example.com?@evil.com/", "example.com"),
+            ("https://example.com#@evil.com/", "example.com"),
+        ] {
+            assert_eq!(host_of(url).unwrap(), host, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_no_url() {
+        for url in [
+            "",
+            "/path",
+            "example.com",
+            "//example.com/",
+            "ftp://example.com/",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "http:example.com",
+            "http:///path",
+            "http://",
+            "http://:80/",
+            "http://user@example.com/",
+            "http://user:pw@example.com/",
+            "http://example.com:80@evil.com/",
+            "http://example.com\\@evil.com/",
+            "http://example.com\\.evil.com/",
+            "http://exa mple.com/",
+            "http://example.com/\r\nx: y",
+            "http://example.com/\t",
+            "http://example.com/\0",
+            " http://example.com/",
+            "http://example.com./",
+            "http://.example.com/",
+            "http://a..b/",
+            "http://exam%70le.com/",
+            "http://grün.example/",
+            "http://\u{ff11}27.0.0.1/",
+            "http://example.com:0/",
+            "http://example.com:99999/",
+            "http://example.com:/",
+            "http://example.com:80:80/",
+            "http://[::1/",
+            "http://[::1%25eth0]/",
+            "http://[::1]evil.com/",
+            "http://[v1.x]/",
+            "http://a,b/",
+        ] {
+            let kind = host_of(url).map_err(|error| error.kind());
+            assert_eq!(kind, Err(ErrorKind::InvalidArgument), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn no_error_repeats_the_url() {
+        for url in ["http://me:hunter2@example.com/", "ftp://example.com/hunter2", "http://a b/hunter2"] {
+            assert!(!host_of(url).unwrap_err().message().contains("hunter2"), "{url}");
+        }
+    }
+
+    #[test]
+    fn references_are_resolved_as_the_standard_says() {
+        let base = WebUrl::parse("http://a/b/c/d;p?q").unwrap();
+        for (reference, target) in [
+            ("https://g/x", "https://g/x"),
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g/x", "http://g/x"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("g#s", "http://a/b/c/g"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+        ] {
+            assert_eq!(base.joined(reference).unwrap().uri().to_string(), target, "{reference}");
+        }
+        for reference in ["javascript:alert(1)", "//user@g/", "///x", "file:///etc/passwd"] {
+            assert!(base.joined(reference).is_err(), "{reference}");
+        }
     }
 }

@@ -1,0 +1,152 @@
+//! Which addresses are not the public internet: the special-purpose registries of IANA (RFC 6890) as two tables.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// First address, length of the prefix, what lies there.
+type Block<A> = (A, u32, &'static str);
+
+const LOOPBACK: &str = "a loopback address";
+const LINK_LOCAL: &str = "a link-local address";
+const PRIVATE: &str = "a private address";
+const MULTICAST: &str = "a multicast address";
+const UNSPECIFIED: &str = "an unspecified address";
+const DOCUMENTATION: &str = "an address for documentation";
+const RESERVED: &str = "a reserved address";
+
+const CLOSED_V4: [Block<Ipv4Addr>; 15] = [
+    (Ipv4Addr::UNSPECIFIED, 8, UNSPECIFIED),
+    (Ipv4Addr::new(10, 0, 0, 0), 8, PRIVATE),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, "a shared address of a carrier"),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, LOOPBACK),
+    (Ipv4Addr::new(169, 254, 0, 0), 16, LINK_LOCAL),
+    (Ipv4Addr::new(172, 16, 0, 0), 12, PRIVATE),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, RESERVED),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, "an address of a 6to4 relay"),
+    (Ipv4Addr::new(192, 168, 0, 0), 16, PRIVATE),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, "an address for benchmarks"),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, DOCUMENTATION),
+    (Ipv4Addr::new(224, 0, 0, 0), 4, MULTICAST),
+    (Ipv4Addr::new(240, 0, 0, 0), 4, RESERVED),
+];
+
+/// Tried in order. Beyond these only `2000::/3` is open: nothing else was ever given out.
+const CLOSED_V6: [Block<Ipv6Addr>; 9] = [
+    (Ipv6Addr::LOCALHOST, 128, LOOPBACK),
+    (Ipv6Addr::UNSPECIFIED, 128, UNSPECIFIED),
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, PRIVATE),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, LINK_LOCAL),
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, PRIVATE),
+    (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, MULTICAST),
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, RESERVED),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, DOCUMENTATION),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, DOCUMENTATION),
+];
+const GIVEN_OUT: Block<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "");
+
+/// Blocks whose addresses carry an IPv4 address, and the bits that follow it: mapped, NAT64, 6to4.
+const CARRIERS: [(Ipv6Addr, u32, u32); 3] = [
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 0),
+    (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 0),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 80),
+];
+
+/// What lies at an address, in words, unless it is the public internet.
+pub(super) fn closed(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => closed_v4(address),
+        IpAddr::V6(address) => closed_v6(address),
+    }
+}
+
+fn closed_v4(address: Ipv4Addr) -> Option<&'static str> {
+    let lies_in =
+        |first: Ipv4Addr, length: u32| (address.to_bits() ^ first.to_bits()).leading_zeros() >= length;
+    CLOSED_V4.into_iter().find(|(first, length, _)| lies_in(*first, *length)).map(|(.., what)| what)
+}
+
+fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let lies_in =
+        |first: Ipv6Addr, length: u32| (address.to_bits() ^ first.to_bits()).leading_zeros() >= length;
+    if let Some((.., behind)) = CARRIERS.into_iter().find(|(first, length, _)| lies_in(*first, *length)) {
+        #[allow(clippy::cast_possible_truncation)] // the last 32 bits are what is wanted
+        let carried = (address.to_bits() >> behind) as u32;
+        return closed_v4(Ipv4Addr::from_bits(carried));
+    }
+    let closed = CLOSED_V6.into_iter().find(|(first, length, _)| lies_in(*first, *length));
+    let is_given_out = lies_in(GIVEN_OUT.0, GIVEN_OUT.1);
+    closed.map(|(.., what)| what).or((!is_given_out).then_some(RESERVED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_the_public_internet_is_open() {
+        for (address, what) in [
+            ("127.0.0.1", LOOPBACK),
+            ("127.255.255.254", LOOPBACK),
+            ("0.0.0.0", UNSPECIFIED),
+            ("0.1.2.3", UNSPECIFIED),
+            ("10.0.0.1", PRIVATE),
+            ("172.16.0.1", PRIVATE),
+            ("172.31.255.255", PRIVATE),
+            ("192.168.1.1", PRIVATE),
+            ("169.254.169.254", LINK_LOCAL),
+            ("100.64.0.1", "a shared address of a carrier"),
+            ("100.127.255.255", "a shared address of a carrier"),
+            ("192.0.0.1", RESERVED),
+            ("192.0.2.1", DOCUMENTATION),
+            ("198.51.100.1", DOCUMENTATION),
+            ("203.0.113.1", DOCUMENTATION),
+            ("198.19.255.255", "an address for benchmarks"),
+            ("224.0.0.1", MULTICAST),
+            ("255.255.255.255", RESERVED),
+            ("::1", LOOPBACK),
+            ("::", UNSPECIFIED),
+            ("fe80::1", LINK_LOCAL),
+            ("febf::1", LINK_LOCAL),
+            ("fec0::1", PRIVATE),
+            ("fc00::1", PRIVATE),
+            ("fd00:ec2::254", PRIVATE),
+            ("ff02::1", MULTICAST),
+            ("2001:db8::1", DOCUMENTATION),
+            ("3fff::1", DOCUMENTATION),
+            ("2001::1", RESERVED),
+            ("100::1", RESERVED),
+            ("4000::1", RESERVED),
+            ("64:ff9b:1::1", RESERVED),
+        ] {
+            assert_eq!(closed(address.parse().unwrap()), Some(what), "{address}");
+        }
+        for address in
+            ["1.1.1.1", "9.255.255.255", "11.0.0.0", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1"]
+        {
+            assert_eq!(closed(address.parse().unwrap()), None, "{address}");
+        }
+        for address in ["2606:4700:4700::1111", "2a00:1450::1", "2001:4860:4860::8888"] {
+            assert_eq!(closed(address.parse().unwrap()), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn an_address_inside_another_is_judged_as_itself() {
+        for (address, what) in [
+            ("::ffff:127.0.0.1", Some(LOOPBACK)),
+            ("::ffff:169.254.169.254", Some(LINK_LOCAL)),
+            ("::ffff:1.1.1.1", None),
+            ("64:ff9b::10.0.0.1", Some(PRIVATE)),
+            ("64:ff9b::1.1.1.1", None),
+            ("2002:7f00:1::", Some(LOOPBACK)),
+            ("2002:a9fe:a9fe::1", Some(LINK_LOCAL)),
+            ("2002:101:101::1", None),
+            ("::127.0.0.1", Some(RESERVED)),
+            ("::1.1.1.1", Some(RESERVED)),
+            ("2001:0:7f00:1::", Some(RESERVED)),
+        ] {
+            assert_eq!(closed(address.parse().unwrap()), what, "{address}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Headers of a request: which a script may set, and which of them go along to another origin.
+
+use ureq::http::{HeaderMap, HeaderName, HeaderValue, Response};
+
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Headers that say how the message is sent, which is not the script's to say.
+const OURS: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What may follow a redirect to another origin. Everything else may be a credential, whatever it is called.
+const HARMLESS: [&str; 5] = ["accept", "accept-encoding", "accept-language", "content-type", "user-agent"];
+
+/// Bytes of headers a script may send.
+const MOST_BYTES: usize = 32 << 10;
+
+/// Headers that may be sent; `invalid-argument` for names and values that are none, and for those that are not the
+/// script's to set. A value may be a secret, so no error repeats it.
+pub(in crate::host) fn sendable(headers: &[(String, String)]) -> Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    let mut bytes = 0;
+    for (name, value) in headers {
+        let Ok(known) = name.parse::<HeaderName>() else {
+            let shown: String = name.chars().take(40).collect();
+            return refused(format!("{shown:?} is not the name of a header"));
+        };
+        let Ok(content) = HeaderValue::from_str(value) else {
+            return refused(format!("the header {known} must have a value of printable ASCII, in one line"));
+        };
+        if OURS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
+            return refused(format!("the header {known} is not a script's to set"));
+        }
+        bytes += name.len() + value.len() + ": \r\n".len();
+        if bytes > MOST_BYTES {
+            return refused(format!("the headers have more than the {MOST_BYTES} bytes that are sent"));
+        }
+        map.append(known, content);
+    }
+    Ok(map)
+}
+
+/// Leaves what may go along to another origin.
+pub(super) fn strip_credentials(headers: &mut HeaderMap) {
+    keep(headers, |name| HARMLESS.contains(&name));
+}
+
+/// Takes out what describes a body that is not sent any more.
+pub(super) fn strip_content(headers: &mut HeaderMap) {
+    keep(headers, |name| !name.starts_with("content-"));
+}
+
+fn keep(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) {
+    let gone: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name.as_str())).cloned().collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}
+
+/// The headers of an answer, names in lower case, in the order they came in.
+pub(super) fn received<T>(response: &Response<T>) -> Vec<(String, String)> {
+    response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
+}
+
+/// UTF-8 where it is that, otherwise ISO-8859-1, which loses nothing (RFC 9110, 5.5).
+fn text(value: &HeaderValue) -> String {
+    let bytes = value.as_bytes();
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
+}
+
+fn refused<T>(why: String) -> Result<T> {
+    Err(SkillError::new(ErrorKind::InvalidArgument, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str, value: &str) -> Result<HeaderMap> {
+        sendable(&[(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_header_cannot_smuggle_another() {
+        for (name, value) in [
+            ("x-a", "1\r\nx-b: 2"),
+            ("x-a", "1\nx-b: 2"),
+            ("x-a", "1\0"),
+            ("x-a", "\u{7f}"),
+            ("x-a", "grün\r"),
+            ("x-a\r\nx-b", "1"),
+            ("x-a: 1\r\nx-b", "1"),
+            ("x a", "1"),
+            ("x:a", "1"),
+            ("", "1"),
+            ("grün", "1"),
+        ] {
+            let kind = one(name, value).map_err(|error| error.kind());
+            assert_eq!(kind, Err(ErrorKind::InvalidArgument), "{name:?}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn how_a_message_is_sent_is_not_for_scripts_to_say() {
+        for name in
+            OURS.into_iter().chain(["Host", "Content-LENGTH", "Proxy-Authorization", "proxy-connection"])
+        {
+            assert!(one(name, "x").unwrap_err().message().contains("not a script's to set"), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_error_repeats_a_value() {
+        assert!(!one("authorization", "hunter2\n").unwrap_err().message().contains("hunter2"));
+        assert!(!one("host", "hunter2").unwrap_err().message().contains("hunter2"));
+    }
+
+    #[test]
+    fn only_what_is_harmless_goes_along_to_another_origin() {
+        let names = ["authorization", "cookie", "x-api-key", "range", "accept", "user-agent", "content-type"];
+        let mut headers = sendable(&names.map(|name| (name.to_owned(), "x".to_owned()))).unwrap();
+        strip_credentials(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["accept", "content-type", "user-agent"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! One request on its way, and the next one where a redirect makes one of it.
+
+use ureq::http::{HeaderMap, Method, Request};
+
+use super::headers::{sendable, strip_content, strip_credentials};
+use super::url::WebUrl;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::HttpRequest;
+
+/// What is sent to one host.
+pub(super) struct Hop {
+    pub(super) url: WebUrl,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+impl Hop {
+    /// The request as the script made it.
+    pub(super) fn first(request: HttpRequest) -> Result<Self> {
+        let method = request.method.parse().map_err(|_| {
+            SkillError::new(
+                ErrorKind::InvalidArgument,
+                format!("{:?} is not a method of HTTP", request.method),
+            )
+        })?;
+        let headers = sendable(&request.headers)?;
+        Ok(Self { url: WebUrl::parse(&request.url)?, method, headers, body: request.body })
+    }
+
+    /// The request as it is sent, around this body.
+    pub(super) fn request<B>(&self, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.url.uri().clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+
+    /// The request that follows this redirect (RFC 9110, 15.4). From https to http none does, and nothing that may be a
+    /// credential goes to another origin.
+    pub(super) fn redirected(mut self, status: u16, location: &str) -> Result<Self> {
+        let from = self.url;
+        let url = from.joined(location).map_err(|error| {
+            let sentence = format!("failed to follow the redirect of {}: {}", from.host(), error.message());
+            SkillError::new(ErrorKind::Io, sentence)
+        })?;
+        if from.is_encrypted() && !url.is_encrypted() {
+            let (from, to) = (from.host(), url.host());
+            let sentence = format!("failed to follow the redirect of {from} to {to}: it gives up encryption");
+            return Err(SkillError::new(ErrorKind::Denied, sentence)
+                .with_help("ask for the http URL itself where that is meant"));
+        }
+        if becomes_get(status, &self.method) {
+            self.method = Method::GET;
+            self.body = None;
+            strip_content(&mut self.headers);
+        }
+        if !url.shares_origin(&from) {
+            strip_credentials(&mut self.headers);
+        }
+        Ok(Self { url, ..self })
+    }
+}
+
+fn becomes_get(status: u16, method: &Method) -> bool {
+    match status {
+        303 => *method != Method::HEAD,
+        301 | 302 => *method == Method::POST,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(method: &str, url: &str) -> Hop {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers =
+            [header("authorization", "x"), header("content-type", "text/plain"), header("accept", "*/*")];
+        let body = Some(b"body".to_vec());
+        let request = HttpRequest {
+            method: method.into(),
+            url: url.into(),
+            headers: headers.into(),
+            body,
+            timeout: None,
+            max_bytes: 0,
+        };
+        Hop::first(request).unwrap()
+    }
+
+    #[test]
+    fn methods_and_bodies_follow_as_the_standard_says() {
+        for (status, method, next) in [
+            (301, "POST", "GET"),
+            (302, "POST", "GET"),
+            (303, "POST", "GET"),
+            (303, "PUT", "GET"),
+            (303, "HEAD", "HEAD"),
+            (301, "PUT", "PUT"),
+            (302, "DELETE", "DELETE"),
+            (307, "POST", "POST"),
+            (308, "POST", "POST"),
+        ] {
+            let after = hop(method, "https://a.example/x").redirected(status, "/y").unwrap();
+            assert_eq!(after.method.as_str(), next, "{status} {method}");
+            let keeps = method == next;
+            assert_eq!((after.body.is_some(), after.headers.contains_key("content-type")), (keeps, keeps));
+            assert!(after.headers.contains_key("authorization"), "the origin is the same");
+        }
+    }
+
+    #[test]
+    fn another_port_scheme_or_host_is_another_origin() {
+        for (from, to, shared) in [
+            ("https://a.example/", "https://a.example:443/y", true),
+            ("https://a.example/", "https://A.example/y", true),
+            ("https://a.example/", "https://a.example:8443/", false),
+            ("http://a.example/", "https://a.example/", false),
+            ("https://a.example/", "https://b.a.example/", false),
+            ("https://a.example/", "//b.example/", false),
+        ] {
+            let after = hop("GET", from).redirected(302, to).unwrap();
+            assert_eq!(after.headers.contains_key("authorization"), shared, "{from} to {to}");
+            assert!(after.headers.contains_key("accept"));
+        }
+    }
+
+    #[test]
+    fn a_redirect_never_gives_up_encryption_and_never_leaves_the_web() {
+        let kind =
+            |to| hop("GET", "https://a.example/").redirected(302, to).map(|_| ()).map_err(|e| e.kind());
+        assert_eq!(kind("http://a.example/"), Err(ErrorKind::Denied));
+        assert_eq!(kind("file:///etc/passwd"), Err(ErrorKind::Io));
+        assert_eq!(kind("https://me:pw@a.example/"), Err(ErrorKind::Io));
+    }
+}

@@ -1,0 +1,134 @@
+//! How long a request may still take, and the one way it waits: until it is done, its time is up, or its run is stopped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::SkillContext;
+use crate::policy::{CancelToken, StopCause};
+
+/// The time of one request, redirects included.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    cancel: CancelToken,
+    until: Instant,
+    /// The request's own limit, where it is shorter than the run's.
+    own: Option<Duration>,
+    crowd: Crowd,
+}
+
+/// How many threads wait for the system on behalf of requests. A lookup or a connection that nobody waits for any more
+/// cannot be ended from outside; it ends by itself, and until then it counts here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Crowd(Arc<AtomicUsize>);
+
+/// One of the crowd.
+struct Place(Crowd);
+
+/// No request takes longer.
+const DAY: Duration = Duration::from_hours(24);
+
+impl Patience {
+    /// The time a request of this run gets: its own limit or the run's, whichever ends first.
+    pub(super) fn new(ctx: &SkillContext, own: Option<Duration>, crowd: &Crowd) -> Self {
+        let run = ctx.limits().deadline.min(DAY);
+        let own = own.filter(|own| *own < run);
+        let until = Instant::now() + own.unwrap_or(run);
+        Self { cancel: ctx.cancel().clone(), until, own, crowd: crowd.clone() }
+    }
+
+    /// The time left, never zero; the error the request ends with when there is none.
+    pub(super) fn left(&self) -> Result<Duration> {
+        self.cancel.check()?;
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(self.ran_out()),
+            left => Ok(left),
+        }
+    }
+
+    /// The token of the run.
+    pub(super) fn cancel(&self) -> &CancelToken {
+        &self.cancel
+    }
+
+    /// Has a thread of its own do what cannot be interrupted, and waits for it only as long as there is reason to.
+    pub(super) fn wait<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (left, place) = (self.left()?, self.crowd.place()?);
+        let (sender, receiver) = mpsc::channel();
+        let stopped = sender.clone();
+        let _heard = self.cancel.on_stop(move |_| drop(stopped.send(None)));
+        let work = move || {
+            let done = catch_unwind(AssertUnwindSafe(work)).ok();
+            drop(place);
+            drop(sender.send(done));
+        };
+        let thread = thread::Builder::new().name("metier-http".into()).spawn(work);
+        thread.map_err(|error| SkillError::io("failed to start a thread", error))?;
+        let done = receiver.recv_timeout(left).ok().flatten();
+        self.left()?;
+        done.ok_or_else(|| SkillError::new(ErrorKind::Io, "the lookup of a host broke off"))
+    }
+
+    fn ran_out(&self) -> SkillError {
+        let Some(own) = self.own else { return StopCause::Deadline.error() };
+        let sentence = format!("the request took longer than its {} ms", own.as_millis());
+        SkillError::new(ErrorKind::Io, sentence).with_help("raise timeout_ms")
+    }
+}
+
+impl Crowd {
+    const MOST: usize = 64;
+
+    fn place(&self) -> Result<Place> {
+        let place = Place(self.clone());
+        if self.0.fetch_add(1, Ordering::Relaxed) < Self::MOST {
+            return Ok(place);
+        }
+        let sentence = format!("{} lookups and connections are still without an answer", Self::MOST);
+        Err(SkillError::new(ErrorKind::Io, sentence).with_help("try again in a few seconds"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patience(own: Option<Duration>, crowd: &Crowd) -> Patience {
+        Patience::new(&SkillContext::builder("waits").build(), own, crowd)
+    }
+
+    #[test]
+    fn threads_nobody_waits_for_are_bounded_and_make_room_when_they_end() {
+        let (crowd, (release, hold)) = (Crowd::default(), mpsc::channel::<()>());
+        let hold = Arc::new(std::sync::Mutex::new(hold));
+        for _ in 0..Crowd::MOST {
+            let (short, hold) = (patience(Some(Duration::from_millis(1)), &crowd), hold.clone());
+            let error = short.wait(move || drop(hold.lock().map(|hold| hold.recv()))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        }
+        let refused = patience(None, &crowd).wait(|| ()).unwrap_err();
+        assert!(refused.message().contains("without an answer"), "{refused}");
+        drop(release);
+        let started = Instant::now();
+        while patience(None, &crowd).wait(|| ()).is_err() {
+            assert!(started.elapsed() < Duration::from_secs(10));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn work_that_panics_is_an_error_at_once() {
+        let error =
+            patience(None, &Crowd::default()).wait(|| panic!("on purpose")).map(|(): ()| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    }
+}

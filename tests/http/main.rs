@@ -1,0 +1,74 @@
+//! The web as a skill reaches it: every promise of the client as an attack on it, over loopback and without the internet.
+#![allow(missing_docs)]
+
+mod addresses;
+mod answers;
+mod redirects;
+mod secure;
+mod server;
+mod stopping;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext, Web};
+use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection};
+
+/// What reaches the servers of these tests by their address.
+const HOME: &[&str] = &["net:127.0.0.1"];
+
+/// A run with these grants.
+fn run(grants: &[&str]) -> SkillContext {
+    stoppable(grants, &CancelToken::new())
+}
+
+fn stoppable(grants: &[&str], token: &CancelToken) -> SkillContext {
+    let granted: Vec<Permission> = grants.iter().map(|text| text.parse().unwrap()).collect();
+    SkillContext::builder("web")
+        .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+        .limits(Limits::default().deadline(Duration::from_secs(20)))
+        .cancel(token.clone())
+        .build()
+}
+
+fn get(url: impl Into<String>) -> HttpRequest {
+    HttpRequest {
+        method: "GET".into(),
+        url: url.into(),
+        headers: Vec::new(),
+        body: None,
+        timeout: None,
+        max_bytes: 1 << 20,
+    }
+}
+
+fn post(url: impl Into<String>, body: impl Into<Vec<u8>>) -> HttpRequest {
+    HttpRequest { method: "POST".into(), body: Some(body.into()), ..get(url) }
+}
+
+fn header(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// A client whose names mean these addresses.
+fn web(names: &'static [(&str, &str)]) -> Web {
+    Web::new().lookup(|name| {
+        let known = names.iter().filter(|(known, _)| *known == name);
+        Ok(known.map(|(_, address)| address.parse::<IpAddr>().unwrap()).collect())
+    })
+}
+
+/// Sends with the grants that a request to the servers here takes.
+fn send(request: HttpRequest) -> Result<HttpResponse> {
+    web(&[]).send(&run(HOME), request)
+}
+
+fn refused(result: Result<HttpResponse>, kind: ErrorKind, words: &[&str]) -> SkillError {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "{word}: {error}");
+    }
+    error
+}
