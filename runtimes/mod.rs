@@ -7,8 +7,10 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
-#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod warm;
+#[cfg(feature = "wasm-runtime")]
+mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
@@ -42,6 +44,14 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         #[cfg(feature = "rhai-runtime")]
         load: Some(rhai::load),
         #[cfg(not(feature = "rhai-runtime"))]
+        load: None,
+    },
+    Runtime {
+        name: SkillRuntime::Wasm,
+        feature: Some("wasm-runtime"),
+        #[cfg(feature = "wasm-runtime")]
+        load: Some(wasm::load),
+        #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },
     Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },

@@ -1,5 +1,5 @@
 //! The host API means the same in every language: each row's example, run in each, against one answer.
-#![cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
+#![cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -16,34 +16,52 @@ use serde_json::{Value, json};
 /// answers with its input, and the same promises broken in the ways every language knows.
 struct Language {
     runtime: SkillRuntime,
-    call: &'static str,
-    echo: &'static str,
-    handled: &'static str,
-    endless: &'static str,
-    growing: &'static str,
-    flooding: &'static str,
-    too_much: &'static str,
-    /// The largest integer it holds exactly, and the next one, which it refuses.
-    exact: (i64, u64),
+    call: Source,
+    echo: Source,
+    handled: Source,
+    endless: Source,
+    growing: Source,
+    flooding: Source,
+    too_much: Source,
+    /// The largest integer it holds exactly, and the next one, which it refuses; nothing where it holds them all.
+    exact: Option<(i64, u64)>,
+}
+
+/// A script: its bytes, and the function to call where one file holds several.
+#[derive(Clone, Copy)]
+struct Source(&'static [u8], Option<&'static str>);
+
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
+const fn text(source: &'static str) -> Source {
+    Source(source.as_bytes(), None)
+}
+
+/// A function of the plug-in that keeps every promise at once; its source lies beside it.
+#[cfg(feature = "wasm-runtime")]
+const fn plug_in(function: &'static str) -> Source {
+    Source(include_bytes!("plugins/conformance.wasm"), Some(function))
 }
 
 const LANGUAGES: &[Language] = &[
     #[cfg(feature = "lua-runtime")]
     Language {
         runtime: SkillRuntime::Lua,
-        call: "local args = input.args return ctx[input.name](table.unpack(args, 1, #args))",
-        echo: "return input",
-        handled: "local ok, e = pcall(ctx.write, 'a.txt', 'x') return {e.kind, e.message == tostring(e)}",
-        endless: "while true do pcall(function() while true do end end) end",
-        growing: "local t = {} while true do t[#t + 1] = {#t} end",
-        flooding: "while true do print(('x'):rep(1000)) end",
-        too_much: "local t = {1} for i = 1, 20 do t = {t, t} end return t",
-        exact: (1 << 53, (1 << 53) + 1),
+        call: text("local args = input.args return ctx[input.name](table.unpack(args, 1, #args))"),
+        echo: text("return input"),
+        handled: text(
+            "local ok, e = pcall(ctx.write, 'a.txt', 'x') return {e.kind, e.message == tostring(e)}",
+        ),
+        endless: text("while true do pcall(function() while true do end end) end"),
+        growing: text("local t = {} while true do t[#t + 1] = {#t} end"),
+        flooding: text("while true do print(('x'):rep(1000)) end"),
+        too_much: text("local t = {1} for i = 1, 20 do t = {t, t} end return t"),
+        exact: Some((1 << 53, (1 << 53) + 1)),
     },
     #[cfg(feature = "rhai-runtime")]
     Language {
         runtime: SkillRuntime::Rhai,
-        call: "let f = Fn(input.name);
+        call: text(
+            "let f = Fn(input.name);
             let a = input.args;
             switch a.len() {
                 0 => f.call(ctx),
@@ -52,13 +70,28 @@ const LANGUAGES: &[Language] = &[
                 3 => f.call(ctx, a[0], a[1], a[2]),
                 4 => f.call(ctx, a[0], a[1], a[2], a[3]),
             }",
-        echo: "input",
-        handled: "try { ctx.write(\"a.txt\", \"x\") } catch (e) { return [e.kind, e.message == e.to_string()]; }",
-        endless: "loop { try { loop {} } catch {} }",
-        growing: "let a = []; loop { a.push([a.len()]); }",
-        flooding: "let s = \"\"; s.pad(1000, 'x'); loop { print(s); }",
-        too_much: "let a = [1]; for i in 0..20 { a = [a, a]; } a",
-        exact: (i64::MAX, i64::MAX as u64 + 1),
+        ),
+        echo: text("input"),
+        handled: text(
+            "try { ctx.write(\"a.txt\", \"x\") } catch (e) { return [e.kind, e.message == e.to_string()]; }",
+        ),
+        endless: text("loop { try { loop {} } catch {} }"),
+        growing: text("let a = []; loop { a.push([a.len()]); }"),
+        flooding: text("let s = \"\"; s.pad(1000, 'x'); loop { print(s); }"),
+        too_much: text("let a = [1]; for i in 0..20 { a = [a, a]; } a"),
+        exact: Some((i64::MAX, i64::MAX as u64 + 1)),
+    },
+    #[cfg(feature = "wasm-runtime")]
+    Language {
+        runtime: SkillRuntime::Wasm,
+        call: plug_in("call"),
+        echo: plug_in("echo"),
+        handled: plug_in("handled"),
+        endless: plug_in("endless"),
+        growing: plug_in("growing"),
+        flooding: plug_in("flooding"),
+        too_much: plug_in("too_much"),
+        exact: None,
     },
 ];
 
@@ -133,9 +166,14 @@ fn json_comes_back_as_it_went_in() {
 #[test]
 fn integers_are_exact_or_refused_and_never_rounded() {
     for language in LANGUAGES {
-        let (largest, beyond) = language.exact;
-        let answer = run(language, language.echo, json!([largest, -largest]), Limits::default());
-        assert_eq!(answer.unwrap(), json!([largest, -largest]), "{}", language.runtime);
+        let (largest, smallest) = match language.exact {
+            Some((largest, _)) => (json!(largest), json!(-largest)),
+            None => (json!(u64::MAX), json!(i64::MIN)),
+        };
+        let integers = json!([largest, smallest]);
+        let answer = run(language, language.echo, integers.clone(), Limits::default());
+        assert_eq!(answer.unwrap(), integers, "{}", language.runtime);
+        let Some((_, beyond)) = language.exact else { continue };
         let error = run(language, language.echo, json!({"id": beyond}), Limits::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}: {error}", language.runtime);
         assert!(error.message().starts_with("input.id"), "{}: {error}", language.runtime);
@@ -155,8 +193,9 @@ fn limits_mean_the_same_in_every_language() {
             let started = Instant::now();
             let over = limits.deadline + Duration::from_millis(500);
             let error = run(language, source, Value::Null, limits).unwrap_err();
-            assert_eq!(error.kind(), kind, "{source}: {error}");
-            assert!(started.elapsed() < over, "{source}: {:?}", started.elapsed());
+            let runtime = language.runtime;
+            assert_eq!(error.kind(), kind, "{runtime}: {error}");
+            assert!(started.elapsed() < over, "{kind} in {runtime}: {:?}", started.elapsed());
         }
     }
 }
@@ -181,7 +220,7 @@ fn a_cancelled_run_ends_as_cancelled_in_every_language() {
 }
 
 /// Runs a script under limits, its deadline included.
-fn run(language: &Language, source: &str, input: Value, limits: Limits) -> Result<Value> {
+fn run(language: &Language, source: Source, input: Value, limits: Limits) -> Result<Value> {
     let (watchdog, token) = (Watchdog::new(), CancelToken::new());
     let _armed = watchdog.arm(Instant::now() + limits.deadline, &token);
     let context = SkillContext::builder("conformance").limits(limits).cancel(token).build();
@@ -189,19 +228,19 @@ fn run(language: &Language, source: &str, input: Value, limits: Limits) -> Resul
     Ok(executor.execute_with_context(input.into(), Some(&context))?.value)
 }
 
-fn script(source: &str) -> Script {
+fn script(Source(bytes, function): Source) -> Script {
     Script {
         skill: "conformance".into(),
         path: "scripts/main".into(),
         folder: None,
-        source: source.as_bytes().into(),
-        function: None,
+        source: bytes.into(),
+        function: function.map(str::to_owned),
     }
 }
 
 fn call(
     language: SkillRuntime,
-    source: &str,
+    source: Source,
     function: &HostFunction,
     name: &str,
     allow: &[&str],

@@ -17,6 +17,8 @@ const KINDS: &[&[&str]] = &[
     &["--runtime", "lua"],
     #[cfg(feature = "rhai-runtime")]
     &["--runtime", "rhai"],
+    #[cfg(feature = "wasm-runtime")]
+    &["--runtime", "wasm"],
 ];
 const PYTHON: &[&str] = &["--runtime", "external"];
 const SHELL: &[&str] = &["--runtime", "external", "--script", "run.sh"];
@@ -124,7 +126,7 @@ fn nothing_is_overwritten() {
 #[test]
 fn runtimes_without_a_template_are_told_from_those_that_do_not_exist() {
     for (args, code, words) in [
-        (&["a", "--runtime", "wasm"][..], 3, "there is no template for wasm skills"),
+        (&["a", "--runtime", "tool-sequence"][..], 3, "there is no template for tool-sequence skills"),
         (&["a", "--runtime", "lau"], 2, "did you mean `lua`?"),
         (&["a", "--runtime", "python"], 2, "no runtime is called `python`"),
         (&["a", "--runtime", "external", "--script", "x.rb"], 2, "one of: py, sh"),

@@ -39,6 +39,19 @@ fn a_valid_skill_is_told_in_one_line() {
 }
 
 #[test]
+fn a_module_without_its_source_is_told() {
+    let with = |files: &[&str]| {
+        files.iter().fold(skill("").file("x/scripts/main.wasm", ""), |project, file| project.file(file, ""))
+    };
+    let missing = ["source-missing warning 1:1"];
+    assert_eq!(found(&with(&[])), missing);
+    assert_eq!(found(&with(&["x/scripts/other.c", "x/src.txt"])), missing);
+    for source in ["x/scripts/main.c", "x/scripts/main.wat", "x/src/lib.rs", "x/scripts/src/lib.rs"] {
+        assert_eq!(found(&with(&[source])), [""; 0], "{source}");
+    }
+}
+
+#[test]
 fn every_key_is_always_there() {
     let project = Project::new().skill("a").file("b/SKILL.md", "---\nname: B\ndescription: d\n---\n");
     let answer = project.metier(&["validate", "--json", "a", "b", "c"]);

@@ -20,7 +20,7 @@ use super::terminal::visible_line;
 pub struct Args {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// What its script is written in: lua, rhai or external
+    /// What its script is written in: lua, rhai, wasm or external
     #[arg(long, value_name = "RUNTIME", default_value = "lua")]
     runtime: String,
     /// The script's file name; its ending chooses among languages, as in run.sh

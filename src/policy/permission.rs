@@ -33,6 +33,7 @@ enum Word {
     Secret,
     Sample,
     Shm,
+    Wasi,
 }
 
 /// What may follow the colon.
@@ -46,7 +47,7 @@ enum Rule {
 }
 
 /// Word, spelling, rule for the scope; in the order of the enum.
-const WORDS: [(Word, &str, Rule); 9] = [
+const WORDS: [(Word, &str, Rule); 10] = [
     (Word::Read, "read", Rule::MaybePath),
     (Word::Write, "write", Rule::MaybePath),
     (Word::Exec, "exec", Rule::MaybeUnsandboxed),
@@ -56,6 +57,7 @@ const WORDS: [(Word, &str, Rule); 9] = [
     (Word::Secret, "secret", Rule::Name),
     (Word::Sample, "sample", Rule::Nothing),
     (Word::Shm, "shm", Rule::Nothing),
+    (Word::Wasi, "wasi", Rule::Nothing),
 ];
 
 /// Names other clients use in `allowed-tools` that plainly mean one of ours.
@@ -151,6 +153,11 @@ impl Need {
     /// Reaching that host, by name or address.
     pub fn net(host: impl Into<String>) -> Self {
         Self { word: Word::Net, target: host.into() }
+    }
+
+    /// Starting a WebAssembly plug-in that imports WASI: its clock and its random numbers, no files.
+    pub fn wasi() -> Self {
+        Self { word: Word::Wasi, target: String::new() }
     }
 
     /// Whether only a permission that names the path answers this need.

@@ -22,7 +22,7 @@ const LISTS: &str =
 const COUNTS: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
 
 /// The templates; the first of a runtime is its default.
-pub static TEMPLATES: [Template; 4] = [
+pub static TEMPLATES: [Template; 5] = [
     Template {
         runtime: SkillRuntime::Lua,
         ending: "lua",
@@ -40,6 +40,15 @@ pub static TEMPLATES: [Template; 4] = [
         skill: include_str!("rhai/SKILL.md"),
         script: include_str!("rhai/scripts/main.rhai"),
         case: include_str!("rhai/cases/basic.json"),
+    },
+    Template {
+        runtime: SkillRuntime::Wasm,
+        ending: "wat",
+        description: LISTS,
+        example: r#"--input '"*"'"#,
+        skill: include_str!("wasm/SKILL.md"),
+        script: include_str!("wasm/scripts/main.wat"),
+        case: include_str!("wasm/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::External,

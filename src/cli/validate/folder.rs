@@ -33,6 +33,7 @@ impl Folder<'_> {
     /// Every finding, in the order of the file.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = self.twins().into_iter().chain(self.runtime()).collect();
+        found.extend(shortened(self.sourceless()));
         found.extend(shortened(self.tools()));
         found.extend(shortened(self.references()));
         found
@@ -66,6 +67,30 @@ impl Folder<'_> {
                 Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
             }
         }
+    }
+
+    /// Modules whose source is neither beside them, under the same name, nor in a folder `src`.
+    fn sourceless(&self) -> impl Iterator<Item = Diagnostic> {
+        let names = if ["src", "scripts/src"].iter().any(|folder| self.dir.is_dir(folder)) {
+            Vec::new()
+        } else {
+            scripts(self.dir)
+        };
+        let has_source = |module: &str| {
+            let same = |name: &&String| stem(name) == stem(module) && *name != module;
+            names.iter().any(|name| same(&name))
+        };
+        let is_module = |name: &&String| name.to_ascii_lowercase().ends_with(".wasm");
+        let modules: Vec<String> =
+            names.iter().filter(is_module).filter(|name| !has_source(name)).cloned().collect();
+        modules.into_iter().map(|module| {
+            let message = format!("`{module}` lies without its source, so nobody can read what it does");
+            let help = format!(
+                "keep what it is compiled from beside it, such as {}.c, or in a folder src",
+                stem(&module)
+            );
+            self.found(&rule::SOURCE_MISSING, &(0..0), message).with_help(help)
+        })
     }
 
     fn tools(&self) -> impl Iterator<Item = Diagnostic> {
@@ -156,6 +181,10 @@ fn collect(dir: &Dir, depth: usize, names: &mut Vec<String>) {
             _ => names.extend(entry.file_name().into_string()),
         }
     }
+}
+
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 fn leads_out(path: &str) -> bool {

@@ -24,6 +24,8 @@ pub const LINK_OUTSIDE: Rule =
 pub const RUNTIME_UNKNOWN: Rule =
     rule("runtime-unknown", Warning, false, "No runtime has the name declared.");
 pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
+pub const SOURCE_MISSING: Rule =
+    rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
     rule("allowed-tool-unknown", Info, false, "An allowed tool grants nothing here.");
 
@@ -45,6 +47,7 @@ mod tests {
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
             RUNTIME_UNFIT,
+            SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];
         let mut codes: Vec<_> = here.iter().chain(metier::skill::RULES).map(|rule| rule.code).collect();

@@ -1,0 +1,34 @@
+//! The bytes one run may occupy: the plug-in's memory and tables, and what it keeps in Extism memory, all in one sum.
+
+use crate::error::{ErrorKind, Result, SkillError};
+
+pub(super) struct Budget {
+    used: u64,
+    limit: u64,
+}
+
+impl Budget {
+    /// A budget of which a part is spent before the run begins; `memory` when it is too much already.
+    pub(super) fn new(limit: u64, used: u64) -> Result<Self> {
+        let mut budget = Self { used: 0, limit };
+        budget.spend(used)?;
+        Ok(budget)
+    }
+
+    /// Takes bytes; `memory` when there are not so many left.
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<()> {
+        let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit);
+        self.used = used.ok_or_else(|| out_of_memory(self.limit))?;
+        Ok(())
+    }
+
+    /// Gives back bytes that were taken.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        self.used = self.used.saturating_sub(bytes);
+    }
+}
+
+fn out_of_memory(limit: u64) -> SkillError {
+    SkillError::new(ErrorKind::Memory, format!("the plug-in needed more than its {limit} bytes of memory"))
+        .with_help("give it more with --memory, or make it keep less")
+}

@@ -1,0 +1,59 @@
+//! What a plug-in ended with, as an error for a person: a sentence for each trap, the plug-in's own functions as traceback.
+
+use extism::Error;
+use wasmtime::{Trap, WasmBacktrace};
+
+use crate::error::{ErrorKind, Location, SkillError};
+
+/// Traps that have a sentence and a kind of their own.
+const TRAPS: &[(Trap, ErrorKind, &str)] = &[
+    (Trap::StackOverflow, ErrorKind::Script, "the plug-in's calls are nested too deep"),
+    (Trap::UnreachableCodeReached, ErrorKind::Script, "the plug-in gave up: it reached `unreachable`"),
+    (Trap::MemoryOutOfBounds, ErrorKind::Script, "the plug-in reached outside of its memory"),
+    (Trap::TableOutOfBounds, ErrorKind::Script, "the plug-in reached outside of a table"),
+    (Trap::IndirectCallToNull, ErrorKind::Script, "the plug-in called a function that is not there"),
+    (Trap::BadSignature, ErrorKind::Script, "the plug-in called a function as what it is not"),
+    (Trap::IntegerDivisionByZero, ErrorKind::Script, "the plug-in divided by zero"),
+    (Trap::IntegerOverflow, ErrorKind::Script, "an integer of the plug-in became too large"),
+    (Trap::BadConversionToInteger, ErrorKind::Script, "the plug-in made an integer of a number that is none"),
+    (Trap::OutOfFuel, ErrorKind::Operations, "the plug-in executed more operations than it may"),
+];
+
+/// What Extism and wasi-common say, for want of anything better to hold on to.
+const OUT_OF_FUEL: &str = "plugin ran out of fuel";
+const EXITED: &str = "Exited with i32 exit status ";
+
+/// The error for a call that did not return.
+pub(super) fn of_call(error: &Error) -> SkillError {
+    let known = error.downcast_ref::<Trap>().and_then(|trap| TRAPS.iter().find(|(known, ..)| known == trap));
+    if let Some((_, kind, sentence)) = known {
+        return SkillError::new(*kind, *sentence);
+    }
+    let cause = error.root_cause().to_string();
+    if cause == OUT_OF_FUEL {
+        return SkillError::new(ErrorKind::Operations, "the plug-in executed more operations than it may");
+    }
+    match cause.strip_prefix(EXITED) {
+        Some(code) => with_code(code),
+        None => SkillError::new(ErrorKind::Script, format!("the plug-in failed: {cause}")),
+    }
+}
+
+/// The error for a code that is not 0.
+pub(super) fn with_code(code: impl std::fmt::Display) -> SkillError {
+    SkillError::new(ErrorKind::Script, format!("the plug-in ended with code {code} and did not say why"))
+}
+
+/// The error, in the file, with the plug-in's functions that were under way, innermost first.
+pub(super) fn in_file(error: SkillError, file: &str, call: Option<&Error>, first_added: u32) -> SkillError {
+    const MOST: usize = 12;
+    let trace = call.and_then(|error| error.downcast_ref::<WasmBacktrace>());
+    let frames = trace.map(WasmBacktrace::frames).unwrap_or_default();
+    let own = frames.iter().filter(|frame| frame.func_index() < first_added);
+    let frame = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => format!("{file} function {name}"),
+        None => format!("{file} function {}", frame.func_index()),
+    };
+    let location = Location { file: file.to_owned(), line: None, column: None };
+    error.with_location(location).with_traceback(own.take(MOST).map(frame).collect())
+}

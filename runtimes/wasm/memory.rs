@@ -1,0 +1,180 @@
+//! Extism memory: where the host and a plug-in hand each other texts. The host's own, so that no plug-in can lie about it.
+
+use std::collections::BTreeMap;
+
+use super::budget::Budget;
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Blocks by their offset; offset 0 is no block.
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    blocks: BTreeMap<u64, Block>,
+    /// Capacity by offset; neighbours are merged.
+    free: BTreeMap<u64, u64>,
+}
+
+struct Block {
+    length: u64,
+    capacity: u64,
+}
+
+/// Capacities are multiples of this, so that what the host remembers of a block is never more than the block.
+const UNIT: u64 = 64;
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        // Nothing lies at offset 0, for it means that there is nothing.
+        Self { bytes: vec![0; 64], blocks: BTreeMap::new(), free: BTreeMap::new() }
+    }
+
+    /// A block of so many bytes; `memory` when the budget does not have them.
+    pub(super) fn allocate(&mut self, length: u64, budget: &mut Budget) -> Result<u64> {
+        if length == 0 {
+            return Ok(0);
+        }
+        let capacity = length.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX);
+        let offset = match self.reused(capacity) {
+            Some(offset) => offset,
+            None => self.appended(capacity, budget)?,
+        };
+        self.blocks.insert(offset, Block { length, capacity });
+        Ok(offset)
+    }
+
+    /// A block that holds this.
+    pub(super) fn store(&mut self, content: &[u8], budget: &mut Budget) -> Result<u64> {
+        let offset = self.allocate(content.len() as u64, budget)?;
+        if let Some(block) = self.slice_mut(offset, content.len() as u64) {
+            block.copy_from_slice(content);
+        }
+        Ok(offset)
+    }
+
+    /// Frees the block that begins there; nothing happens where none does.
+    pub(super) fn release(&mut self, offset: u64) {
+        let Some(block) = self.blocks.remove(&offset) else { return };
+        let mut capacity = block.capacity;
+        if let Some(next) = self.free.remove(&(offset + capacity)) {
+            capacity += next;
+        }
+        match self.free.range_mut(..offset).next_back() {
+            Some((before, room)) if before + *room == offset => *room += capacity,
+            _ => {
+                self.free.insert(offset, capacity);
+            }
+        }
+    }
+
+    /// The length of the block that begins there; 0 where none does.
+    pub(super) fn length(&self, offset: u64) -> u64 {
+        self.blocks.get(&offset).map_or(0, |block| block.length)
+    }
+
+    /// What the block that begins there holds.
+    pub(super) fn block(&self, offset: u64) -> Option<&[u8]> {
+        self.slice(offset, self.blocks.get(&offset)?.length)
+    }
+
+    /// These bytes, where they lie inside.
+    pub(super) fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset).ok()?;
+        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+
+    /// So many bytes as a little-endian number.
+    pub(super) fn load(&self, offset: u64, length: usize) -> Result<u64> {
+        let bytes = self.slice(offset, length as u64).ok_or_else(|| outside("read"))?;
+        let mut number = [0; 8];
+        number[..length].copy_from_slice(bytes);
+        Ok(u64::from_le_bytes(number))
+    }
+
+    /// The lowest bytes of a number, little-endian, written there.
+    pub(super) fn save(&mut self, offset: u64, length: usize, number: u64) -> Result<()> {
+        let bytes = self.slice_mut(offset, length as u64).ok_or_else(|| outside("write"))?;
+        bytes.copy_from_slice(&number.to_le_bytes()[..length]);
+        Ok(())
+    }
+
+    fn slice_mut(&mut self, offset: u64, length: u64) -> Option<&mut [u8]> {
+        let start = usize::try_from(offset).ok()?;
+        self.bytes.get_mut(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+
+    /// The first free room that is large enough; what is left of it stays free.
+    fn reused(&mut self, capacity: u64) -> Option<u64> {
+        let (offset, room) =
+            self.free.iter().find(|(_, room)| **room >= capacity).map(|(offset, room)| (*offset, *room))?;
+        self.free.remove(&offset);
+        if room > capacity {
+            self.free.insert(offset + capacity, room - capacity);
+        }
+        Some(offset)
+    }
+
+    fn appended(&mut self, capacity: u64, budget: &mut Budget) -> Result<u64> {
+        budget.spend(capacity)?;
+        let offset = self.bytes.len();
+        let end = usize::try_from(capacity).ok().and_then(|capacity| offset.checked_add(capacity));
+        self.bytes.resize(end.ok_or_else(|| outside("write"))?, 0);
+        Ok(offset as u64)
+    }
+}
+
+fn outside(what: &str) -> SkillError {
+    let sentence = format!("the plug-in tried to {what} outside of Extism memory");
+    SkillError::new(ErrorKind::Script, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget() -> Budget {
+        Budget::new(1 << 20, 0).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_found_by_its_offset_alone() {
+        let (mut memory, mut budget) = (Memory::new(), budget());
+        let (first, second) = (memory.store(b"one", &mut budget), memory.store(b"three", &mut budget));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert_eq!((memory.block(first), memory.block(second)), (Some(&b"one"[..]), Some(&b"three"[..])));
+        assert_eq!((memory.length(second), memory.length(second + 1), memory.length(0)), (5, 0, 0));
+        assert_eq!(memory.store(b"", &mut budget).unwrap(), 0);
+    }
+
+    #[test]
+    fn freed_room_is_used_again_and_costs_nothing() {
+        let (mut memory, mut budget) = (Memory::new(), budget());
+        for round in 0..10_000_u64 {
+            let blocks = [100, 60_000, 1 + round % 500].map(|length| memory.allocate(length, &mut budget));
+            for block in blocks {
+                memory.release(block.unwrap());
+            }
+        }
+        assert!(budget.spend(900 << 10).is_ok(), "the budget was not spent by what was given back");
+    }
+
+    #[test]
+    fn more_than_the_budget_is_refused_and_numbers_do_not_wrap() {
+        let (mut memory, mut budget) = (Memory::new(), budget());
+        for length in [1 << 21, u64::MAX, u64::MAX - 63, 1 << 63] {
+            assert_eq!(memory.allocate(length, &mut budget).unwrap_err().kind(), ErrorKind::Memory);
+        }
+        for offset in [u64::MAX, u64::MAX - 3, 1 << 40] {
+            assert!(memory.load(offset, 8).is_err() && memory.save(offset, 8, 1).is_err());
+            assert!(memory.slice(offset, u64::MAX).is_none() && memory.slice(1, u64::MAX).is_none());
+            memory.release(offset);
+        }
+    }
+
+    #[test]
+    fn numbers_are_little_endian_and_stay_in_their_width() {
+        let (mut memory, mut budget) = (Memory::new(), budget());
+        let at = memory.store(&[1; 16], &mut budget).unwrap();
+        memory.save(at, 1, 0x1FF).unwrap();
+        assert_eq!(memory.load(at, 8).unwrap(), 0x0101_0101_0101_01FF);
+        assert_eq!(memory.load(at + 1, 1).unwrap(), 1);
+    }
+}

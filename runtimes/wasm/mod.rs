@@ -1,0 +1,38 @@
+//! WebAssembly plug-ins through Extism: JSON in, JSON out, a fresh instance for every run.
+//!
+//! A plug-in exports `run` (or the function its contract names), which takes nothing and answers with nothing or with a
+//! code, 0 for success. It reads its input and sets its output through Extism's functions (`extism:host/env`), and calls the
+//! host API as imports of `extism:host/user`: for every function of the table, under its name and its aliases, one `i64` for
+//! each parameter, which is the offset of the argument as JSON text in Extism memory, or 0 where it is left out. Optional
+//! ones at the end may be missing from the import, so that a function may get more of them. The answer is the offset of
+//! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins made for Synwire import the same names but pass raw
+//! text; they need to be compiled anew.
+//!
+//! Three things are not as Extism has them:
+//!
+//! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here an engine has one run at a
+//!   time, and one that was told to stop is never used again.
+//! - Extism runs a module's start function and initialisers before anything can stop them, some of them twice. Here a module
+//!   is rewritten when it is loaded, so that they run once, inside the call, behind the deadline.
+//! - Extism keeps the sizes of its blocks where the plug-in can write, and reads as far as they say. Here that memory is the
+//!   host's own, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
+
+mod budget;
+mod cache;
+mod engine;
+mod executor;
+mod failure;
+mod host;
+mod imports;
+mod kernel;
+mod leash;
+mod memory;
+mod module;
+mod rewrite;
+mod run;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use executor::load;

@@ -1,0 +1,300 @@
+//! A module checked before anything is compiled: valid, bounded, with an entry, importing only what is offered.
+
+use wasmparser::types::Types;
+use wasmparser::{
+    BinaryReaderError, ExternalKind, FuncType, FunctionBody, MemoryType, Parser, Payload, RefType, TableType,
+    TypeRef, ValType, Validator, WasmFeatures,
+};
+
+use super::imports::{Import, WASI_NAMESPACE};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+
+/// What is known of a checked module.
+pub(super) struct Module {
+    /// Its imports, in order; nothing for those of WASI.
+    pub(super) imports: Vec<Option<Import>>,
+    pub(super) types: u32,
+    /// Functions of its own.
+    pub(super) functions: u32,
+    pub(super) tables: Vec<RefType>,
+    /// Elements of its largest table.
+    pub(super) elements: u64,
+    /// The start function.
+    pub(super) start: Option<u32>,
+    /// What runs after it, in the order Extism would run it.
+    pub(super) initialisers: Vec<Initialiser>,
+    pub(super) entry: Entry,
+    /// Bytes its memory and tables have from the beginning.
+    pub(super) bytes: u64,
+}
+
+/// An exported function that makes the plug-in ready.
+pub(super) struct Initialiser {
+    pub(super) function: u32,
+    /// Zeros it takes.
+    pub(super) params: usize,
+    pub(super) results: usize,
+}
+
+/// The function that is the skill.
+pub(super) struct Entry {
+    pub(super) function: u32,
+    pub(super) has_code: bool,
+}
+
+/// The language: what the tool chains of C, Rust, Go, Zig and `AssemblyScript` make. No shared memory, no second memory, no
+/// garbage-collected types: their bytes would be in no budget.
+const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::LIME1)
+    .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::RELAXED_SIMD);
+
+/// What there may be of each: enough for an interpreter compiled to WebAssembly, little enough to compile in seconds.
+const IMPORTS: u32 = 1_000;
+const EXPORTS: u32 = 10_000;
+const FUNCTIONS: u32 = 50_000;
+const TABLES: u32 = 16;
+const SEGMENTS: u32 = 50_000;
+/// Bytes of one function.
+const BODY: usize = 1 << 20;
+
+/// Bytes that an element of a table counts for.
+pub(super) const ELEMENT: u64 = 8;
+/// Bytes of a page of memory.
+pub(super) const PAGE: u64 = 64 << 10;
+
+impl Module {
+    /// The module, checked; `invalid-skill` with the reason where it cannot be run.
+    pub(super) fn new(binary: &[u8], script: &Script) -> Result<Self> {
+        let invalid = |error: BinaryReaderError| {
+            let sentence = format!("{} is no module that runs here: {}", script.path, error.message());
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help(format!("the fault lies at byte {} of the binary", error.offset()))
+        };
+        let outline = Outline::new(binary).map_err(invalid)?;
+        outline.bounded(&script.path)?;
+        let types = Validator::new_with_features(FEATURES).validate_all(binary).map_err(invalid)?;
+        outline.module(&types, script)
+    }
+
+    pub(super) fn uses_wasi(&self) -> bool {
+        self.imports.iter().any(Option::is_none)
+    }
+}
+
+/// The module as its sections say, not yet validated.
+#[derive(Default)]
+struct Outline<'a> {
+    imports: Vec<wasmparser::Import<'a>>,
+    /// The exported functions.
+    exports: Vec<(&'a str, u32)>,
+    types: u32,
+    functions: u32,
+    tables: Vec<TableType>,
+    memories: Vec<MemoryType>,
+    segments: u32,
+    counts: Vec<(u32, u32, &'static str)>,
+    start: Option<u32>,
+    largest_body: usize,
+}
+
+impl<'a> Outline<'a> {
+    fn new(binary: &'a [u8]) -> Result<Self, BinaryReaderError> {
+        let mut outline = Self::default();
+        for payload in Parser::new(0).parse_all(binary) {
+            outline.add(payload?)?;
+        }
+        Ok(outline)
+    }
+
+    fn add(&mut self, payload: Payload<'a>) -> Result<(), BinaryReaderError> {
+        match payload {
+            Payload::TypeSection(section) => self.types = section.count(),
+            Payload::ImportSection(section) => {
+                self.counts.push((section.count(), IMPORTS, "imports"));
+                let most = IMPORTS as usize + 1;
+                self.imports = section.into_imports().take(most).collect::<Result<_, _>>()?;
+            }
+            Payload::FunctionSection(section) => {
+                self.functions = section.count();
+                self.counts.push((section.count(), FUNCTIONS, "functions"));
+            }
+            Payload::TableSection(section) => {
+                self.counts.push((section.count(), TABLES, "tables"));
+                let most = TABLES as usize + 1;
+                let tables = section.into_iter().take(most).map(|table| table.map(|table| table.ty));
+                self.tables = tables.collect::<Result<_, _>>()?;
+            }
+            Payload::MemorySection(section) => {
+                self.counts.push((section.count(), 1, "memories"));
+                self.memories = section.into_iter().take(1).collect::<Result<_, _>>()?;
+            }
+            Payload::ExportSection(section) => {
+                self.counts.push((section.count(), EXPORTS, "exports"));
+                for export in section.into_iter().take(EXPORTS as usize) {
+                    let export = export?;
+                    if export.kind == ExternalKind::Func {
+                        self.exports.push((export.name, export.index));
+                    }
+                }
+            }
+            Payload::StartSection { func, .. } => self.start = Some(func),
+            Payload::ElementSection(section) => self.segments += section.count(),
+            Payload::DataSection(section) => self.segments = self.segments.saturating_add(section.count()),
+            Payload::CodeSectionEntry(body) => self.largest_body = self.largest_body.max(length(&body)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn bounded(&self, file: &str) -> Result<()> {
+        let mut counts = self.counts.clone();
+        counts.push((self.segments, SEGMENTS, "segments"));
+        let body = u32::try_from(self.largest_body).unwrap_or(u32::MAX);
+        counts.push((body, u32::try_from(BODY).unwrap_or(u32::MAX), "bytes in one function"));
+        let Some((count, most, what)) = counts.into_iter().find(|(count, most, _)| count > most) else {
+            return Ok(());
+        };
+        let sentence = format!("{file} has {count} {what}; a module may have {most}");
+        Err(SkillError::new(ErrorKind::InvalidSkill, sentence))
+    }
+
+    fn module(&self, types: &Types, script: &Script) -> Result<Module> {
+        let types = Signatures(types);
+        let imports = self.imports.iter().map(|import| resolved(import, &types)).collect::<Result<_>>()?;
+        let memory = self.memories.iter().map(|memory| memory.initial.saturating_mul(PAGE));
+        let tables = self.tables.iter().map(|table| table.initial.saturating_mul(ELEMENT));
+        Ok(Module {
+            imports,
+            types: self.types,
+            functions: self.functions,
+            tables: self.tables.iter().map(|table| table.element_type).collect(),
+            elements: self.tables.iter().map(|table| table.initial).max().unwrap_or(0),
+            start: self.start,
+            initialisers: self.initialisers(&types, &script.path)?,
+            entry: self.entry(&types, script)?,
+            bytes: memory.chain(tables).fold(0, u64::saturating_add),
+        })
+    }
+
+    fn entry(&self, types: &Signatures, script: &Script) -> Result<Entry> {
+        let (file, name) = (&script.path, script.function.as_deref().unwrap_or("run"));
+        let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
+        let Some(function) = self.exported(name) else {
+            let error = invalid(format!("{file} exports no function `{name}`"));
+            return Err(error.with_help(self.listed()));
+        };
+        let signature = types.function(function);
+        if !signature.params().is_empty() {
+            let count = signature.params().len();
+            let sentence =
+                format!("`{name}` of {file} takes {count} parameters; a skill's function takes none");
+            return Err(invalid(sentence)
+                .with_help("the input is read with input_length and input_load_u64 of Extism"));
+        }
+        let has_code = match signature.results() {
+            [] => false,
+            [ValType::I32] => true,
+            _ => {
+                let sentence =
+                    format!("`{name}` of {file} must answer with nothing or with an i32, 0 for success");
+                return Err(invalid(sentence));
+            }
+        };
+        Ok(Entry { function, has_code })
+    }
+
+    fn listed(&self) -> String {
+        const MOST: usize = 20;
+        if self.exports.is_empty() {
+            return "it exports no function at all".into();
+        }
+        let names: Vec<&str> = self.exports.iter().take(MOST).map(|(name, _)| *name).collect();
+        let more = if self.exports.len() > MOST { " and more" } else { "" };
+        format!("it exports {}{more}; name one in the contract, or export `run`", names.join(", "))
+    }
+
+    /// As Extism finds them: Haskell's, or else the constructors, or else those of a reactor.
+    fn initialisers(&self, types: &Signatures, file: &str) -> Result<Vec<Initialiser>> {
+        let plain = |name: &str| {
+            let function = self.exported(name)?;
+            let signature = types.function(function);
+            let is_plain = signature.params().is_empty() && signature.results().is_empty();
+            is_plain.then_some(Initialiser { function, params: 0, results: 0 })
+        };
+        if let Some(function) = self.exported("hs_init") {
+            let signature = types.function(function);
+            if signature.params() != [ValType::I32, ValType::I32] {
+                let sentence = format!("`hs_init` of {file} must take two i32");
+                return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+            }
+            let haskell = Initialiser { function, params: 2, results: signature.results().len() };
+            return Ok(plain("_initialize").into_iter().chain([haskell]).collect());
+        }
+        let first =
+            ["__wasm_call_ctors", "_initialize"].into_iter().find(|name| self.exported(name).is_some());
+        Ok(first.and_then(plain).into_iter().collect())
+    }
+
+    fn exported(&self, name: &str) -> Option<u32> {
+        self.exports.iter().find(|(export, _)| *export == name).map(|(_, function)| *function)
+    }
+}
+
+fn length(body: &FunctionBody<'_>) -> usize {
+    body.range().len()
+}
+
+/// What a valid module's functions take and answer with.
+struct Signatures<'a>(&'a Types);
+
+impl Signatures<'_> {
+    fn function(&self, index: u32) -> &FuncType {
+        let types = self.0.as_ref();
+        self.0[types.core_function_at(index)].unwrap_func()
+    }
+
+    fn ty(&self, index: u32) -> &FuncType {
+        let types = self.0.as_ref();
+        self.0[types.core_type_at_in_module(index)].unwrap_func()
+    }
+}
+
+fn resolved(import: &wasmparser::Import<'_>, types: &Signatures) -> Result<Option<Import>> {
+    let invalid = |reason: &str| {
+        let sentence = format!("the import {:?} of {} {reason}", import.name, import.module);
+        SkillError::new(ErrorKind::InvalidSkill, sentence)
+    };
+    let TypeRef::Func(ty) = import.ty else {
+        return Err(invalid("is no function; nothing else is offered"));
+    };
+    if import.module == WASI_NAMESPACE {
+        return Ok(None);
+    }
+    let offer = Import::of(import.module, import.name)?;
+    let signature = types.ty(ty);
+    let same = |given: &[ValType], offered: Vec<extism::ValType>| {
+        given.iter().copied().eq(offered.iter().map(of_wasm))
+    };
+    let narrowed = offer.clone().with_params(signature.params().len());
+    let fits = |offer: &Import| {
+        same(signature.params(), offer.params()) && same(signature.results(), offer.results())
+    };
+    if let Some(import) = narrowed.filter(fits) {
+        return Ok(Some(import));
+    }
+    let listed =
+        |types: Vec<extism::ValType>| types.iter().map(|ty| of_wasm(ty).to_string()).collect::<Vec<_>>();
+    let takes = listed(offer.params()).join(", ");
+    let answers = listed(offer.results()).join(", ");
+    Err(invalid(&format!("has another type than what is offered: ({takes}) -> ({answers})")))
+}
+
+fn of_wasm(ty: &extism::ValType) -> ValType {
+    match ty {
+        extism::ValType::I32 => ValType::I32,
+        // Nothing here takes or answers with anything else.
+        _ => ValType::I64,
+    }
+}

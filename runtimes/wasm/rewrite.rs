@@ -1,0 +1,254 @@
+//! A module as it runs: nothing of it before the host said so, nothing of it growing without the host's leave.
+//!
+//! The start function and the initialisers are called by one new function, the only one exported, after `begin`. Where the
+//! module grows its memory or a table it calls a function put in beside its own, which asks `grow` first.
+
+use std::convert::Infallible;
+
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{
+    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, EntityType, ExportKind,
+    ExportSection, Function, FunctionSection, GlobalSection, ImportSection, Instruction, MemorySection,
+    NameSection, TableSection, TypeSection, ValType,
+};
+use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parser, Payload};
+
+use super::kernel::{OWN, OWN_NAMESPACE};
+use super::module::{ELEMENT, Initialiser, Module, PAGE};
+
+/// The function a rewritten module exports. By this name a module is a command, which Extism links without making an
+/// instance of it that nobody uses.
+pub(super) const ENTRY: &str = "_start";
+
+/// The memory that WASI looks for; the one thing beside the entry that stays exported.
+const MEMORY: &str = "memory";
+
+/// A module on its way to its new form.
+struct Rewriter<'a> {
+    module: &'a Module,
+}
+
+/// The sections of the new form, in their order.
+#[derive(Default)]
+struct Sections {
+    types: TypeSection,
+    imports: ImportSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    data_count: Option<DataCountSection>,
+    code: CodeSection,
+    data: DataSection,
+    names: Option<NameSection>,
+}
+
+/// The types put in, behind the module's own.
+const BEGIN: u32 = 0;
+const GROW: u32 = 1;
+const END: u32 = 2;
+const RUN: u32 = 3;
+const GROW_MEMORY: u32 = 4;
+const GROW_TABLE: u32 = 5;
+
+/// The new form of a module that was checked.
+pub(super) fn rewritten(binary: &[u8], module: &Module) -> Result<Vec<u8>, Error<Infallible>> {
+    let mut rewriter = Rewriter { module };
+    let mut sections = Sections::default();
+    for payload in Parser::new(0).parse_all(binary) {
+        rewriter.add(payload?, &mut sections)?;
+    }
+    rewriter.complete(&mut sections)?;
+    Ok(sections.finish())
+}
+
+/// The index of the first function that was put in; a module's own lie before it.
+pub(super) fn first_added(module: &Module) -> u32 {
+    imported(module) + count(OWN.len()) + module.functions
+}
+
+fn imported(module: &Module) -> u32 {
+    count(module.imports.len())
+}
+
+/// Counts here are bounded long before they could be too large.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+impl Reencode for Rewriter<'_> {
+    type Error = Infallible;
+
+    /// Imports come first, so what was put in behind them moves the module's own functions.
+    fn function_index(&mut self, function: u32) -> Result<u32, Error> {
+        let is_imported = function < imported(self.module);
+        Ok(if is_imported { function } else { function + count(OWN.len()) })
+    }
+
+    fn instruction<'a>(&mut self, operator: Operator<'a>) -> Result<Instruction<'a>, Error> {
+        Ok(match operator {
+            Operator::MemoryGrow { .. } => Instruction::Call(first_added(self.module) + 1),
+            Operator::TableGrow { table } => Instruction::Call(first_added(self.module) + 2 + table),
+            other => utils::instruction(self, other)?,
+        })
+    }
+}
+
+impl Rewriter<'_> {
+    fn add(&mut self, payload: Payload<'_>, to: &mut Sections) -> Result<(), Error> {
+        match payload {
+            Payload::TypeSection(section) => self.parse_type_section(&mut to.types, section),
+            Payload::ImportSection(section) => self.parse_import_section(&mut to.imports, section),
+            Payload::FunctionSection(section) => self.parse_function_section(&mut to.functions, section),
+            Payload::TableSection(section) => self.parse_table_section(&mut to.tables, section),
+            Payload::MemorySection(section) => self.parse_memory_section(&mut to.memories, section),
+            Payload::GlobalSection(section) => self.parse_global_section(&mut to.globals, section),
+            Payload::ExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    if export.kind == ExternalKind::Memory && export.name == MEMORY {
+                        self.parse_export(&mut to.exports, export)?;
+                    }
+                }
+                Ok(())
+            }
+            Payload::ElementSection(section) => self.parse_element_section(&mut to.elements, section),
+            Payload::DataCountSection { count, .. } => {
+                to.data_count = Some(DataCountSection { count });
+                Ok(())
+            }
+            Payload::CodeSectionEntry(body) => self.parse_function_body(&mut to.code, body),
+            Payload::DataSection(section) => self.parse_data_section(&mut to.data, section),
+            Payload::CustomSection(section) => {
+                to.names = self.names(&section).or(to.names.take());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names of functions, for traces. Nobody checked them; where they cannot be read there are none.
+    fn names(&mut self, section: &CustomSectionReader<'_>) -> Option<NameSection> {
+        match section.as_known() {
+            KnownCustom::Name(names) => self.custom_name_section(names).ok(),
+            _ => None,
+        }
+    }
+
+    fn complete(&mut self, to: &mut Sections) -> Result<(), Error> {
+        let first = self.module.types;
+        to.types.ty().function([], []);
+        to.types.ty().function([ValType::I64], []);
+        to.types.ty().function([ValType::I32], []);
+        to.types.ty().function([], [ValType::I32]);
+        to.types.ty().function([ValType::I32], [ValType::I32]);
+        for (own, ty) in OWN.iter().zip([BEGIN, GROW, END]) {
+            to.imports.import(OWN_NAMESPACE, own.name, EntityType::Function(first + ty));
+        }
+        to.exports.export(ENTRY, ExportKind::Func, first_added(self.module));
+        to.functions.function(first + RUN);
+        let run = self.run()?;
+        to.code.function(&run);
+        if !to.memories.is_empty() {
+            to.functions.function(first + GROW_MEMORY);
+            to.code.function(&self.growing(0, PAGE, &Instruction::MemoryGrow(0)));
+        } else if !self.module.tables.is_empty() {
+            // Nobody calls it; it only keeps the place, for the tables' functions follow.
+            to.functions.function(first + BEGIN);
+            to.code.function(&ended(Function::new([])));
+        }
+        for (table, ty) in (0..).zip(&self.module.tables) {
+            let element = self.ref_type(*ty)?;
+            to.types.ty().function([ValType::Ref(element), ValType::I32], [ValType::I32]);
+            to.functions.function(first + GROW_TABLE + table);
+            to.code.function(&self.growing(1, ELEMENT, &Instruction::TableGrow(table)));
+        }
+        Ok(())
+    }
+
+    /// Begins, makes ready, runs and reports the code.
+    fn run(&mut self) -> Result<Function, Error> {
+        let mut run = Function::new([]);
+        run.instruction(&Instruction::Call(self.own(BEGIN)));
+        let start = self.module.start.map(|function| Initialiser { function, params: 0, results: 0 });
+        for initialiser in start.iter().chain(&self.module.initialisers) {
+            for _ in 0..initialiser.params {
+                run.instruction(&Instruction::I32Const(0));
+            }
+            run.instruction(&Instruction::Call(self.function_index(initialiser.function)?));
+            for _ in 0..initialiser.results {
+                run.instruction(&Instruction::Drop);
+            }
+        }
+        run.instruction(&Instruction::Call(self.function_index(self.module.entry.function)?));
+        if !self.module.entry.has_code {
+            run.instruction(&Instruction::I32Const(0));
+        }
+        run.instruction(&Instruction::Call(self.own(END)));
+        run.instruction(&Instruction::I32Const(0));
+        Ok(ended(run))
+    }
+
+    /// What stands for `memory.grow` and `table.grow`: the bytes are asked for, and given back when nothing grew. The number
+    /// of units is the last parameter.
+    fn growing(&self, units: u32, unit: u64, grow: &Instruction<'_>) -> Function {
+        let before = units + 1;
+        let bytes = |sign: i64| {
+            [
+                Instruction::LocalGet(units),
+                Instruction::I64ExtendI32U,
+                Instruction::I64Const(unit.cast_signed() * sign),
+                Instruction::I64Mul,
+                Instruction::Call(self.own(GROW)),
+            ]
+        };
+        let mut function = Function::new([(1, ValType::I32)]);
+        let tell = |function: &mut Function, sign| {
+            for instruction in bytes(sign) {
+                function.instruction(&instruction);
+            }
+        };
+        tell(&mut function, 1);
+        for parameter in 0..=units {
+            function.instruction(&Instruction::LocalGet(parameter));
+        }
+        function.instruction(grow);
+        function.instruction(&Instruction::LocalTee(before));
+        function.instruction(&Instruction::I32Const(-1));
+        function.instruction(&Instruction::I32Eq);
+        function.instruction(&Instruction::If(BlockType::Empty));
+        tell(&mut function, -1);
+        function.instruction(&Instruction::End);
+        function.instruction(&Instruction::LocalGet(before));
+        ended(function)
+    }
+
+    /// The index of an import that was put in.
+    fn own(&self, position: u32) -> u32 {
+        imported(self.module) + position
+    }
+}
+
+fn ended(mut function: Function) -> Function {
+    function.instruction(&Instruction::End);
+    function
+}
+
+impl Sections {
+    fn finish(&self) -> Vec<u8> {
+        let mut module = wasm_encoder::Module::new();
+        module.section(&self.types).section(&self.imports).section(&self.functions);
+        module.section(&self.tables).section(&self.memories).section(&self.globals);
+        module.section(&self.exports).section(&self.elements);
+        if let Some(count) = &self.data_count {
+            module.section(count);
+        }
+        module.section(&self.code).section(&self.data);
+        if let Some(names) = &self.names {
+            module.section(names);
+        }
+        module.finish()
+    }
+}

@@ -1,0 +1,232 @@
+//! One run: its memory, what it set as output and error, what it was refused, and what the host ended it with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::budget::Budget;
+use super::leash::Leash;
+use super::memory::Memory;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::exact;
+use crate::host::{HostFunction, LogLevel, SkillContext};
+
+/// What is known of a run while it is under way, and when it is over.
+pub(super) struct Run {
+    context: SkillContext,
+    leash: Arc<Leash>,
+    pub(super) memory: Memory,
+    budget: Budget,
+    /// The offset of the input.
+    pub(super) input: u64,
+    /// Offset and length of the output; empty until it is set.
+    output: (u64, u64),
+    /// The offset of the error the plug-in set; 0 when it set none.
+    error: u64,
+    /// The code the entry answered with.
+    pub(super) code: u64,
+    variables: BTreeMap<Vec<u8>, Vec<u8>>,
+    refusals: Vec<(String, SkillError)>,
+    /// What the host ended the run with.
+    ended: Option<SkillError>,
+}
+
+/// The latest refusals are remembered, for a plug-in to hand on.
+const REFUSALS: usize = 8;
+
+/// Bytes of the host that a variable costs beside its own.
+const VARIABLE: usize = 64;
+
+impl Run {
+    /// A run about to begin; `memory` when its input does not fit.
+    pub(super) fn new(
+        context: &SkillContext,
+        leash: Arc<Leash>,
+        mut budget: Budget,
+        input: &str,
+    ) -> Result<Self> {
+        let mut memory = Memory::new();
+        let input = memory.store(input.as_bytes(), &mut budget)?;
+        Ok(Self {
+            context: context.clone(),
+            leash,
+            memory,
+            budget,
+            input,
+            output: (0, 0),
+            error: 0,
+            code: 0,
+            variables: BTreeMap::new(),
+            refusals: Vec::new(),
+            ended: None,
+        })
+    }
+
+    pub(super) fn context(&self) -> &SkillContext {
+        &self.context
+    }
+
+    /// Ends the run with this error, unless it has one already.
+    pub(super) fn end(&mut self, error: SkillError) {
+        self.ended.get_or_insert(error);
+    }
+
+    /// What the host ended the run with, or else the error the plug-in set.
+    pub(super) fn take_error(&mut self) -> Option<SkillError> {
+        self.ended.take().or_else(|| self.raised())
+    }
+
+    /// The text of the output.
+    pub(super) fn output(&self) -> &[u8] {
+        self.memory.slice(self.output.0, self.output.1).unwrap_or_default()
+    }
+
+    pub(super) fn begin(&mut self) -> Result<u64> {
+        self.leash.begin(self.context.cancel()).map(|()| 0)
+    }
+
+    pub(super) fn allocate(&mut self, length: u64) -> Result<u64> {
+        self.memory.allocate(length, &mut self.budget)
+    }
+
+    /// Frees a block. Like all that a table of functions names, it answers with a number, here with none to speak of.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(super) fn release(&mut self, offset: u64) -> Result<u64> {
+        self.memory.release(offset);
+        Ok(0)
+    }
+
+    #[allow(clippy::unnecessary_wraps)] // as above
+    pub(super) fn set_error(&mut self, offset: u64) -> Result<u64> {
+        self.error = offset;
+        Ok(0)
+    }
+
+    #[allow(clippy::unnecessary_wraps)] // as above
+    pub(super) fn set_code(&mut self, code: u64) -> Result<u64> {
+        self.code = code;
+        Ok(0)
+    }
+
+    pub(super) fn grow(&mut self, bytes: i64) -> Result<u64> {
+        if bytes < 0 {
+            self.budget.give_back(bytes.unsigned_abs());
+        } else {
+            self.budget.spend(bytes.unsigned_abs())?;
+        }
+        Ok(0)
+    }
+
+    pub(super) fn load_input(&mut self, at: u64, length: usize) -> Result<u64> {
+        self.memory.load(self.input.saturating_add(at), length)
+    }
+
+    pub(super) fn set_output(&mut self, offset: u64, length: u64) -> Result<u64> {
+        if self.memory.slice(offset, length).is_none() {
+            let sentence = "the plug-in set an output that lies outside of Extism memory";
+            return Err(SkillError::new(ErrorKind::InvalidOutput, sentence));
+        }
+        self.output = (offset, length);
+        Ok(0)
+    }
+
+    /// A copy of a variable. The name's block is the host's from here on, as Extism has it.
+    pub(super) fn variable(&mut self, name: u64) -> Result<u64> {
+        let name = self.taken(name);
+        match self.variables.get(&name) {
+            Some(value) => self.memory.store(value, &mut self.budget),
+            None => Ok(0),
+        }
+    }
+
+    /// Keeps a variable for this run; without a value it is forgotten.
+    pub(super) fn set_variable(&mut self, name: u64, value: u64) -> Result<u64> {
+        let (name, value) = (self.taken(name), (value != 0).then(|| self.taken(value)));
+        let cost = |name: &[u8], value: &[u8]| (name.len() + value.len() + VARIABLE) as u64;
+        if let Some(old) = self.variables.remove(&name) {
+            self.budget.give_back(cost(&name, &old));
+        }
+        if let Some(value) = value {
+            self.budget.spend(cost(&name, &value))?;
+            self.variables.insert(name, value);
+        }
+        Ok(0)
+    }
+
+    /// Writes to the run's log. The block is the host's from here on.
+    pub(super) fn log(&mut self, level: LogLevel, message: u64) -> Result<u64> {
+        let message = self.taken(message);
+        self.context.log(level, String::from_utf8_lossy(&message)).map(|()| 0)
+    }
+
+    fn taken(&mut self, offset: u64) -> Vec<u8> {
+        let content = self.memory.block(offset).unwrap_or_default().to_vec();
+        self.memory.release(offset);
+        content
+    }
+
+    /// The values whose texts lie at these offsets.
+    pub(super) fn arguments(&self, function: &HostFunction, offsets: &[u64]) -> Result<Vec<Value>> {
+        let read = |(param, offset): (usize, &u64)| {
+            self.argument(*offset).map_err(|reason| {
+                let name = function.params.get(param).map_or("an argument", |param| param.name);
+                let sentence = format!("{}: {name} {reason}", function.signature());
+                SkillError::new(ErrorKind::InvalidArgument, sentence)
+                    .with_help("arguments are handed over as the offset of their JSON text")
+            })
+        };
+        offsets.iter().enumerate().map(read).collect()
+    }
+
+    fn argument(&self, offset: u64) -> Result<Value, String> {
+        if offset == 0 {
+            return Ok(Value::Null);
+        }
+        let block = self.memory.block(offset).ok_or("is not the offset of a block")?;
+        let text = std::str::from_utf8(block).map_err(|_| "is not UTF-8")?;
+        exact::json(text).map_err(|reason| format!("is not JSON: {reason}"))
+    }
+
+    /// The offset of the answer's text.
+    pub(super) fn answer(&mut self, answer: Result<Value>) -> Result<u64> {
+        let text = match answer {
+            Ok(value) => json!({"ok": value}).to_string(),
+            Err(error) => self.refusal(error),
+        };
+        self.memory.store(text.as_bytes(), &mut self.budget)
+    }
+
+    fn refusal(&mut self, error: SkillError) -> String {
+        let mut parts = json!({"kind": error.kind(), "message": error.message()});
+        if let Some(help) = error.help() {
+            parts["help"] = help.into();
+        }
+        let text = json!({"error": parts}).to_string();
+        if self.refusals.len() == REFUSALS {
+            self.refusals.remove(0);
+        }
+        self.refusals.push((text.clone(), error));
+        text
+    }
+
+    /// The error the plug-in set: the host's own where it hands one on, its own words otherwise.
+    fn raised(&self) -> Option<SkillError> {
+        let text = self.memory.block(self.error)?;
+        let handed_on = |(given, error): &&(String, SkillError)| {
+            [given, error.message()].map(str::as_bytes).contains(&text)
+        };
+        let host = self.refusals.iter().rev().find(handed_on).map(|(_, error)| error.clone());
+        Some(host.unwrap_or_else(|| SkillError::new(ErrorKind::Script, shortened(text))))
+    }
+}
+
+/// As much of a plug-in's message as an error repeats.
+fn shortened(text: &[u8]) -> String {
+    const MOST: usize = 4096;
+    let text = String::from_utf8_lossy(text);
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    }
+}

@@ -1,0 +1,52 @@
+//! A module as it lies in the skill's folder: binary as it is, text translated.
+
+use std::borrow::Cow;
+
+use wast::Wat;
+use wast::parser::{ParseBuffer, parse};
+
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::executor::Script;
+
+/// Bytes a module may have, as text and as binary.
+const LARGEST: usize = 16 << 20;
+
+/// What a binary module begins with.
+const MAGIC: &[u8] = b"\0asm";
+
+/// The module as binary. What it holds decides, not what its file is called.
+pub(super) fn binary(script: &Script) -> Result<Cow<'_, [u8]>> {
+    let module = if script.source.starts_with(MAGIC) {
+        Cow::Borrowed(&*script.source)
+    } else {
+        bounded(&script.source, &script.path)?;
+        Cow::Owned(translated(&script.source, &script.path)?)
+    };
+    bounded(&module, &script.path)?;
+    Ok(module)
+}
+
+fn bounded(module: &[u8], file: &str) -> Result<()> {
+    if module.len() <= LARGEST {
+        return Ok(());
+    }
+    let sentence = format!("{file} has {} bytes; a module may have {LARGEST}", module.len());
+    Err(SkillError::new(ErrorKind::InvalidSkill, sentence))
+}
+
+fn translated(source: &[u8], file: &str) -> Result<Vec<u8>> {
+    let text = std::str::from_utf8(source).map_err(|_| {
+        SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no WebAssembly module"))
+            .with_help("a module begins with the bytes \\0asm, or is text that begins with (module")
+    })?;
+    let module = ParseBuffer::new(text).and_then(|buffer| parse::<Wat>(&buffer)?.encode());
+    module.map_err(|error| {
+        let (line, column) = error.span().linecol_in(text);
+        let count = |from_zero: usize| u32::try_from(from_zero + 1).ok();
+        SkillError::new(ErrorKind::InvalidSkill, error.message()).with_location(Location {
+            file: file.to_owned(),
+            line: count(line),
+            column: count(column),
+        })
+    })
+}

@@ -1,0 +1,167 @@
+//! The plug-ins in tests/plugins are what their sources say, and the one for the conformance suite leaves no function out.
+#![cfg(feature = "wasm-runtime")]
+#![allow(missing_docs)]
+
+#[path = "support/not_run.rs"]
+mod not_run;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use metier::error::{ErrorKind, Result};
+use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::host::{Files, HostFunction, SkillContext, functions};
+use metier::policy::{Asked, Permissions, Protection};
+use not_run::{found, not_run};
+use serde_json::{Value, json};
+
+/// A plug-in, and the compiler that made the module in the repository. By another version of it the bytes may differ; then
+/// both modules must give the same answers.
+struct PlugIn {
+    source: &'static str,
+    module: &'static str,
+    compiler: fn() -> Option<PathBuf>,
+    version: &'static str,
+    /// What follows the compiler's name, before the source.
+    options: &'static [&'static str],
+    /// What stands before the path of the module.
+    output: &'static str,
+    /// Function and input.
+    calls: fn() -> Vec<(&'static str, Value)>,
+}
+
+const PLUG_INS: [PlugIn; 2] = [
+    PlugIn {
+        source: "conformance.c",
+        module: "conformance.wasm",
+        compiler: clang,
+        version: "clang version 14.0.6",
+        options: &[
+            "--target=wasm32-unknown-unknown",
+            "-O2",
+            "-nostdlib",
+            "-ffreestanding",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wl,--no-entry",
+            "-Wl,--strip-all",
+        ],
+        output: "-o",
+        calls: || {
+            vec![
+                ("echo", json!({"a": [1, "ü"]})),
+                ("handled", json!({})),
+                ("call", json!({"name": "read_file", "args": ["a.txt"]})),
+                ("call", json!({"name": "write", "args": ["a.txt", "x"]})),
+                ("call", json!({"name": "head", "args": ["a.txt", 1, null]})),
+                ("call", json!({"name": "fly", "args": []})),
+            ]
+        },
+    },
+    PlugIn {
+        source: "words.ts",
+        module: "words.wasm",
+        compiler: asc,
+        version: "Version 0.28.20",
+        options: &["--runtime", "stub", "--use", "abort=words/gaveUp", "-O3"],
+        output: "--outFile",
+        calls: || ["a.txt", "missing.txt", "../a.txt"].map(|path| ("run", json!({"path": path}))).to_vec(),
+    },
+];
+
+fn clang() -> Option<PathBuf> {
+    found("wasm-ld").and(found("clang"))
+}
+
+/// Where `.ci/run` puts it, or the user's own.
+fn asc() -> Option<PathBuf> {
+    let installed = package().join("target/asc/node_modules/.bin/asc");
+    if installed.is_file() { Some(installed) } else { found("asc") }
+}
+
+#[test]
+fn each_module_is_what_its_source_says() {
+    for plug_in in &PLUG_INS {
+        let Some(compiler) = (plug_in.compiler)() else {
+            not_run(plug_in.source, "its compiler is not here");
+            continue;
+        };
+        let kept = std::fs::read(folder().join(plug_in.module)).unwrap();
+        let made = compiled(plug_in, &compiler);
+        let version = output(Command::new(&compiler).arg("--version"));
+        if version.contains(plug_in.version) {
+            assert!(made == kept, "{} is not what {} says; compile it anew", plug_in.module, plug_in.source);
+        }
+        for (function, input) in (plug_in.calls)() {
+            let answer = |module: &[u8]| spelled(run(module, function, input.clone()));
+            assert_eq!(answer(&made), answer(&kept), "{function} of {} for {input}", plug_in.source);
+        }
+    }
+}
+
+#[test]
+fn the_conformance_plug_in_imports_every_function_with_all_its_parameters() {
+    let source = std::fs::read_to_string(folder().join("conformance.c")).unwrap();
+    let row = |function: &&HostFunction| format!("F({}, {})", function.name, function.params.len());
+    let missing: Vec<String> = functions().iter().map(row).filter(|row| !source.contains(row)).collect();
+    assert!(missing.is_empty(), "conformance.c lacks {missing:?}; add them and compile the module anew");
+}
+
+#[test]
+fn a_plug_in_in_assemblyscript_counts_the_words_of_a_file() {
+    let module = std::fs::read(folder().join("words.wasm")).unwrap();
+    let count = |path: &str| run(&module, "run", json!({"path": path}));
+    assert_eq!(count("a.txt").unwrap(), json!({"path": "a.txt", "words": 5}));
+    assert_eq!(count("missing.txt").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(count("../a.txt").unwrap_err().kind(), ErrorKind::Denied);
+    let error = run(&module, "run", json!({})).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Script, "the input needs a `path`"));
+}
+
+fn compiled(plug_in: &PlugIn, compiler: &Path) -> Vec<u8> {
+    let made = tempfile::tempdir().unwrap();
+    let module = made.path().join(plug_in.module);
+    let arguments = plug_in.options.iter().map(OsStr::new);
+    let files = [OsStr::new(plug_in.output), module.as_os_str(), OsStr::new(plug_in.source)];
+    output(Command::new(compiler).args(arguments.chain(files)).current_dir(folder()));
+    std::fs::read(module).unwrap()
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a plug-in in a project with one file, nothing granted.
+fn run(module: &[u8], function: &str, input: Value) -> Result<Value> {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join("a.txt"), "one  two\n\tgrüße \"four\"\r\nfive").unwrap();
+    let context = SkillContext::builder("plugins")
+        .project(Files::open(project.path()).unwrap())
+        .permissions(Permissions::new(Asked::Everything, [], Protection::default()))
+        .build();
+    let script = Script {
+        skill: "plugins".into(),
+        path: "scripts/main.wasm".into(),
+        folder: None,
+        source: module.into(),
+        function: Some(function.into()),
+    };
+    let executor = metier::load(SkillRuntime::Wasm, &script)?;
+    Ok(executor.execute_with_context(SkillInput::from(input), Some(&context))?.value)
+}
+
+fn spelled(answer: Result<Value>) -> String {
+    answer.map_or_else(|error| format!("{}: {error}", error.kind()), |value| value.to_string())
+}
+
+fn folder() -> PathBuf {
+    package().join("tests/plugins")
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
