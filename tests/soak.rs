@@ -218,7 +218,7 @@ fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
 }
 
 fn limits() -> Limits {
-    Limits::default().deadline(Duration::from_secs(60)).operations(u64::MAX)
+    Limits::default().deadline(Duration::from_mins(1)).operations(u64::MAX)
 }
 
 fn failed(
