@@ -169,7 +169,7 @@ fn ten_thousand_runs_of_every_language_side_by_side_leave_nothing_behind() {
 
 /// One run, and the way it ended; panics when that is not the way it had to end.
 fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
-    let mut dice = Dice(id as u64 * 0x9E37_79B9_7F4A_7C15 + 1);
+    let mut dice = Dice((id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     dice.roll(2);
     let input = json!({"id": id});
     match dice.roll(100) {
@@ -195,7 +195,7 @@ fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
             "cancelled"
         }
         9..=11 => {
-            let limits = limits().memory((1 + dice.roll(8)) << 20);
+            let limits = limits().memory((512 + dice.roll(1024)) << 10);
             assert_eq!(failed(&*language.growing, input, limits, watchdog, None), ErrorKind::Memory);
             "memory"
         }

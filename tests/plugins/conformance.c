@@ -23,7 +23,13 @@
     F(remove, 2)                                                                                                       \
     F(asset, 2)                                                                                                        \
     F(log, 2)                                                                                                          \
-    F(progress, 3)
+    F(progress, 3)                                                                                                     \
+    F(tool, 2)                                                                                                         \
+    F(skill, 2)                                                                                                        \
+    F(sample, 3)                                                                                                       \
+    F(config, 1)                                                                                                       \
+    F(secret, 1)                                                                                                       \
+    F(http, 2)
 
 #define PARAMS_1 u64
 #define PARAMS_2 u64, PARAMS_1
