@@ -11,6 +11,10 @@ use metier::host::{Example, Files, HostFunction, SkillContext, functions};
 use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection, Watchdog};
 use serde_json::{Value, json};
 
+/// Rhai's memory limit is exact where this counts.
+#[global_allocator]
+static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+
 /// A language, and in it: a script that calls the function named by `input.name` with the list `input.args`, one that
 /// answers with its input, and the same promises broken in the ways every language knows.
 struct Language {

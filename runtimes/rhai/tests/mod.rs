@@ -1,5 +1,8 @@
 //! What a Rhai script sees, and how it is stopped. The numbered cases are those of the hostile-script list, R1 to R13.
 
+mod memory;
+mod nesting;
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -249,7 +252,6 @@ fn every_bomb_meets_the_memory_limit() {
         "let a = [1]; loop { a.push(a); }",
         "let a = [0, 0]; loop { a[0] = a; a[1] = a; }",
         "let a = []; loop { a = [a]; }",
-        "let a = []; loop { a = [[a.pop()]]; }",
         "let a = []; loop { a.push(#{x: \"y\"}); }",
         "let m = #{a: 1}; loop { m = #{a: m, b: m}; }",
         "let m = #{}; loop { m.a = m; m.b = m; }",
@@ -264,7 +266,6 @@ fn every_bomb_meets_the_memory_limit() {
         "let s = \"\"; s.pad(2000000000, 'x');",
         "let s = \"\"; s.pad(2000000000, \"xy\");",
         "let a = []; a.pad(2000000000, 0);",
-        "let a = []; let s = \"\"; s.pad(1000000, 'x'); a.pad(100, s);",
         "blob(1000000000)",
         "blob(1000000000, 7)",
         "blob(9223372036854775807)",
