@@ -44,6 +44,13 @@ impl Budget {
         u64::try_from(left).unwrap_or(0).min(self.limit())
     }
 
+    /// What the run has allocated and not freed, in bytes; zero where nobody counts.
+    pub(super) fn kept(&self) -> i64 {
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        let limit = i64::try_from(self.limit()).unwrap_or(i64::MAX);
+        if ceiling == i64::MAX { 0 } else { heap::balance() - (ceiling - limit) }
+    }
+
     /// Does the host's own work, which the script does not pay for: neither what it keeps, nor for what it frees that
     /// another thread had allocated.
     pub(super) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {

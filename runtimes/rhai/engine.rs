@@ -7,8 +7,10 @@ use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope, Shared};
 use serde_json::Value as Json;
 
 use super::host::{self, Slot};
+use super::leaks::Leaks;
+use super::meter::Meter;
 use super::stack::Stack;
-use super::{failure, from_rhai, to_rhai};
+use super::{failure, from_rhai, leaks, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
@@ -18,14 +20,15 @@ use crate::policy::Limits;
 pub(super) struct Machine {
     engine: Engine,
     slot: Arc<Slot>,
+    /// Where no allocator counts.
+    meter: Option<Arc<Meter>>,
 }
 
 /// The standard library of the language, the same for every engine.
 static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
 
-/// What is no part of the language here: code from text or from elsewhere, and the one way to data that no variable holds,
-/// where the meter would not see it grow.
-const REMOVED: [&str; 4] = ["eval", "import", "export", "this"];
+/// What is no part of the language here: code from text or from elsewhere.
+const REMOVED: [&str; 3] = ["eval", "import", "export"];
 
 /// Calls within calls (the stack itself is watched as well), and nesting of expressions in the script and in its functions.
 const CALLS: usize = 128;
@@ -38,6 +41,7 @@ pub(super) struct Parsed {
     file: String,
     ast: AST,
     stack: Stack,
+    leaks: Leaks,
 }
 
 pub(super) fn parsed(script: &Script) -> Result<Parsed> {
@@ -52,7 +56,7 @@ pub(super) fn parsed(script: &Script) -> Result<Parsed> {
             None => error,
         }
     })?;
-    Ok(Parsed { file: script.path.clone(), ast, stack: Stack::for_script(text) })
+    Ok(Parsed { file: script.path.clone(), ast, stack: Stack::for_script(text), leaks: Leaks::default() })
 }
 
 /// An engine with the language in it and nothing else.
@@ -78,7 +82,8 @@ impl Machine {
         host::install(&mut engine, &slot);
         let told = slot.clone();
         engine.on_progress(move |_| told.must_stop().then_some(Dynamic::UNIT));
-        Self { engine, slot }
+        let meter = Meter::install(&mut engine);
+        Self { engine, slot, meter }
     }
 
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
@@ -90,6 +95,9 @@ impl Machine {
         let slot = self.slot.clone();
         let _guard = context.cancel().on_stop(move |_| slot.stop());
         let memory = limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        if let Some(meter) = &self.meter {
+            meter.begin(&mut self.engine, memory);
+        }
         let result = program.stack.with(memory, || self.called(program, input, memory, limits.output));
         context.cancel().check()?;
         result
@@ -97,25 +105,35 @@ impl Machine {
 
     /// Values may be nested deep, so none of them leaves this.
     fn called(&self, program: &Parsed, input: &Json, memory: u64, output: u64) -> Result<Json> {
+        program.leaks.check(memory)?;
         self.slot.begin(program.stack.for_calls(), memory);
-        self.call(&program.ast, input, output).map_err(|ended| match ended {
+        let result = self.call(&program.ast, input, output).map_err(|ended| match ended {
             Ended::Before(error) => error,
             Ended::Thrown(thrown) => {
                 self.slot.take_ended().unwrap_or_else(|| failure::from_rhai(*thrown, &program.file, memory))
             }
-        })
+        });
+        program.leaks.add(self.slot.kept(), result.as_ref().err());
+        result
     }
 
     fn call(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, Ended> {
         let input = to_rhai::value(input).map_err(|fault| Ended::Before(fault.into_error("input")))?;
         let mut scope = Scope::new();
         scope.push_dynamic("input", input);
-        let value: Dynamic = self.engine.eval_ast_with_scope(&mut scope, ast).map_err(Ended::Thrown)?;
+        let result = self.evaluated(ast, &mut scope, output);
+        leaks::release(&scope);
+        result
+    }
+
+    fn evaluated(&self, ast: &AST, scope: &mut Scope, output: u64) -> Result<Json, Ended> {
+        let value: Dynamic = self.engine.eval_ast_with_scope(scope, ast).map_err(Ended::Thrown)?;
         // Nobody has looked yet at what the last operation did.
         if self.slot.must_stop() {
             return Err(Ended::Thrown(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
         }
-        from_rhai::value(&value, output)
+        self.slot
+            .aside(|| from_rhai::value(&value, output))
             .map_err(|fault| Ended::Before(fault.into_error("the script's value")))
     }
 }

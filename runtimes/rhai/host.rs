@@ -163,6 +163,16 @@ impl Slot {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// What the run has allocated and not freed, in bytes.
+    pub(super) fn kept(&self) -> i64 {
+        self.budget.kept()
+    }
+
+    /// Does work of the host's that the script does not pay for.
+    pub(super) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.budget.aside(work)
+    }
+
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
