@@ -60,7 +60,7 @@ const LANGUAGES: &[Language] = &[
         endless: "loop { try { loop {} } catch {} }",
         growing: "let a = []; loop { a.push([a.len()]); }",
         flooding: "let s = \"\"; s.pad(1000, 'x'); loop { print(s); }",
-        too_much: "let a = [1]; for i in 0..20 { a = [a, a]; } a",
+        too_much: "let a = [1]; for i in 0..16 { a = [a, a]; } a",
         exact: (i64::MAX, i64::MAX as u64 + 1),
     },
 ];

@@ -60,7 +60,7 @@ impl Meter {
     /// A run begins that may weigh this much, in bytes.
     pub(super) fn begin(&self, engine: &mut Engine, limit: u64) {
         let most = |weight: usize| usize::try_from(limit).unwrap_or(usize::MAX) / weight;
-        engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(64));
+        engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(256));
         self.limit.store(limit, Ordering::Relaxed);
         self.free.store(FREE_READS, Ordering::Relaxed);
         self.pause(PAUSE);
