@@ -22,6 +22,7 @@
 //! - [`error`]: the one way to fail, [`error::SkillError`], with a kind to match and a sentence to read.
 //! - [`exact`]: JSON text as exactly the value it says, for whoever hands input in.
 //! - [`policy`]: permissions asked and granted, limits, and the token that stops a run.
+//! - [`heap`]: an allocator that counts, which a program installs to hold Rhai's memory exactly.
 //! - [`host`]: what a script reaches on `ctx`: one table of functions over one scoped directory handle.
 //! - [`skill`]: `SKILL.md` text to a manifest, diagnostics and two verdicts, without touching the disk.
 //! - [`executor`]: the trait a language implements; [`load`] compiles a script without an engine around it.
@@ -36,6 +37,7 @@ pub mod engine;
 pub mod error;
 pub mod exact;
 pub mod executor;
+pub mod heap;
 pub mod host;
 pub mod policy;
 pub mod registry;

@@ -4,6 +4,10 @@ mod cli;
 
 use std::process::ExitCode;
 
+/// Rhai's memory limit is exact where this counts.
+#[global_allocator]
+static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+
 fn main() -> ExitCode {
     cli::main()
 }

@@ -12,6 +12,10 @@ use metier::host::{Access, Canned, Example, Files, HostFunction, SkillContext, f
 use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection, Watchdog};
 use serde_json::{Value, json};
 
+/// Rhai's memory limit is exact where this counts.
+#[global_allocator]
+static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+
 /// A language, and in it: a script that calls the function named by `input.name` with the list `input.args`, one that
 /// answers with its input, and the same promises broken in the ways every language knows.
 struct Language {
@@ -78,7 +82,7 @@ const LANGUAGES: &[Language] = &[
         endless: text("loop { try { loop {} } catch {} }"),
         growing: text("let a = []; loop { a.push([a.len()]); }"),
         flooding: text("let s = \"\"; s.pad(1000, 'x'); loop { print(s); }"),
-        too_much: text("let a = [1]; for i in 0..20 { a = [a, a]; } a"),
+        too_much: text("let a = [1]; for i in 0..16 { a = [a, a]; } a"),
         exact: Some((i64::MAX, i64::MAX as u64 + 1)),
     },
     #[cfg(feature = "wasm-runtime")]

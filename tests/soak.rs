@@ -14,6 +14,9 @@ use metier::host::SkillContext;
 use metier::policy::{CancelToken, Limits, Watchdog};
 use serde_json::{Value, json};
 
+#[global_allocator]
+static ALLOCATOR: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+
 const RUNS: usize = 10_000;
 const THREADS: usize = 8;
 /// By then every pool is filled and every allocator has its arenas.

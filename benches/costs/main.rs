@@ -9,6 +9,10 @@ mod rhai_calls;
 
 use criterion::Criterion;
 
+/// As in the `metier` command: its cost is in every number here, on both sides.
+#[global_allocator]
+static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);

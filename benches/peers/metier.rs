@@ -17,7 +17,9 @@ fn main() {
     let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let all = || (0..work::WORK.len()).collect();
     for number in if numbers.is_empty() { all() } else { numbers } {
-        println!("{}", time(&work::WORK[number]));
+        let work = &work::WORK[number];
+        eprintln!("{}", work.name);
+        println!("{}", time(work));
     }
 }
 

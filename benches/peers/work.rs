@@ -7,8 +7,6 @@ pub struct Work {
     pub name: &'static str,
     pub runtime: &'static str,
     pub script: &'static str,
-    /// How many times faster metier means to be.
-    pub goal: f64,
 }
 
 pub const WORK: &[Work] = &[
@@ -16,22 +14,19 @@ pub const WORK: &[Work] = &[
         name: "small Lua call",
         runtime: "lua",
         script: "return {name = input.name, sum = input.a + input.b, tags = input.tags, nested = {ok = true, x = input.nested.x}}",
-        goal: 10.0,
     },
     Work {
         name: "small Rhai call",
         runtime: "rhai",
         script: "#{name: input.name, sum: input.a + input.b, tags: input.tags, nested: #{ok: true, x: input.nested.x}}",
-        goal: 10.0,
     },
-    Work { name: "WebAssembly echo, compiled before", runtime: "wasm", script: ECHO, goal: 10.0 },
+    Work { name: "WebAssembly echo, compiled before", runtime: "wasm", script: ECHO },
     Work {
         name: "100 × read_file of 8.8 KB in Lua",
         runtime: "lua",
         script: "local n = 0 for i = 1, 100 do n = n + #ctx:read_file('src/deep/file.txt') end return n",
-        goal: 3.0,
     },
-    Work { name: "a process: `echo`", runtime: "external", script: "echo", goal: 30.0 },
+    Work { name: "a process: `echo`", runtime: "external", script: "echo" },
 ];
 
 /// Answers with its input.

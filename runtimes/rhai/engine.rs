@@ -3,12 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use rhai::packages::{Package, StandardPackage};
-use rhai::{AST, Dynamic, Engine, Scope, Shared};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope, Shared};
 use serde_json::Value as Json;
 
 use super::host::{self, Slot};
+use super::leaks::Leaks;
 use super::meter::Meter;
-use super::{failure, from_rhai, to_rhai};
+use super::stack::Stack;
+use super::{failure, from_rhai, leaks, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
@@ -18,15 +20,15 @@ use crate::policy::Limits;
 pub(super) struct Machine {
     engine: Engine,
     slot: Arc<Slot>,
-    meter: Arc<Meter>,
+    /// Where no allocator counts.
+    meter: Option<Arc<Meter>>,
 }
 
 /// The standard library of the language, the same for every engine.
 static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
 
-/// What is no part of the language here: code from text or from elsewhere, and the one way to data that no variable holds,
-/// where the meter would not see it grow.
-const REMOVED: [&str; 4] = ["eval", "import", "export", "this"];
+/// What is no part of the language here: code from text or from elsewhere.
+const REMOVED: [&str; 3] = ["eval", "import", "export"];
 
 /// Calls within calls (the stack itself is watched as well), and nesting of expressions in the script and in its functions.
 const CALLS: usize = 128;
@@ -35,18 +37,26 @@ const NESTING: (usize, usize) = (64, 32);
 const NAMES: usize = 1024;
 
 /// A script, parsed; what it does not know until it runs is looked up then.
-pub(super) fn parsed(script: &Script) -> Result<AST> {
+pub(super) struct Parsed {
+    file: String,
+    ast: AST,
+    stack: Stack,
+    leaks: Leaks,
+}
+
+pub(super) fn parsed(script: &Script) -> Result<Parsed> {
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
     let text = std::str::from_utf8(&script.source)
         .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
-    bare().compile(text).map_err(|error| {
+    let ast = bare().compile(text).map_err(|error| {
         let at = failure::location(&script.path, error.position());
         let error = invalid(error.err_type().to_string());
         match at {
             Some(at) => error.with_location(at),
             None => error,
         }
-    })
+    })?;
+    Ok(Parsed { file: script.path.clone(), ast, stack: Stack::for_script(text), leaks: Leaks::default() })
 }
 
 /// An engine with the language in it and nothing else.
@@ -72,46 +82,58 @@ impl Machine {
         host::install(&mut engine, &slot);
         let told = slot.clone();
         engine.on_progress(move |_| told.must_stop().then_some(Dynamic::UNIT));
-        let meter = Arc::new(Meter::new());
-        let weighing = meter.clone();
-        #[allow(deprecated)] // says that it may change, not that it will go
-        engine.on_var(move |name, _, context| weighing.look(name, context.scope()).map(|()| None));
+        let meter = Meter::install(&mut engine);
         Self { engine, slot, meter }
     }
 
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
-    pub(super) fn run(
-        &mut self,
-        ast: &AST,
-        file: &str,
-        input: &Json,
-        context: &SkillContext,
-    ) -> Result<Json> {
+    pub(super) fn run(&mut self, program: &Parsed, input: &Json, context: &SkillContext) -> Result<Json> {
         context.cancel().check()?;
         let limits = context.limits();
-        let memory = limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         self.engine.set_max_operations(limits.operations.unwrap_or(Limits::OPERATIONS));
-        self.engine.set_default_tag(Dynamic::from_int(i64::try_from(memory).unwrap_or(i64::MAX)));
-        self.meter.reset(memory);
         let _occupied = self.slot.occupy(context);
         let slot = self.slot.clone();
         let _guard = context.cancel().on_stop(move |_| slot.stop());
-        let result = self.call(ast, input, context.limits().output);
+        let memory = limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        if let Some(meter) = &self.meter {
+            meter.begin(&mut self.engine, memory);
+        }
+        let result = program.stack.with(memory, || self.called(program, input, memory, limits.output));
         context.cancel().check()?;
-        result.map_err(|thrown| match thrown {
+        result
+    }
+
+    /// Values may be nested deep, so none of them leaves this.
+    fn called(&self, program: &Parsed, input: &Json, memory: u64, output: u64) -> Result<Json> {
+        program.leaks.check(memory)?;
+        self.slot.begin(program.stack.for_calls(), memory);
+        let result = self.call(&program.ast, input, output).map_err(|ended| match ended {
             Ended::Before(error) => error,
             Ended::Thrown(thrown) => {
-                self.slot.take_ended().unwrap_or_else(|| failure::from_rhai(*thrown, file, memory))
+                self.slot.take_ended().unwrap_or_else(|| failure::from_rhai(*thrown, &program.file, memory))
             }
-        })
+        });
+        program.leaks.add(self.slot.kept(), result.as_ref().err());
+        result
     }
 
     fn call(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, Ended> {
         let input = to_rhai::value(input).map_err(|fault| Ended::Before(fault.into_error("input")))?;
         let mut scope = Scope::new();
         scope.push_dynamic("input", input);
-        let value: Dynamic = self.engine.eval_ast_with_scope(&mut scope, ast).map_err(Ended::Thrown)?;
-        from_rhai::value(&value, output)
+        let result = self.evaluated(ast, &mut scope, output);
+        leaks::release(&scope);
+        result
+    }
+
+    fn evaluated(&self, ast: &AST, scope: &mut Scope, output: u64) -> Result<Json, Ended> {
+        let value: Dynamic = self.engine.eval_ast_with_scope(scope, ast).map_err(Ended::Thrown)?;
+        // Nobody has looked yet at what the last operation did.
+        if self.slot.must_stop() {
+            return Err(Ended::Thrown(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
+        }
+        self.slot
+            .aside(|| from_rhai::value(&value, output))
             .map_err(|fault| Ended::Before(fault.into_error("the script's value")))
     }
 }
@@ -121,5 +143,5 @@ enum Ended {
     /// On its way in or out.
     Before(SkillError),
     /// In the script.
-    Thrown(Box<rhai::EvalAltResult>),
+    Thrown(Box<EvalAltResult>),
 }

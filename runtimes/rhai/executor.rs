@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::warm::{Program, Warm};
-use super::engine::{Machine, parsed};
+use super::engine::{Machine, Parsed, parsed};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
@@ -11,13 +11,7 @@ use crate::policy::Limits;
 
 /// Parses a Rhai script; a syntax error is `invalid-skill` with its file, line and column.
 pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
-    let parsed = Parsed { file: script.path.clone(), ast: parsed(script)? };
-    Ok(Box::new(Warm::new(&script.skill, parsed)))
-}
-
-struct Parsed {
-    file: String,
-    ast: rhai::AST,
+    Ok(Box::new(Warm::new(&script.skill, parsed(script)?)))
 }
 
 impl Program for Parsed {
@@ -28,6 +22,6 @@ impl Program for Parsed {
     }
 
     fn run(&self, machine: &mut Machine, input: &Value, context: &SkillContext) -> Result<Value> {
-        machine.run(&self.ast, &self.file, input, context)
+        machine.run(self, input, context)
     }
 }

@@ -16,28 +16,28 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, value: &Dynamic, depth: usize) -> Result<Json, Fault> {
-        if let Ok(text) = value.as_immutable_string_ref() {
-            return self.text(&text).map(Json::String);
-        }
-        if let Ok(integer) = value.as_int() {
+        // The questions are cheap and the answers are not: each that fails would name the type.
+        if value.is_string() {
+            if let Ok(text) = value.as_immutable_string_ref() {
+                return self.text(&text).map(Json::String);
+            }
+        } else if let Some(integer) = value.is_int().then(|| value.as_int().ok()).flatten() {
             return self.budget.spend(1).map(|()| integer.into());
-        }
-        if let Ok(float) = value.as_float() {
+        } else if let Some(float) = value.is_float().then(|| value.as_float().ok()).flatten() {
             return self.budget.spend(1).and_then(|()| number(float));
-        }
-        if let Ok(map) = value.as_map_ref() {
-            return self.record(&map, deeper(depth)?);
-        }
-        if let Ok(array) = value.as_array_ref() {
-            return self.list(&array, deeper(depth)?);
-        }
-        if let Ok(flag) = value.as_bool() {
+        } else if value.is_map() {
+            if let Ok(map) = value.as_map_ref() {
+                return self.record(&map, deeper(depth)?);
+            }
+        } else if value.is_array() {
+            if let Ok(array) = value.as_array_ref() {
+                return self.list(&array, deeper(depth)?);
+            }
+        } else if let Ok(flag) = value.as_bool() {
             return self.budget.spend(4).map(|()| Json::Bool(flag));
-        }
-        if let Ok(character) = value.as_char() {
+        } else if let Ok(character) = value.as_char() {
             return self.text(character.encode_utf8(&mut [0; 4])).map(Json::String);
-        }
-        if value.is_unit() {
+        } else if value.is_unit() {
             return self.budget.spend(4).map(|()| Json::Null);
         }
         Err(Fault::new(format!("is a {}, which has no JSON form", kind_of(value))))

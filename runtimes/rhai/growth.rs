@@ -2,16 +2,16 @@
 //!
 //! They take the place of the library's own, under the same names and with the same answers.
 
-use rhai::{Array, Blob, Dynamic, EvalAltResult, ImmutableString, Module, NativeCallContext};
+use rhai::{Array, Blob, Dynamic, EvalAltResult, ImmutableString, Map, Module, NativeCallContext, Position};
 
-use super::meter::{too_large, weighed};
+use super::host::Ctx;
 
 type Text = ImmutableString;
-type Thrown = Box<EvalAltResult>;
+pub(super) type Thrown = Box<EvalAltResult>;
 type Call<'a> = NativeCallContext<'a>;
 
 /// Bytes a piece of text takes beside its letters: its place in the list and its own allocation.
-const PIECE: u64 = 64;
+const PIECE: u64 = 96;
 
 /// Registers the guarded functions.
 pub(super) fn install(module: &mut Module) {
@@ -31,9 +31,7 @@ fn pads(module: &mut Module) {
         Ok(())
     });
     module.set_native_fn("pad", |call: Call, list: &mut Array, length: i64, item: Dynamic| {
-        let limit = limit(&call);
-        let left = weighed(&item, usize::MAX, limit).ok_or_else(|| too_large("The array"))?;
-        let length = fitting(&call, length, limit - left)?;
+        let length = fitting(&call, length, weight(&item))?;
         if length > list.len() {
             list.resize(length, item);
         }
@@ -46,7 +44,7 @@ fn pads(module: &mut Module) {
         padded(&call, text, length, with)
     });
     module.set_native_fn("to_array", |call: Call, bytes: &mut Blob| {
-        fitting(&call, i64::try_from(bytes.len()).unwrap_or(i64::MAX), size_of::<Dynamic>() as u64)?;
+        room(&call, bytes.len(), size_of::<Dynamic>() as u64)?;
         Ok(bytes.iter().map(|byte| Dynamic::from_int(i64::from(*byte))).collect::<Array>())
     });
 }
@@ -85,7 +83,7 @@ fn splits(module: &mut Module) {
         pieces(&call, text.rsplitn(at_least_one(most), at))
     });
     module.set_native_fn("to_chars", |call: Call, text: &str| {
-        fitting(&call, i64::try_from(text.len()).unwrap_or(i64::MAX), size_of::<Dynamic>() as u64)?;
+        room(&call, text.len(), size_of::<Dynamic>() as u64)?;
         Ok(text.chars().map(Dynamic::from_char).collect::<Array>())
     });
 }
@@ -109,7 +107,7 @@ fn padded(call: &Call, text: &mut Text, length: i64, with: &str) -> Result<(), T
 fn replaced(call: &Call, text: &mut Text, from: &str, to: &str) -> Result<(), Thrown> {
     let found = text.matches(from).count() as u64;
     let length = (to.len() as u64).checked_mul(found).and_then(|added| added.checked_add(text.len() as u64));
-    if length.is_none_or(|length| length > limit(call)) {
+    if length.is_none_or(|length| length > left(call)) {
         return Err(too_large("The string").into());
     }
     if found > 0 {
@@ -119,7 +117,7 @@ fn replaced(call: &Call, text: &mut Text, from: &str, to: &str) -> Result<(), Th
 }
 
 fn pieces<'a>(call: &Call, pieces: impl Iterator<Item = &'a str>) -> Result<Array, Thrown> {
-    let most = usize::try_from(limit(call) / PIECE).unwrap_or(usize::MAX);
+    let most = usize::try_from(left(call) / PIECE).unwrap_or(usize::MAX);
     let mut list = Array::new();
     for piece in pieces {
         if list.len() == most {
@@ -132,14 +130,40 @@ fn pieces<'a>(call: &Call, pieces: impl Iterator<Item = &'a str>) -> Result<Arra
 
 /// A length of things of this weight, when they fit; zero for a negative one, as in the library.
 fn fitting(call: &Call, length: i64, weight: u64) -> Result<usize, Thrown> {
-    let length = u64::try_from(length).unwrap_or(0);
-    let fits = length.checked_mul(weight).is_some_and(|bytes| bytes <= limit(call));
-    usize::try_from(length).ok().filter(|_| fits).ok_or_else(|| too_large("The data").into())
+    let length = usize::try_from(length).unwrap_or(0);
+    room(call, length, weight)?;
+    Ok(length)
 }
 
-/// The bytes the run may have, which the engine carries as its tag.
-fn limit(call: &Call) -> u64 {
-    call.tag().and_then(|tag| tag.as_int().ok()).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+/// Fails where there is no room for so many things of this weight.
+pub(super) fn room(call: &Call, count: usize, weight: u64) -> Result<(), Thrown> {
+    let fits = (count as u64).checked_mul(weight).is_some_and(|bytes| bytes <= left(call));
+    if fits { Ok(()) } else { Err(too_large("The data").into()) }
+}
+
+/// The bytes the run may still allocate; the engine carries its `ctx` as a tag.
+pub(super) fn left(call: &Call) -> u64 {
+    call.tag().and_then(Dynamic::read_lock::<Ctx>).map_or(0, |ctx| ctx.left())
+}
+
+/// The error for data beyond the limit. Scripts cannot catch it.
+pub(super) fn too_large(what: &str) -> EvalAltResult {
+    EvalAltResult::ErrorDataTooLarge(what.to_owned(), Position::NONE)
+}
+
+/// The bytes one more copy of a value takes. Text is shared, not copied.
+fn weight(value: &Dynamic) -> u64 {
+    let inside = if let Ok(list) = value.as_array_ref() {
+        PIECE + list.iter().map(weight).sum::<u64>()
+    } else if let Ok(map) = value.as_map_ref() {
+        let field = |(key, field): (&_, &Dynamic)| PIECE + size_of_val(key) as u64 + weight(field);
+        PIECE + Map::iter(&map).map(field).sum::<u64>()
+    } else if let Ok(blob) = value.as_blob_ref() {
+        PIECE + blob.len() as u64
+    } else {
+        0
+    };
+    size_of::<Dynamic>() as u64 + inside
 }
 
 fn at_least_one(most: i64) -> usize {

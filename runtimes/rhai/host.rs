@@ -3,10 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use rhai::{Dynamic, Engine, EvalAltResult, FuncRegistration, Module, Position, Shared};
+use rhai::{Dynamic, Engine, EvalAltResult, FuncRegistration, Module, NativeCallContext, Position, Shared};
+use serde_json::Value as Json;
 
+use super::super::border::out_of_memory;
+use super::budget::Budget;
 use super::failure::HostFailure;
-use super::{from_rhai, growth, to_rhai};
+use super::{from_rhai, growth, json, letters, text, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, functions};
 
@@ -15,8 +18,9 @@ use crate::host::{HostFunction, LogLevel, SkillContext, functions};
 pub(super) struct Slot {
     /// Set when the run must stop; the engine asks at every operation.
     stop: AtomicBool,
-    /// Where the stack stood when the run began.
+    /// How far down the stack calls may go.
     stack: AtomicUsize,
+    budget: Budget,
     run: Mutex<Run>,
 }
 
@@ -28,10 +32,7 @@ struct Run {
 
 /// `ctx` as scripts hold it. It stands for whatever run occupies the engine, so a copy is worth nothing afterwards.
 #[derive(Clone)]
-struct Ctx(Arc<Slot>);
-
-/// Bytes of stack a script's calls may take; a thread has 2 MiB as a rule. Rhai counts calls only, whatever each costs.
-const STACK: usize = 1 << 20;
+pub(super) struct Ctx(Arc<Slot>);
 
 type Thrown = Box<EvalAltResult>;
 
@@ -46,6 +47,9 @@ static HOST: LazyLock<Shared<Module>> = LazyLock::new(|| {
     }
     HostFailure::install(&mut module);
     growth::install(&mut module);
+    json::install(&mut module);
+    letters::install(&mut module);
+    text::install(&mut module);
     remove_sleep(&mut module);
     module.into()
 });
@@ -54,6 +58,8 @@ static HOST: LazyLock<Shared<Module>> = LazyLock::new(|| {
 pub(super) fn install(engine: &mut Engine, slot: &Arc<Slot>) {
     let mut own = Module::new();
     own.set_var("ctx", Ctx(slot.clone()));
+    // Shared, so that a run takes it by counting and not by copying.
+    engine.set_default_tag(Dynamic::from(Ctx(slot.clone())).into_shared());
     engine.register_global_module(HOST.clone());
     engine.register_global_module(own.into());
     let said = slot.clone();
@@ -92,12 +98,32 @@ fn remove_sleep(module: &mut Module) {
     module.set_native_fn("sleep", gone::<f64>("f64"));
 }
 
+/// Ends the run that a function of the library is called by: it outgrew its memory.
+pub(super) fn run_out(call: &NativeCallContext) {
+    if let Some(ctx) = call.tag().and_then(Dynamic::read_lock::<Ctx>) {
+        ctx.0.end(out_of_memory(ctx.0.budget.limit()));
+    }
+}
+
 impl Ctx {
+    /// The bytes the run may still allocate.
+    pub(super) fn left(&self) -> u64 {
+        self.0.budget.left()
+    }
+
     fn call(&self, function: &HostFunction, arguments: &[Dynamic]) -> Result<Dynamic, Thrown> {
         self.called(function, arguments).map_err(|error| HostFailure::from(error).thrown().into())
     }
 
     fn called(&self, function: &HostFunction, given: &[Dynamic]) -> Result<Dynamic> {
+        let budget = &self.0.budget;
+        let answer = budget.aside(|| self.answered(function, given))?;
+        let value = to_rhai::value(&answer).map_err(|fault| fault.into_error("the answer"));
+        budget.aside(|| drop(answer));
+        value
+    }
+
+    fn answered(&self, function: &HostFunction, given: &[Dynamic]) -> Result<Json> {
         let context = self.0.context()?;
         let mut arguments = Vec::with_capacity(given.len());
         for (position, value) in given.iter().enumerate() {
@@ -107,8 +133,7 @@ impl Ctx {
                 SkillError::new(ErrorKind::InvalidArgument, format!("{}: {error}", function.signature()))
             })?);
         }
-        let answer = function.call(&context, arguments)?;
-        to_rhai::value(&answer).map_err(|fault| fault.into_error("the answer"))
+        function.call(&context, arguments)
     }
 }
 
@@ -116,17 +141,36 @@ impl Slot {
     /// The engine belongs to this run until the guard is dropped.
     pub(super) fn occupy(self: &Arc<Self>, context: &SkillContext) -> Occupied {
         self.stop.store(false, Ordering::Relaxed);
-        self.stack.store(stack_address(), Ordering::Relaxed);
         *self.locked() = Run { context: Some(context.clone()), ended: None };
         Occupied(self.clone())
     }
 
-    /// Whether the run must stop now. Asked at every operation, so it is two loads and a subtraction.
+    /// The run begins here on the stack; its calls may take so many bytes of it, and the script so many of memory.
+    pub(super) fn begin(&self, calls: usize, memory: u64) {
+        self.stack.store(stack_address().saturating_sub(calls), Ordering::Relaxed);
+        self.budget.begin(memory);
+    }
+
+    /// Whether the run must stop now. Asked at every operation, so it is a few loads and subtractions.
+    #[inline]
     pub(super) fn must_stop(&self) -> bool {
-        if self.stack.load(Ordering::Relaxed).abs_diff(stack_address()) > STACK {
+        if self.budget.is_spent() {
+            self.end(out_of_memory(self.budget.limit()));
+        }
+        if stack_address() < self.stack.load(Ordering::Relaxed) {
             self.end(SkillError::new(ErrorKind::Script, "the script's calls are nested too deep"));
         }
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// What the run has allocated and not freed, in bytes.
+    pub(super) fn kept(&self) -> i64 {
+        self.budget.kept()
+    }
+
+    /// Does work of the host's that the script does not pay for.
+    pub(super) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.budget.aside(work)
     }
 
     pub(super) fn stop(&self) {
@@ -145,7 +189,7 @@ impl Slot {
 
     /// `print` cannot fail in Rhai; a full log ends the run instead.
     fn log(&self, level: LogLevel, text: &str) {
-        if let Err(error) = self.context().and_then(|context| context.log(level, text)) {
+        if let Err(error) = self.budget.aside(|| self.context()?.log(level, text)) {
             self.end(error);
         }
     }

@@ -1,13 +1,16 @@
-//! Memory of a run, measured now and then.
+//! Memory of a run where no allocator counts: Rhai's own size limits, and now and then a look at what is in sight.
 //!
-//! Rhai's own size limits weigh a container at every call on it, which makes 20,000 pushes cost a hundred times as much.
-//! Here what is in sight is weighed at most every few milliseconds, when a script next reads something that can be large:
-//! in that time it cannot grow by more than a machine can copy. What grows at once is held in [`super::growth`].
+//! Both are approximate, and slow. The size limits weigh a container at every call on it, which makes filling a list
+//! quadratic; what a caller's variables and half-made expressions hold is out of sight. See [`crate::heap`] for the cure.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rhai::{Dynamic, EvalAltResult, FnPtr, Position, Scope};
+use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Scope};
+
+use super::growth::too_large;
+use crate::heap;
 
 /// When a run is weighed next, and what it may weigh.
 pub(super) struct Meter {
@@ -30,11 +33,22 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// Text shorter than this is no reason to look at the clock.
 const SMALL: usize = 4096;
 
-/// Nesting of values. Rhai copies and drops them by recursion, so it has to stay far below what a stack holds.
+/// Nesting of values that are weighed.
 const DEPTH: usize = 400;
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    /// Gives an engine a meter, if it needs one.
+    pub(super) fn install(engine: &mut Engine) -> Option<Arc<Self>> {
+        (!heap::is_counting()).then(|| {
+            let meter = Arc::new(Self::new());
+            let weighing = meter.clone();
+            #[allow(deprecated)] // says that it may change, not that it will go
+            engine.on_var(move |name, _, context| weighing.look(name, context.scope()).map(|()| None));
+            meter
+        })
+    }
+
+    fn new() -> Self {
         Self {
             born: Instant::now(),
             due: AtomicU64::new(0),
@@ -44,14 +58,16 @@ impl Meter {
     }
 
     /// A run begins that may weigh this much, in bytes.
-    pub(super) fn reset(&self, limit: u64) {
+    pub(super) fn begin(&self, engine: &mut Engine, limit: u64) {
+        let most = |weight: usize| usize::try_from(limit).unwrap_or(usize::MAX) / weight;
+        engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(256));
         self.limit.store(limit, Ordering::Relaxed);
         self.free.store(FREE_READS, Ordering::Relaxed);
         self.pause(PAUSE);
     }
 
     /// A script reads this variable: weighs everything in sight if it is time. The error cannot be caught by scripts.
-    pub(super) fn look(&self, name: &str, scope: &Scope) -> Result<(), Box<EvalAltResult>> {
+    fn look(&self, name: &str, scope: &Scope) -> Result<(), Box<EvalAltResult>> {
         // One run, one thread: nobody else counts in between.
         let free = self.free.load(Ordering::Relaxed);
         if free > 0 {
@@ -81,14 +97,9 @@ impl Meter {
     }
 }
 
-/// The error for data beyond the limit.
-pub(super) fn too_large(what: &str) -> EvalAltResult {
-    EvalAltResult::ErrorDataTooLarge(what.to_owned(), Position::NONE)
-}
-
 /// What is left of these bytes after the value, nothing if it is heavier or nested too deep. Text that several values
 /// share is counted for each, as it would be written out for each.
-pub(super) fn weighed(value: &Dynamic, depth: usize, left: u64) -> Option<u64> {
+fn weighed(value: &Dynamic, depth: usize, left: u64) -> Option<u64> {
     let left = left.checked_sub(size_of::<Dynamic>() as u64)?;
     // A shared value that is being changed right now is weighed the next time.
     if value.is_shared() && value.is_locked() {

@@ -1,12 +1,18 @@
-//! Rhai with no modules, no files and nothing that waits; its data is weighed by our own meter.
+//! Rhai with no modules, no files and nothing that waits; its memory is what its thread allocates.
 
+mod budget;
 mod engine;
 mod executor;
 mod failure;
 mod from_rhai;
 mod growth;
 mod host;
+mod json;
+mod leaks;
+mod letters;
 mod meter;
+mod stack;
+mod text;
 mod to_rhai;
 
 #[cfg(test)]

@@ -36,8 +36,10 @@ fn a_runtime_of_ones_own_stands_behind_the_same_trait() {
     write(&project.path("a.txt"), "hello");
     assert_eq!(value(engine.run(Invocation::new("x"))), json!("hello"));
     assert!(engine.availability(&engine.registry().skills()[0]).is_runnable());
-    if metier::supports(SkillRuntime::Rhai).is_err() {
-        assert_eq!(kind(&project.engine().run(Invocation::new("x"))), ErrorKind::Unavailable);
+    let without = project.engine().run(Invocation::new("x"));
+    match metier::supports(SkillRuntime::Rhai) {
+        Ok(()) => assert_eq!(value(without), json!(1), "what is built in"),
+        Err(_) => assert_eq!(kind(&without), ErrorKind::Unavailable),
     }
 }
 

@@ -19,6 +19,9 @@ use synwire_agent_skills::runtime::{SkillContext, SkillExecutor, SkillInput};
 /// Rounds by turns; the best of each side counts, since a shared machine only ever makes a call slower.
 const ROUNDS: usize = 5;
 
+/// How many times faster metier means to be, in the order of the work.
+const GOALS: [f64; work::WORK.len()] = [10.0, 10.0, 10.0, 3.0, 30.0];
+
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _entered = runtime.enter();
@@ -31,7 +34,7 @@ fn main() {
             theirs = theirs.min(theirs_of(work));
         }
         let faster = theirs as f64 / ours as f64;
-        println!("| {} | {} | {} | {faster:.1}× | ≥ {}× |", work.name, shown(ours), shown(theirs), work.goal);
+        println!("| {} | {} | {} | {faster:.1}× | ≥ {}× |", work.name, shown(ours), shown(theirs), GOALS[number]);
     }
 }
 

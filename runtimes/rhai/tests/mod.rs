@@ -1,5 +1,11 @@
 //! What a Rhai script sees, and how it is stopped. The numbered cases are those of the hostile-script list, R1 to R13.
 
+mod leaks;
+mod memory;
+mod nesting;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -7,7 +13,7 @@ use serde_json::{Value, json};
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
-use crate::host::SkillContext;
+use crate::host::{LogLine, Observer, SkillContext};
 use crate::policy::{CancelToken, Limits, Watchdog};
 
 fn script(source: &str) -> Box<dyn SkillExecutor> {
@@ -188,7 +194,6 @@ fn ctx_is_in_sight_inside_functions_and_print_becomes_a_log_line() {
 #[test]
 fn nothing_ambient_is_in_reach() {
     invalid("eval(\"1\")", "eval");
-    invalid("fn f() { this }", "this");
     invalid("import \"/etc/passwd\" as p;", "import");
     fails("sleep(5)", ErrorKind::Script, "Function not found: sleep (i64)");
     fails("sleep(0.5)", ErrorKind::Script, "Function not found: sleep (f64)");
@@ -249,7 +254,6 @@ fn every_bomb_meets_the_memory_limit() {
         "let a = [1]; loop { a.push(a); }",
         "let a = [0, 0]; loop { a[0] = a; a[1] = a; }",
         "let a = []; loop { a = [a]; }",
-        "let a = []; loop { a = [[a.pop()]]; }",
         "let a = []; loop { a.push(#{x: \"y\"}); }",
         "let m = #{a: 1}; loop { m = #{a: m, b: m}; }",
         "let m = #{}; loop { m.a = m; m.b = m; }",
@@ -264,7 +268,6 @@ fn every_bomb_meets_the_memory_limit() {
         "let s = \"\"; s.pad(2000000000, 'x');",
         "let s = \"\"; s.pad(2000000000, \"xy\");",
         "let a = []; a.pad(2000000000, 0);",
-        "let a = []; let s = \"\"; s.pad(1000000, 'x'); a.pad(100, s);",
         "blob(1000000000)",
         "blob(1000000000, 7)",
         "blob(9223372036854775807)",
@@ -362,7 +365,34 @@ fn a_flood_of_print_meets_the_output_cap() {
     );
 }
 
-/// R13: what the engine catches is an error; the next run is as good as new.
+/// R13: a panic in what the host hands in leaves the next run as good as new.
+#[test]
+fn a_panic_in_the_host_spoils_no_later_run() {
+    struct Clumsy;
+    impl Observer for Clumsy {
+        fn logged(&self, _: &LogLine) {
+            panic!("dropped it");
+        }
+    }
+    let executor = script("if input == 1 { for i in 0..3 { ctx.log(\"info\", \"x\"); } } input");
+    for input in [1, 2, 1, 2] {
+        let context = SkillContext::builder("test").observer(Arc::new(Clumsy)).build();
+        let run = || executor.execute_with_context(json!(input).into(), Some(&context)).unwrap().value;
+        let ended = catch_unwind(AssertUnwindSafe(run));
+        assert_eq!(ended.ok(), (input == 2).then_some(json!(2)));
+    }
+}
+
+/// A method sees what it is called on, as in Rhai everywhere.
+#[test]
+fn methods_know_this() {
+    answers("fn grow(by) { this.push(by); } let a = [1]; a.grow(2); a", &json!([1, 2]));
+    assert_eq!(
+        stopped("fn grow() { loop { this.push(this); } } let a = [1]; a.grow();").kind(),
+        ErrorKind::Memory
+    );
+}
+
 #[test]
 fn one_executor_serves_many_threads() {
     let executor = script("let sum = 0; for i in 1..=1000 { sum += i * input; } sum");

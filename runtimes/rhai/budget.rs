@@ -1,0 +1,95 @@
+//! The memory of one run: what its thread may allocate, and what of it is left.
+//!
+//! Rhai keeps no account of its own, so the thread's is read: see [`crate::heap`]. In a program that does not count, Rhai's
+//! own size limits stand in; see `engine.rs`.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::heap;
+
+/// Changed by the run's own thread alone; atomic because an engine may serve another thread next.
+#[derive(Default)]
+pub(super) struct Budget {
+    limit: AtomicU64,
+    /// The balance of the thread beyond which the run has spent what it has.
+    ceiling: AtomicI64,
+}
+
+impl Budget {
+    /// A run begins on this thread that may allocate this much, in bytes.
+    pub(super) fn begin(&self, limit: u64) {
+        let ceiling = if heap::is_counting() {
+            heap::balance().saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))
+        } else {
+            i64::MAX
+        };
+        self.limit.store(limit, Ordering::Relaxed);
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+    }
+
+    /// What the run may have in all, in bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether more is allocated than the run may have.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        heap::balance() > self.ceiling.load(Ordering::Relaxed)
+    }
+
+    /// What may still be allocated, in bytes; the whole limit where nobody counts.
+    pub(super) fn left(&self) -> u64 {
+        let left = self.ceiling.load(Ordering::Relaxed).saturating_sub(heap::balance());
+        u64::try_from(left).unwrap_or(0).min(self.limit())
+    }
+
+    /// What the run has allocated and not freed, in bytes; zero where nobody counts.
+    pub(super) fn kept(&self) -> i64 {
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        let limit = i64::try_from(self.limit()).unwrap_or(i64::MAX);
+        if ceiling == i64::MAX { 0 } else { heap::balance() - (ceiling - limit) }
+    }
+
+    /// Does the host's own work, which the script does not pay for: neither what it keeps, nor for what it frees that
+    /// another thread had allocated.
+    pub(super) fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = heap::balance();
+        let done = work();
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        self.ceiling.store(ceiling.saturating_add(heap::balance() - before), Ordering::Relaxed);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_thread_keeps_is_spent_and_what_it_frees_comes_back() {
+        let budget = Budget::default();
+        budget.begin(10_000);
+        let kept = vec![1_u8; 6_000];
+        assert!(budget.left() < 4_000 && !budget.is_spent());
+        let more = vec![1_u8; 6_000];
+        assert!(budget.is_spent());
+        assert_eq!(budget.left(), 0);
+        drop((kept, more));
+        assert_eq!(budget.left(), 10_000);
+    }
+
+    #[test]
+    fn the_hosts_work_is_neither_paid_for_nor_a_gift() {
+        let budget = Budget::default();
+        budget.begin(10_000);
+        let kept = budget.aside(|| vec![1_u8; 1 << 20]);
+        assert_eq!(budget.left(), 10_000);
+        budget.aside(|| drop(kept));
+        let foreign = std::thread::spawn(|| vec![1_u8; 1 << 20]).join().unwrap();
+        budget.aside(|| drop(foreign));
+        let spent = vec![1_u8; 20_000];
+        assert!(budget.is_spent());
+        drop(spent);
+    }
+}
