@@ -164,8 +164,10 @@ fn ten_thousand_runs_of_every_language_side_by_side_leave_nothing_behind() {
     println!("soak: {endings:?}; memory in MiB and threads on the way: {weights:?}");
     assert_eq!(endings.values().sum::<usize>(), RUNS);
     assert!(endings.len() == 5 && endings.values().all(|count| *count > 100), "{endings:?}");
-    let (lightest, heaviest) = (weights.iter().min().unwrap(), weights.iter().max().unwrap());
-    assert!(heaviest.0 < lightest.0 + 48, "{weights:?}");
+    // A run may be large while it lasts; what counts is what is left between them.
+    let least = |weights: &[(u64, u64)]| weights.iter().map(|(memory, _)| *memory).min().unwrap();
+    let (early, late) = weights.split_at(weights.len() / 2);
+    assert!(least(late) < least(early) + 16, "{weights:?}");
     let threads = |(_, threads): &(u64, u64)| *threads;
     assert!(weights.iter().map(threads).max() < weights.iter().map(|w| threads(w) + 8).min(), "{weights:?}");
 }

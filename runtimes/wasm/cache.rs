@@ -8,8 +8,10 @@ use std::sync::LazyLock;
 
 use etcetera::BaseStrategy;
 
-/// wasmtime's settings, in the directory itself: Extism takes a path and nothing else.
+/// wasmtime's settings: Extism takes a path to them and nothing else. They lie beside what is kept, not in it, for wasmtime
+/// removes there whatever is not its own.
 const SETTINGS: &str = "settings.toml";
+const KEPT: &str = "compiled";
 
 /// Where wasmtime finds its settings; nothing where nothing may be kept on disk.
 pub(super) fn settings() -> Option<&'static Path> {
@@ -24,18 +26,20 @@ pub(super) fn settings() -> Option<&'static Path> {
 /// The settings for a cache below this directory, or the reason why there can be none.
 pub(super) fn prepared(base: &Path) -> Result<PathBuf, String> {
     let failed = |what: &Path, error: std::io::Error| format!("{}: {error}", what.display());
-    let directory = base.join("metier/wasm");
+    let (product, directory) = (base.join("metier"), base.join("metier/wasm"));
+    let kept = directory.join(KEPT);
     let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(&directory).map_err(|error| failed(&directory, error))?;
-    for part in [base, &base.join("metier"), &directory] {
+    builder.recursive(true).mode(0o700).create(&kept).map_err(|error| failed(&kept, error))?;
+    for part in [base, &product, &directory, &kept] {
         let found = fs::symlink_metadata(part).map_err(|error| failed(part, error))?;
         is_ours(&found).map_err(|reason| format!("{} {reason}", part.display()))?;
     }
     let file = directory.join(SETTINGS);
-    let text = text(&directory).ok_or_else(|| format!("{} is not UTF-8", directory.display()))?;
+    let text = text(&kept).ok_or_else(|| format!("{} is not UTF-8", kept.display()))?;
     if fs::read_to_string(&file).ok().as_deref() != Some(&text) {
         written(&directory, &file, &text).map_err(|error| failed(&file, error))?;
     }
+    wasmtime::Cache::from_file(Some(&file)).map_err(|error| format!("{}: {error:#}", file.display()))?;
     Ok(file)
 }
 

@@ -1,5 +1,6 @@
 //! One WebAssembly engine with one plug-in on it, for one run at a time.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use extism::{CompiledPlugin, DebugOptions, Plugin, PluginBuilder};
@@ -7,6 +8,7 @@ use serde_json::Value;
 use wasmtime::{InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::budget::Budget;
+use super::failure;
 use super::host::{self, Slot};
 use super::imports::{Import, replaced};
 use super::kernel::{OWN, OWN_NAMESPACE};
@@ -14,7 +16,6 @@ use super::leash::Leash;
 use super::module::Module;
 use super::rewrite::{ENTRY, first_added};
 use super::run::Run;
-use super::{cache, failure};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
 use crate::host::SkillContext;
@@ -47,12 +48,13 @@ pub(super) fn counted(limits: &Limits) -> Option<u64> {
 }
 
 impl Machine {
-    /// Compiles the plug-in on an engine of its own, or takes it from the disk.
-    pub(super) fn new(prepared: &Prepared, operations: Option<u64>) -> Result<Self> {
+    /// Compiles the plug-in on an engine of its own, or takes it from the disk, where wasmtime's settings are given.
+    pub(super) fn new(prepared: &Prepared, operations: Option<u64>, disk: Option<&Path>) -> Result<Self> {
         let slot = Arc::new(Slot::default());
         // A pool of one makes a fresh instance cheap. It reserves addresses, which there may not be enough of.
-        let compiled = compiled(prepared, operations, &slot, pooling(&prepared.module))
-            .or_else(|_| compiled(prepared, operations, &slot, InstanceAllocationStrategy::OnDemand));
+        let made = |strategy| compiled(prepared, configured(strategy), operations, disk, &slot);
+        let compiled =
+            made(pooling(&prepared.module)).or_else(|_| made(InstanceAllocationStrategy::OnDemand));
         let compiled = compiled.map_err(|error| refused(prepared, &error))?;
         Ok(Self { compiled, slot, operations, was_stopped: false })
     }
@@ -131,14 +133,19 @@ fn value(output: &[u8], most: u64) -> Result<Value> {
     exact::json(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 
-fn compiled(
-    prepared: &Prepared,
-    operations: Option<u64>,
-    slot: &Arc<Slot>,
-    strategy: InstanceAllocationStrategy,
-) -> Result<CompiledPlugin, extism::Error> {
+fn configured(strategy: InstanceAllocationStrategy) -> wasmtime::Config {
     let mut config = wasmtime::Config::new();
     config.max_wasm_stack(STACK).allocation_strategy(strategy);
+    config
+}
+
+fn compiled(
+    prepared: &Prepared,
+    config: wasmtime::Config,
+    operations: Option<u64>,
+    disk: Option<&Path>,
+    slot: &Arc<Slot>,
+) -> Result<CompiledPlugin, extism::Error> {
     // Spelled out, so that no EXTISM_ variable of the environment decides.
     let debug = DebugOptions {
         profiling_strategy: wasmtime::ProfilingStrategy::None,
@@ -151,7 +158,7 @@ fn compiled(
         .with_wasmtime_config(config)
         .with_wasi(prepared.module.uses_wasi())
         .with_functions(offered(&prepared.module).map(|import| host::function(&import, slot)));
-    let builder = match cache::settings() {
+    let builder = match disk {
         Some(file) => builder.with_cache_config(file),
         None => builder.with_cache_disabled(),
     };

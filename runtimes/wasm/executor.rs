@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::warm::{Program, Warm};
 use super::engine::{Machine, Prepared, counted};
 use super::module::Module;
-use super::{rewrite, text};
+use super::{cache, rewrite, text};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
@@ -26,16 +26,21 @@ struct Loaded {
 
 impl Loaded {
     fn new(script: &Script) -> Result<Self> {
-        let binary = text::binary(script)?;
-        let module = Module::new(&binary, script)?;
-        let rewritten = rewrite::rewritten(&binary, &module).map_err(|error| {
-            SkillError::new(ErrorKind::InvalidSkill, format!("{} cannot be read: {error}", script.path))
-        })?;
-        let prepared = Prepared { file: script.path.clone(), module, binary: rewritten };
-        let machine = Machine::new(&prepared, None)?;
+        let prepared = prepared(script)?;
+        let machine = Machine::new(&prepared, None, cache::settings())?;
         machine.check(&prepared)?;
         Ok(Self { prepared, first: Mutex::new(Some(machine)) })
     }
+}
+
+/// The script as the module that runs.
+pub(super) fn prepared(script: &Script) -> Result<Prepared> {
+    let binary = text::binary(script)?;
+    let module = Module::new(&binary, script)?;
+    let rewritten = rewrite::rewritten(&binary, &module).map_err(|error| {
+        SkillError::new(ErrorKind::InvalidSkill, format!("{} cannot be read: {error}", script.path))
+    })?;
+    Ok(Prepared { file: script.path.clone(), module, binary: rewritten })
 }
 
 impl Program for Loaded {
@@ -48,7 +53,7 @@ impl Program for Loaded {
             return Ok(machine);
         }
         drop(first);
-        Machine::new(&self.prepared, operations)
+        Machine::new(&self.prepared, operations, cache::settings())
     }
 
     fn fits(&self, machine: &Machine, limits: &Limits) -> bool {

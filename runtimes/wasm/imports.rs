@@ -1,14 +1,15 @@
 //! What a module may import: Extism's functions, the host API, WASI where it is permitted, and nothing else.
 
 use extism::ValType;
+use wasmparser::{FuncType, TypeRef, ValType as Type};
 
 use super::kernel::{ENV, KernelFunction, REPLACED};
-use crate::error::{ErrorKind, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
 
-pub(super) const ENV_NAMESPACE: &str = "extism:host/env";
-pub(super) const USER_NAMESPACE: &str = "extism:host/user";
-pub(super) const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
+const ENV_NAMESPACE: &str = "extism:host/env";
+const USER_NAMESPACE: &str = "extism:host/user";
+const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
 
 /// Parameters a host function may have here.
 pub(super) const MOST_PARAMS: usize = 8;
@@ -32,8 +33,46 @@ pub(super) enum Body {
 }
 
 impl Import {
+    /// What stands behind a module's import, its type checked; nothing for one of WASI, which is linked by name.
+    pub(super) fn resolved<'t>(
+        import: &wasmparser::Import<'_>,
+        type_of: impl Fn(u32) -> &'t FuncType,
+    ) -> Result<Option<Self>> {
+        let invalid = |reason: &str| {
+            let sentence = format!("the import {:?} of {} {reason}", import.name, import.module);
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+        };
+        let TypeRef::Func(ty) = import.ty else {
+            return Err(invalid("is no function; nothing else is offered"));
+        };
+        if import.module == WASI_NAMESPACE {
+            return Ok(None);
+        }
+        let offer = Self::of(import.module, import.name)?;
+        let offered = offer.signature();
+        let signature = type_of(ty);
+        match offer.with_params(signature.params().len()).filter(|import| import.has_type(signature)) {
+            Some(import) => Ok(Some(import)),
+            None => Err(invalid(&format!("has another type than what is offered: {offered}"))),
+        }
+    }
+
+    fn has_type(&self, signature: &FuncType) -> bool {
+        let same =
+            |given: &[Type], offered: &[ValType]| given.iter().copied().eq(offered.iter().map(of_wasm));
+        same(signature.params(), &self.params()) && same(signature.results(), &self.results())
+    }
+
+    /// Its type in words: `(i64, i64) -> (i64)`.
+    fn signature(&self) -> String {
+        let listed = |types: Vec<ValType>| {
+            types.iter().map(|ty| of_wasm(ty).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        format!("({}) -> ({})", listed(self.params()), listed(self.results()))
+    }
+
     /// What the import of that name is, or the sentence that nothing offers it.
-    pub(super) fn of(namespace: &str, name: &str) -> Result<Self, SkillError> {
+    fn of(namespace: &str, name: &str) -> Result<Self> {
         let mut offers = offers(namespace);
         if offers.is_empty() {
             let sentence = format!("nothing offers the import {namespace:?} {name:?}");
@@ -52,7 +91,7 @@ impl Import {
     }
 
     /// The import with so many parameters, where those that are left out are optional.
-    pub(super) fn with_params(self, count: usize) -> Option<Self> {
+    fn with_params(self, count: usize) -> Option<Self> {
         let (all, required) = match self.body {
             Body::Kernel(function) => (function.params.len(), function.params.len()),
             Body::Host(function) => {
@@ -98,6 +137,14 @@ fn kernel(namespace: &'static str, table: &'static [KernelFunction]) -> impl Ite
 fn host(function: &'static HostFunction) -> impl Iterator<Item = Import> {
     let names = std::iter::once(&function.name).chain(function.aliases);
     names.map(move |name| Import { namespace: USER_NAMESPACE, name, body: Body::Host(function), left_out: 0 })
+}
+
+fn of_wasm(ty: &ValType) -> Type {
+    match ty {
+        ValType::I32 => Type::I32,
+        // Nothing here takes or answers with anything else.
+        _ => Type::I64,
+    }
 }
 
 fn unknown(namespace: &str, name: &str, offers: &[Import]) -> SkillError {

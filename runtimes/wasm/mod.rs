@@ -18,7 +18,15 @@
 //!   host's own, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
 
 mod budget;
+#[cfg(unix)]
 mod cache;
+#[cfg(not(unix))]
+mod cache {
+    //! Nothing is kept on disk where a directory does not say whose it is.
+    pub(super) fn settings() -> Option<&'static std::path::Path> {
+        None
+    }
+}
 mod engine;
 mod executor;
 mod failure;

@@ -3,10 +3,10 @@
 use wasmparser::types::Types;
 use wasmparser::{
     BinaryReaderError, ExternalKind, FuncType, FunctionBody, MemoryType, Parser, Payload, RefType, TableType,
-    TypeRef, ValType, Validator, WasmFeatures,
+    ValType, Validator, WasmFeatures,
 };
 
-use super::imports::{Import, WASI_NAMESPACE};
+use super::imports::Import;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 
@@ -162,7 +162,8 @@ impl<'a> Outline<'a> {
 
     fn module(&self, types: &Types, script: &Script) -> Result<Module> {
         let types = Signatures(types);
-        let imports = self.imports.iter().map(|import| resolved(import, &types)).collect::<Result<_>>()?;
+        let resolved = |import| Import::resolved(import, |ty| types.of(ty));
+        let imports = self.imports.iter().map(resolved).collect::<Result<_>>()?;
         let memory = self.memories.iter().map(|memory| memory.initial.saturating_mul(PAGE));
         let tables = self.tables.iter().map(|table| table.initial.saturating_mul(ELEMENT));
         Ok(Module {
@@ -187,9 +188,7 @@ impl<'a> Outline<'a> {
         };
         let signature = types.function(function);
         if !signature.params().is_empty() {
-            let count = signature.params().len();
-            let sentence =
-                format!("`{name}` of {file} takes {count} parameters; a skill's function takes none");
+            let sentence = format!("`{name}` of {file} takes parameters; a skill's function takes none");
             return Err(invalid(sentence)
                 .with_help("the input is read with input_length and input_load_u64 of Extism"));
         }
@@ -255,46 +254,8 @@ impl Signatures<'_> {
         self.0[types.core_function_at(index)].unwrap_func()
     }
 
-    fn ty(&self, index: u32) -> &FuncType {
+    fn of(&self, index: u32) -> &FuncType {
         let types = self.0.as_ref();
         self.0[types.core_type_at_in_module(index)].unwrap_func()
-    }
-}
-
-fn resolved(import: &wasmparser::Import<'_>, types: &Signatures) -> Result<Option<Import>> {
-    let invalid = |reason: &str| {
-        let sentence = format!("the import {:?} of {} {reason}", import.name, import.module);
-        SkillError::new(ErrorKind::InvalidSkill, sentence)
-    };
-    let TypeRef::Func(ty) = import.ty else {
-        return Err(invalid("is no function; nothing else is offered"));
-    };
-    if import.module == WASI_NAMESPACE {
-        return Ok(None);
-    }
-    let offer = Import::of(import.module, import.name)?;
-    let signature = types.ty(ty);
-    let same = |given: &[ValType], offered: Vec<extism::ValType>| {
-        given.iter().copied().eq(offered.iter().map(of_wasm))
-    };
-    let narrowed = offer.clone().with_params(signature.params().len());
-    let fits = |offer: &Import| {
-        same(signature.params(), offer.params()) && same(signature.results(), offer.results())
-    };
-    if let Some(import) = narrowed.filter(fits) {
-        return Ok(Some(import));
-    }
-    let listed =
-        |types: Vec<extism::ValType>| types.iter().map(|ty| of_wasm(ty).to_string()).collect::<Vec<_>>();
-    let takes = listed(offer.params()).join(", ");
-    let answers = listed(offer.results()).join(", ");
-    Err(invalid(&format!("has another type than what is offered: ({takes}) -> ({answers})")))
-}
-
-fn of_wasm(ty: &extism::ValType) -> ValType {
-    match ty {
-        extism::ValType::I32 => ValType::I32,
-        // Nothing here takes or answers with anything else.
-        _ => ValType::I64,
     }
 }

@@ -129,6 +129,22 @@ fn arguments_that_are_no_json_are_refused_and_not_fatal() {
 }
 
 #[test]
+fn the_length_of_a_block_cannot_be_forged() {
+    // Stock Extism keeps it before the block, and believes what it finds there.
+    let forging = r#"(data (i32.const 0) "\22a.txt\22")
+        (func (export "run") (local $path i64) (local $at i64)
+            (local.set $path (call $text (i32.const 0) (i32.const 7)))
+            (local.set $at (i64.const 64))
+            (loop $next
+                (call $store_u8 (i64.sub (local.get $path) (local.get $at)) (i32.const 0x7F))
+                (local.set $at (i64.sub (local.get $at) (i64.const 1)))
+                (br_if $next (i64.ne (local.get $at) (i64.const 0))))
+            (if (i64.ne (call $length (local.get $path)) (i64.const 7)) (then unreachable))
+            (call $answer (call $read_file (local.get $path))))"#;
+    assert_eq!(in_project(&module(forging), Value::Null, &[]).unwrap(), json!({"ok": "grüße\n"}));
+}
+
+#[test]
 fn an_error_of_the_host_handed_on_ends_the_run_as_that_error() {
     let handing_on = r#"(data (i32.const 0) "\22out/a.txt\22") (func (export "run") (result i32) (local $path i64)
         (local.set $path (call $text (i32.const 0) (i32.const 11)))

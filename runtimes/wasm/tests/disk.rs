@@ -3,7 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use std::time::{Duration, Instant};
+
 use super::super::cache::prepared;
+use super::super::engine::Machine;
+use super::super::executor;
+use super::{module, source};
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -20,7 +25,34 @@ fn it_is_made_for_the_user_alone() {
     );
     assert_eq!(prepared(&base).unwrap(), settings, "and found again");
     let cache = wasmtime::Cache::from_file(Some(&settings)).unwrap();
-    assert!(cache.directory().ends_with("metier/wasm"));
+    assert!(cache.directory().ends_with("metier/wasm/compiled"));
+}
+
+#[test]
+fn what_was_compiled_once_is_not_compiled_again() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = prepared(&home.path().join("cache")).unwrap();
+    let function =
+        "(func (param i32) (result i32) (i32.mul (i32.add (local.get 0) (i32.const 7)) (i32.const 3)))";
+    let functions = function.repeat(600);
+    let plug_in = executor::prepared(&source(module(&format!("{functions} {}", super::ECHO)))).unwrap();
+    let timed = || -> Duration {
+        let started = Instant::now();
+        Machine::new(&plug_in, None, Some(&settings)).unwrap();
+        started.elapsed()
+    };
+    // Beside the modules lie wasmtime's own notes, whose names have an ending.
+    let kept = || {
+        let files = walkdir::WalkDir::new(settings.parent().unwrap().join("compiled")).into_iter().flatten();
+        files.filter(|file| file.file_type().is_file() && file.path().extension().is_none()).count()
+    };
+    let first = timed();
+    let files = kept();
+    assert_eq!(files, 2, "the plug-in and Extism's own module lie there");
+    let again = (0..3).map(|_| timed()).min().unwrap();
+    assert!(again * 3 < first, "{again:?} after {first:?}");
+    assert_eq!(kept(), files, "nothing new was compiled");
+    assert!(settings.is_file(), "what wasmtime tidies away is not its settings");
 }
 
 #[test]

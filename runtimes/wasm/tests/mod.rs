@@ -1,6 +1,7 @@
 //! What a plug-in sees, and how it is stopped. Most are written as text, over the same few imports and helpers.
 
 mod answers;
+#[cfg(unix)]
 mod disk;
 mod limits;
 mod loading;
