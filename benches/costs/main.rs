@@ -6,6 +6,7 @@ mod lua;
 mod ratios;
 mod registry;
 mod rhai_calls;
+mod wasm_calls;
 
 use criterion::Criterion;
 
@@ -22,6 +23,8 @@ fn main() {
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
+    wasm_calls::calls(&mut criterion);
+    wasm_calls::load(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
