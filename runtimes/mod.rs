@@ -7,6 +7,8 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+pub(crate) mod sandbox;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod warm;
 
