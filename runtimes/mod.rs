@@ -2,12 +2,18 @@
 
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod border;
+#[cfg(all(unix, feature = "sandboxed", target_os = "linux"))]
+#[path = "sandbox/linux/mod.rs"]
+mod cage;
+#[cfg(all(unix, not(all(feature = "sandboxed", target_os = "linux"))))]
+#[path = "sandbox/elsewhere.rs"]
+mod cage;
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
-#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[cfg(unix)]
 pub(crate) mod sandbox;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod warm;

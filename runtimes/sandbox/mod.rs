@@ -1,35 +1,18 @@
-//! The cage around processes, on Linux: Landlock, seccomp, limits, and a stub that leaves nothing alive.
-//!
-//! ```text
-//! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ script
-//!   ▲                                            │ watches, kills, reaps
-//!   └───────────────── report ───────────────────┘
-//! ```
+//! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
-mod calls;
-mod capabilities;
-mod files;
-mod helper;
-mod leader;
 mod order;
-mod serve;
-mod stub;
-mod system;
-#[cfg(test)]
-mod tests;
-mod wire;
 
-pub(crate) use helper::{Launcher, Source, Started};
+pub(crate) use super::cage::{Launcher, Started, helper_main};
 pub(crate) use order::{Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
 
-/// The argument that makes a program the helper.
-const HELPER: &str = "__metier-helper";
+use std::path::PathBuf;
 
-/// See [`crate::helper_main`].
-pub(crate) fn helper_main() {
-    helper::HOOKED.store(true, std::sync::atomic::Ordering::Relaxed);
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == HELPER) && arguments.next().is_none() {
-        serve::until_the_host_is_gone();
-    }
+/// Where the helper comes from that starts programs in cages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); else a copy of this process.
+    #[default]
+    Itself,
+    /// The `metier` program at this path, or another whose `main` begins in that way.
+    Program(PathBuf),
 }

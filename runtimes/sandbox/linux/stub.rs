@@ -16,7 +16,7 @@ use rustix::process::{
 };
 
 use super::leader::{self, Setup};
-use super::order::{End, Enforced, Order, Report, Used};
+use super::super::sandbox::{End, Enforced, Order, Report, Used};
 use super::system::{self, Side};
 use super::wire::Ends;
 use super::files;

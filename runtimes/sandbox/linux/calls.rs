@@ -8,7 +8,7 @@ use seccompiler::{
     apply_filter, sock_filter,
 };
 
-use super::order::Cage;
+use super::super::sandbox::Cage;
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, shared memory by number.
 /// `chmod`, `link`, `rename` and `memfd_create` are not among them: real programs need them.

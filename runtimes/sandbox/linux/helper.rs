@@ -3,27 +3,18 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::order::{Order, Report};
+use super::super::sandbox::{Order, Report, Source};
 use super::system::{self, Side};
 use super::wire::{self, Ends};
 use super::{HELPER, serve};
-
-/// Where the helper comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); else a copy of this process.
-    #[default]
-    Itself,
-    /// The `metier` program at this path, or another whose `main` begins in that way.
-    Program(PathBuf),
-}
 
 /// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
 pub(super) static HOOKED: AtomicBool = AtomicBool::new(false);
@@ -94,10 +85,15 @@ impl Launcher {
     }
 }
 
+/// How long a stub may take to kill and reap its tree, and say so.
+const LONGEST_FAREWELL: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
 impl Started {
-    /// The report, once the tree is gone; nothing when the stub was killed.
-    pub(crate) fn report(self) -> Option<Report> {
+    /// Kills the tree and waits until it is gone; no report means that the stub was killed.
+    pub(crate) fn ended(self) -> Option<Report> {
         drop(self.control);
+        let mut waiting = [PollFd::new(&self.report, PollFlags::IN)];
+        poll(&mut waiting, Some(&LONGEST_FAREWELL)).ok().filter(|ready| *ready > 0)?;
         let mut text = Vec::new();
         File::from(self.report).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
@@ -112,7 +108,7 @@ impl Helper {
             Source::Program(path) => Process::Program(program(path, theirs)?),
             // The link leads to the running program even when its file was replaced.
             Source::Itself if HOOKED.load(Ordering::Relaxed) => {
-                Process::Program(program(&PathBuf::from("/proc/self/exe"), theirs)?)
+                Process::Program(program(Path::new("/proc/self/exe"), theirs)?)
             }
             Source::Itself => Process::Copy(copy(&theirs)?),
         };
@@ -120,7 +116,7 @@ impl Helper {
     }
 }
 
-fn program(path: &PathBuf, socket: OwnedFd) -> io::Result<Child> {
+fn program(path: &Path, socket: OwnedFd) -> io::Result<Child> {
     Command::new(path).arg(HELPER).env_clear().stdin(socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid};
 use serde::{Deserialize, Serialize};
 
-use super::order::{Ceilings, Enforced, Order};
+use super::super::sandbox::{Ceilings, Enforced, Order};
 use super::{calls, capabilities, files, system};
 
 /// What the leader tells the stub, a line each.

@@ -11,7 +11,7 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-use super::order::Order;
+use super::super::sandbox::Order;
 
 /// What goes with an order.
 pub(super) struct Ends {

@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::*;
+use super::super::sandbox::*;
+use super::{Launcher, Started};
 
 /// What came of a program in a cage.
 struct Ran {
@@ -49,7 +50,6 @@ fn run(launcher: &Launcher, order: &Order) -> Ran {
     let streams: [OwnedFd; 3] = [stdin.into(), out.into(), err.into()];
     let started = launcher.start(order, streams).unwrap();
     let (mut said, mut complained) = (String::new(), String::new());
-    File::from(started.report.try_clone().unwrap());
     stdout.read_to_string(&mut said).unwrap();
     stderr.read_to_string(&mut complained).unwrap();
     let mut report = Vec::new();

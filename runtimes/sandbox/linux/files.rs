@@ -8,7 +8,7 @@ use landlock::{
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use super::order::{Enforced, FileRules};
+use super::super::sandbox::{Enforced, FileRules};
 
 /// The newest rules this was written for; an older kernel enforces those it knows.
 const NEWEST: ABI = ABI::V9;
