@@ -4,10 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::loaded::{Loaded, Loader};
+use super::nested::Callees;
 use super::shipped::Unpacked;
 use super::{Engine, Parts};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::host::{
+    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
+};
 use crate::policy::{Limits, Watchdog};
 use crate::registry::{Registry, Roots};
 
@@ -17,11 +21,18 @@ pub struct EngineBuilder {
     roots: Option<Roots>,
     limits: Limits,
     loaders: Vec<(SkillRuntime, Loader)>,
+    providers: Providers,
 }
 
 impl EngineBuilder {
     pub(super) fn new(project: PathBuf) -> Self {
-        Self { project, roots: None, limits: Limits::default(), loaders: Vec::new() }
+        Self {
+            project,
+            roots: None,
+            limits: Limits::default(),
+            loaders: Vec::new(),
+            providers: Providers::default(),
+        }
     }
 
     /// Where skills are looked for; the standard roots of the product `metier` when never said.
@@ -46,6 +57,42 @@ impl EngineBuilder {
         self
     }
 
+    /// Tools that skills may call, each by the permission `tool:NAME`. [`Tools`](crate::host::Tools) makes them of closures.
+    pub fn tools(mut self, tools: impl ToolProvider + 'static) -> Self {
+        self.providers.tools = Some(Arc::new(tools));
+        self
+    }
+
+    /// The model that skills may ask by the permission `sample`.
+    pub fn sampling(mut self, model: impl SamplingProvider + 'static) -> Self {
+        self.providers.sampling = Some(Arc::new(model));
+        self
+    }
+
+    /// The settings of skills.
+    pub fn config(mut self, settings: impl ConfigProvider + 'static) -> Self {
+        self.providers.config = Some(Arc::new(settings));
+        self
+    }
+
+    /// The secrets of skills, each by the permission `secret:NAME`.
+    pub fn secrets(mut self, secrets: impl SecretProvider + 'static) -> Self {
+        self.providers.secrets = Some(Arc::new(secrets));
+        self
+    }
+
+    /// The client by which skills reach the web, each host by the permission `net:HOST`.
+    pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
+        self.providers.http = Some(Arc::new(client));
+        self
+    }
+
+    /// All providers at once, in place of those said before. Where they hold no skills, the engine's own are called.
+    pub fn providers(mut self, providers: Providers) -> Self {
+        self.providers = providers;
+        self
+    }
+
     /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened.
     pub fn build(self) -> Result<Engine> {
         let unreadable =
@@ -55,7 +102,7 @@ impl EngineBuilder {
         let registry = Registry::discover(&roots);
         let mut protected = roots.protected_folders(&project);
         protected.extend(registry.linked_folders(&project));
-        Ok(Engine(Arc::new(Parts {
+        Ok(Engine(Arc::new_cyclic(|parts| Parts {
             registry,
             protected,
             limits: self.limits,
@@ -63,6 +110,11 @@ impl EngineBuilder {
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,
+            providers: with_skills(self.providers, || Arc::new(Callees::new(parts.clone()))),
         })))
     }
+}
+
+fn with_skills(providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {
+    Providers { skills: Some(providers.skills.unwrap_or_else(own)), ..providers }
 }

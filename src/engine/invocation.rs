@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::host::Observer;
+use crate::host::{Observer, SkillContext};
 use crate::policy::{CancelToken, Limits, Permission};
 
 /// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
@@ -18,6 +18,7 @@ pub struct Invocation {
     pub(super) limits: Option<Limits>,
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) caller: Option<SkillContext>,
 }
 
 impl Invocation {
@@ -32,6 +33,7 @@ impl Invocation {
             limits: None,
             cancel: CancelToken::new(),
             observer: None,
+            caller: None,
         }
     }
 
@@ -75,5 +77,15 @@ impl Invocation {
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
+    }
+
+    /// The skill as another one calls it: with that one's token, limits and permissions, and its log to write to.
+    pub(super) fn by(caller: &SkillContext, skill: &str) -> Self {
+        Self {
+            limits: Some(caller.limits_handed_on().clone()),
+            cancel: caller.cancel().clone(),
+            caller: Some(caller.clone()),
+            ..Self::new(skill)
+        }
     }
 }

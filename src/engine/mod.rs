@@ -6,6 +6,7 @@ mod builder;
 mod future;
 mod invocation;
 mod loaded;
+mod nested;
 mod outcome;
 mod run;
 mod select;
@@ -14,6 +15,7 @@ mod shipped;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::host::Providers;
 use crate::policy::{Limits, Watchdog};
 use crate::registry::{Registry, Skill};
 
@@ -38,6 +40,7 @@ struct Parts {
     loaded: loaded::Loaded,
     shipped: shipped::Unpacked,
     watchdog: Watchdog,
+    providers: Providers,
 }
 
 impl Engine {

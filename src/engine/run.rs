@@ -1,6 +1,6 @@
-//! The pipeline: resolve, select, permit, load, execute, bound. Each step makes one new value.
+//! The pipeline: resolve, select, permit, load, execute, redact, bound. Each step makes one new value. A skill that another
+//! one calls goes the same way, under its caller's token, limits and permissions.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
-use crate::host::{Files, SkillContext};
-use crate::policy::{CancelToken, Limits, Permissions, Protection};
+use crate::host::{ContextBuilder, Files, SkillContext, guarded};
+use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
 use crate::registry::Skill;
 
 /// The clock cannot hold more; a century is as good as no deadline.
@@ -44,18 +44,24 @@ impl Parts {
             Ok(selected) => selected,
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
+        let named = limits.clone();
         let limits = selected.settled(limits);
         let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
-            Ok(prepared) => prepared,
+            Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
         let input = SkillInput { value: invocation.input, args: invocation.args };
         let result = context
             .cancel()
             .check()
-            .and_then(|()| guarded(|| executor.execute_with_context(input, Some(&context))))
-            .and_then(|output| bounded(output.value, limits.output));
+            .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
+        let redaction = context.redaction();
+        let result = result
+            .map(|output| redaction.value(output.value))
+            .and_then(|value| bounded(value, limits.output))
+            .map_err(|error| redaction.error(error));
         let (process, sandbox) = context.take_reports();
+        let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
         Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
     }
@@ -67,7 +73,7 @@ impl Parts {
         invocation: &Invocation,
         limits: &Limits,
         token: CancelToken,
-    ) -> Result<(Arc<dyn SkillExecutor>, SkillContext)> {
+    ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
         let folder = self.shipped.folder(skill.folder())?;
         let script = Script {
@@ -77,30 +83,40 @@ impl Parts {
             folder: Some(folder.clone()),
             function: None,
         };
-        let executor = guarded(|| self.loaded.load(selected.runtime, &script))?;
+        let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
-        let protection = Protection::new(self.protected.iter().cloned());
         let context = SkillContext::builder(skill.name())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)
-            .permissions(Permissions::new(asked, invocation.granted.iter().cloned(), protection))
+            .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
+            .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {
             Some(observer) => context.observer(observer.clone()),
             None => context,
         };
-        Ok((executor, context.build()))
+        let context = match &invocation.caller {
+            Some(caller) => context.called_by(caller.clone()),
+            None => context,
+        };
+        Ok((executor, context))
+    }
+
+    fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
+        match &invocation.caller {
+            Some(caller) => caller.permissions().handed_on(caller.skill(), skill.name(), asked),
+            None => {
+                let protection = Protection::new(self.protected.iter().cloned());
+                Permissions::new(asked, invocation.granted.iter().cloned(), protection)
+            }
+        }
     }
 }
 
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
-fn guarded<T>(runtime: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(runtime)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        Err(SkillError::new(ErrorKind::Script, format!("the runtime panicked: {said}")))
-    })
+fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded("the runtime", ErrorKind::Script, work)
 }
 
 /// Refuses a value whose JSON is larger than the cap, whichever runtime made it.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::files::Files;
 use super::journal::{Journal, LogLevel, LogLine, Observer, Progress};
 use super::providers::Providers;
+use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -29,7 +30,9 @@ struct Inner {
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
-    depth: usize,
+    caller: Option<SkillContext>,
+    handed_on: Option<Limits>,
+    redaction: Redaction,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
 }
 
@@ -45,7 +48,8 @@ impl SkillContext {
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
-            depth: 0,
+            caller: None,
+            handed_on: None,
         }
     }
 
@@ -88,14 +92,9 @@ impl SkillContext {
         &self.0.providers
     }
 
-    /// How many skills called one another to get here; 0 for the one the caller invoked.
+    /// How many skills called one another to get here; 0 for the one that was invoked first.
     pub fn depth(&self) -> usize {
-        self.0.depth
-    }
-
-    /// Who hears the run while it runs, where somebody does.
-    pub fn observer(&self) -> Option<&Arc<dyn Observer>> {
-        self.0.observer.as_ref()
+        self.0.caller.as_ref().map_or(0, |caller| caller.depth() + 1)
     }
 
     /// How much the run may use.
@@ -103,25 +102,56 @@ impl SkillContext {
         &self.0.limits
     }
 
+    /// The limits of skills that this one calls: as its own caller named them, whatever the runtime made of them.
+    pub fn limits_handed_on(&self) -> &Limits {
+        self.0.handed_on.as_ref().unwrap_or(&self.0.limits)
+    }
+
     /// The token that stops the run, at the caller's word or at its deadline.
     pub fn cancel(&self) -> &CancelToken {
         &self.0.cancel
     }
 
-    /// Writes a log line; `output` when the log is full.
+    /// Writes a log line, without secrets; `output` when the log is full.
+    ///
+    /// A skill that another one called writes to the log of its caller: `name: message`.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
-        let line = LogLine { level, message: message.into() };
+        let message = self.0.redaction.text(message.into());
+        if let Some(caller) = &self.0.caller {
+            return caller.log(level, self.marked(&message));
+        }
+        let line = LogLine { level, message };
         let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
         self.0.journal.log(line.clone())?;
         observer.logged(&line);
         Ok(())
     }
 
-    /// Tells whoever listens how far the run has come.
+    /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
     pub fn progress(&self, progress: &Progress) {
-        if let Some(observer) = &self.0.observer {
-            observer.progressed(progress);
+        let message = self.0.redaction.text(progress.message.clone());
+        if let Some(caller) = &self.0.caller {
+            caller.progress(&Progress { message: self.marked(&message), ..*progress });
+        } else if let Some(observer) = &self.0.observer {
+            observer.progressed(&Progress { message, ..*progress });
         }
+    }
+
+    fn marked(&self, message: &str) -> String {
+        format!("{}: {message}", self.skill())
+    }
+
+    /// From now on this value leaves the run, and those that called it, as `[secret:NAME]`.
+    pub(crate) fn learn_secret(&self, name: &str, value: &str) {
+        self.0.redaction.learn(name, value);
+        if let Some(caller) = &self.0.caller {
+            caller.learn_secret(name, value);
+        }
+    }
+
+    /// The secrets the run was handed.
+    pub(crate) fn redaction(&self) -> &Redaction {
+        &self.0.redaction
     }
 
     /// Records how the run's process ended, also when the run fails.
@@ -129,9 +159,10 @@ impl SkillContext {
         self.0.report.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
     }
 
-    /// Records which isolation held.
+    /// Records which isolation held. Of several reports the weaker counts: a skill that calls one without a sandbox has none.
     pub fn report_sandbox(&self, report: SandboxReport) {
-        self.0.report.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(report);
+        let mut reports = self.0.report.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
     }
 
     /// What was recorded so far; empty afterwards.
@@ -155,7 +186,8 @@ pub struct ContextBuilder {
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
-    depth: usize,
+    caller: Option<SkillContext>,
+    handed_on: Option<Limits>,
 }
 
 impl ContextBuilder {
@@ -201,9 +233,15 @@ impl ContextBuilder {
         self
     }
 
-    /// How many skills called one another to get here; 0 for the one the caller invoked.
-    pub fn depth(mut self, depth: usize) -> Self {
-        self.depth = depth;
+    /// The limits of skills that this one calls; its own when never said.
+    pub fn limits_handed_on(mut self, limits: Limits) -> Self {
+        self.handed_on = Some(limits);
+        self
+    }
+
+    /// The run whose skill calls this one. What this one says goes to its caller's log and observer.
+    pub fn called_by(mut self, caller: SkillContext) -> Self {
+        self.caller = Some(caller);
         self
     }
 
@@ -219,7 +257,9 @@ impl ContextBuilder {
             cancel: self.cancel,
             observer: self.observer,
             providers: self.providers,
-            depth: self.depth,
+            caller: self.caller,
+            handed_on: self.handed_on,
+            redaction: Redaction::default(),
             report: Mutex::default(),
         }))
     }

@@ -1,18 +1,24 @@
 //! The host API: one table of functions a script may call on `ctx`, and what they reach.
 
 mod args;
+mod canned;
 mod context;
 pub mod files;
 mod functions;
+mod guarded;
 mod http;
 mod journal;
 mod providers;
+mod redaction;
 mod report;
 mod table;
+mod tools;
 
 pub(crate) use args::Args;
+pub use canned::Canned;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
+pub(crate) use guarded::guarded;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
@@ -20,3 +26,4 @@ pub use providers::{
 };
 pub use report::{ProcessReport, SandboxReport};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
+pub use tools::Tools;

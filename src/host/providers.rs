@@ -1,7 +1,9 @@
 //! What an embedder hands in: tools, other skills, a model, configuration, secrets, a client for the web. Small sync traits.
 //!
 //! Permissions are checked before a provider is asked. Every method runs on the run's own thread; one that waits should
-//! listen to `ctx.cancel()` and give up when it stops.
+//! listen to `ctx.cancel()` and give up when it stops. One that panics fails the call and nothing else.
+//!
+//! What a provider is handed is what the script handed over, secrets included: tools and pages are what secrets are for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ pub struct Providers {
     pub skills: Option<Arc<dyn SkillProvider>>,
     /// A model, for `ctx.sample`.
     pub sampling: Option<Arc<dyn SamplingProvider>>,
-    /// Settings, for `ctx.config`.
+    /// Settings, for `ctx.config`; without a provider no skill has any.
     pub config: Option<Arc<dyn ConfigProvider>>,
     /// Secrets, for `ctx.secret`.
     pub secrets: Option<Arc<dyn SecretProvider>>,
@@ -34,7 +36,12 @@ pub trait ToolProvider: Send + Sync {
     /// The tools there are.
     fn tools(&self) -> Vec<Tool>;
 
-    /// Calls a tool. A tool that fails is an error of kind `tool`.
+    /// Whether there is a tool of that name. Asked before every call, so whoever has many tools answers it without a list.
+    fn has(&self, name: &str) -> bool {
+        self.tools().iter().any(|tool| tool.name == name)
+    }
+
+    /// Calls a tool. Scripts see a failure as an error of kind `tool` with this one's sentence; the kinds of limits stay.
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value>;
 }
 
@@ -52,6 +59,7 @@ pub struct Tool {
 /// Runs other skills for a skill.
 pub trait SkillProvider: Send + Sync {
     /// Runs the skill of that name to its end and answers with its value. What it may do is held to what the caller may.
+    /// The input `null` is none.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
 }
 
@@ -80,7 +88,7 @@ pub trait ConfigProvider: Send + Sync {
 
 /// Secrets of skills.
 pub trait SecretProvider: Send + Sync {
-    /// The secret that skill knows by this name, or nothing.
+    /// The secret that skill knows by this name, or nothing. Blank ones are refused.
     fn secret(&self, skill: &str, name: &str) -> Result<Option<String>>;
 }
 

@@ -37,4 +37,17 @@ impl SandboxReport {
     pub const IN_PROCESS: Self = Self { tier: "in-process", files: true, network: true, tree_kill: true };
     /// A plain process: nothing is enforced.
     pub const NONE: Self = Self { tier: "none", files: false, network: false, tree_kill: false };
+
+    /// What still holds where both do.
+    pub(super) fn weaker(self, other: Self) -> Self {
+        let strength = |report: &Self| {
+            [report.files, report.network, report.tree_kill].iter().filter(|holds| **holds).count()
+        };
+        Self {
+            tier: if strength(&other) < strength(&self) { other.tier } else { self.tier },
+            files: self.files && other.files,
+            network: self.network && other.network,
+            tree_kill: self.tree_kill && other.tree_kill,
+        }
+    }
 }

@@ -128,6 +128,9 @@ pub struct Example {
     pub answer: &'static str,
 }
 
+/// Characters the name of a tool, a skill or a secret may have.
+const LONGEST_NAME: usize = 200;
+
 /// Every function of the host API, in the order of the documentation.
 pub fn functions() -> &'static [&'static HostFunction] {
     TABLE
@@ -157,9 +160,9 @@ impl HostFunction {
             Access::Read(at) => (Need::read(text(at)), "read", text(at)),
             Access::ReadRoot => (Need::read(""), "read", ""),
             Access::Write(at) => (Need::write(text(at)), "write", text(at)),
-            Access::Tool(at) => (Need::tool(text(at)), "call the tool", text(at)),
-            Access::Skill(at) => (Need::skill(text(at)), "run the skill", text(at)),
-            Access::Secret(at) => (Need::secret(text(at)), "read the secret", text(at)),
+            Access::Tool(at) => (Need::tool(self.plain(text(at))?), "call the tool", text(at)),
+            Access::Skill(at) => (Need::skill(self.plain(text(at))?), "run the skill", text(at)),
+            Access::Secret(at) => (Need::secret(self.plain(text(at))?), "read the secret", text(at)),
             Access::Sample => (Need::sample(), "ask", "the model"),
             Access::Net(at) => (Need::net(host_of(text(at))?), "reach", text(at)),
         };
@@ -180,6 +183,19 @@ impl HostFunction {
             "prefixItems": self.params.iter().map(described).collect::<Vec<Value>>(),
             "minItems": least,
             "items": false,
+        })
+    }
+
+    /// A name that errors and permissions may repeat, or `invalid-argument`.
+    fn plain<'a>(&self, name: &'a str) -> Result<&'a str> {
+        let is_name =
+            !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.contains(char::is_control);
+        is_name.then_some(name).ok_or_else(|| {
+            let sentence = format!(
+                "{}: a name has 1 to {LONGEST_NAME} characters and no control characters",
+                self.signature()
+            );
+            SkillError::new(ErrorKind::InvalidArgument, sentence)
         })
     }
 

@@ -15,18 +15,37 @@ pub enum Asked {
     These(Vec<Permission>),
 }
 
-/// The permissions of one run: a need is allowed when the skill asked for it *and* the caller granted it.
+/// The permissions of one run: a need is allowed when the skill asked for it *and* the caller granted it. Where skills called
+/// one another to get here, each of them must have asked.
 #[derive(Clone, Debug)]
 pub struct Permissions {
-    asked: Asked,
+    /// The skill the caller invoked first; the names are known once one calls another.
+    askers: Vec<Asker>,
     granted: Vec<Permission>,
     protection: Protection,
+}
+
+#[derive(Clone, Debug)]
+struct Asker {
+    skill: String,
+    asked: Asked,
 }
 
 impl Permissions {
     /// Holds what was asked against what was granted; reading the project is in both.
     pub fn new(asked: Asked, granted: impl IntoIterator<Item = Permission>, protection: Protection) -> Self {
-        Self { asked, granted: granted.into_iter().collect(), protection }
+        let only = Asker { skill: String::new(), asked };
+        Self { askers: vec![only], granted: granted.into_iter().collect(), protection }
+    }
+
+    /// What `callee` may do when `caller`, whose permissions these are, runs it: what it asks, and no more than its caller may.
+    pub fn handed_on(&self, caller: &str, callee: &str, asked: Asked) -> Self {
+        let mut narrowed = self.clone();
+        if let Some(last) = narrowed.askers.last_mut() {
+            caller.clone_into(&mut last.skill);
+        }
+        narrowed.askers.push(Asker { skill: callee.to_owned(), asked });
+        narrowed
     }
 
     /// Reading the project and nothing else.
@@ -36,25 +55,38 @@ impl Permissions {
 
     /// Whether the run may do this.
     pub fn allows(&self, need: &Need) -> bool {
-        self.is_asked(need) && self.is_granted(need)
+        self.askers.iter().all(|asker| self.is_asked(asker, need)) && self.is_granted(need)
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and names the way out.
     pub fn require(&self, need: &Need, attempt: impl fmt::Display) -> Result<()> {
-        let (is_asked, is_granted) = (self.is_asked(need), self.is_granted(need));
-        if is_asked && is_granted {
+        if self.allows(need) {
             return Ok(());
         }
-        let permission = need.remedy(&self.protection);
-        let way_out = match (is_asked, is_granted) {
-            (true, _) => format!("run with --allow {permission}"),
-            (false, true) => format!("list {permission} under allowed-tools in SKILL.md"),
-            (false, false) => {
-                format!("list {permission} under allowed-tools in SKILL.md and run with --allow {permission}")
-            }
-        };
+        let way_out = self.way_out(need);
         Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {way_out}"))
             .with_help(way_out))
+    }
+
+    /// Who has to say the missing word, and where.
+    fn way_out(&self, need: &Need) -> String {
+        let permission = need.remedy(&self.protection);
+        let silent = self.askers.iter().filter(|asker| !self.is_asked(asker, need));
+        let files: Vec<String> = silent.map(|asker| self.skill_file(asker)).collect();
+        let list = format!("list {permission} under allowed-tools in {}", files.join(" and "));
+        let run = format!("run with --allow {permission}");
+        match (files.is_empty(), self.is_granted(need)) {
+            (true, _) => run,
+            (false, true) => list,
+            (false, false) => format!("{list} and {run}"),
+        }
+    }
+
+    fn skill_file(&self, asker: &Asker) -> String {
+        match self.askers.len() {
+            1 => "SKILL.md".into(),
+            _ => format!("the SKILL.md of {}", asker.skill),
+        }
     }
 
     /// Which paths need a permission that names them.
@@ -62,8 +94,8 @@ impl Permissions {
         &self.protection
     }
 
-    fn is_asked(&self, need: &Need) -> bool {
-        match &self.asked {
+    fn is_asked(&self, asker: &Asker, need: &Need) -> bool {
+        match &asker.asked {
             Asked::Everything => true,
             Asked::These(permissions) => self.any_covers(permissions, need),
         }
@@ -83,9 +115,11 @@ impl Permissions {
 mod tests {
     use super::*;
 
+    fn parsed(texts: &[&str]) -> Vec<Permission> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
     fn run(asked: &[&str], granted: &[&str]) -> Permissions {
-        let parsed =
-            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Permission>>();
         Permissions::new(Asked::These(parsed(asked)), parsed(granted), Protection::default())
     }
 
@@ -111,5 +145,47 @@ mod tests {
             "failed to write a.txt: not permitted; list write under allowed-tools in SKILL.md"
         );
         assert!(sentence(&[], &[]).ends_with("SKILL.md and run with --allow write"));
+    }
+
+    #[test]
+    fn a_callee_may_what_it_asks_and_every_caller_asked_and_was_granted() {
+        let may = |chain: &[&[&str]], granted: &[&str], need: &Need| {
+            let first = run(chain[0], granted);
+            let last = chain[1..].iter().fold(first, |permissions, asked| {
+                permissions.handed_on("caller", "callee", Asked::These(parsed(asked)))
+            });
+            last.allows(need)
+        };
+        let write = Need::write("out/a.txt");
+        assert!(may(&[&["write"], &["write"], &["write:out"]], &["write"], &write));
+        for chain in
+            [[&["write"][..], &["write"], &[]], [&["write"], &[], &["write"]], [&[], &["write"], &["write"]]]
+        {
+            assert!(!may(&chain, &["write"], &write), "{chain:?}");
+        }
+        assert!(!may(&[&["write"], &["write"]], &[], &write));
+        assert!(!may(&[&["write:src"], &["write"]], &["write"], &write));
+        assert!(!may(&[&["write"], &["write:.git"]], &["write:.git"], &Need::write(".git/config")));
+        let everything = run(&[], &["exec"]).handed_on("x", "y", Asked::Everything);
+        assert!(
+            !everything.allows(&Need::exec()),
+            "a script that asks for everything has what its caller asked"
+        );
+    }
+
+    #[test]
+    fn a_refusal_among_several_skills_names_those_that_do_not_ask() {
+        let nested = run(&[], &[]).handed_on("x", "y", Asked::These(parsed(&["write"]))).handed_on(
+            "y",
+            "z",
+            Asked::These(Vec::new()),
+        );
+        let refused = nested.require(&Need::write("a.txt"), "failed to write a.txt").unwrap_err();
+        assert_eq!(
+            refused.help(),
+            Some(
+                "list write under allowed-tools in the SKILL.md of x and the SKILL.md of z and run with --allow write"
+            )
+        );
     }
 }

@@ -5,5 +5,8 @@
 mod attacks;
 mod contract;
 mod doors;
+mod nested;
 mod permissions;
 mod project;
+mod providers;
+mod redaction;

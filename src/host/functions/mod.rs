@@ -1,11 +1,13 @@
 //! The functions of the host API, one file a subject. A new function is a row here and a function in its file.
 
 mod asset;
+mod call;
 mod change;
 mod findings;
 mod list;
 mod read;
 mod search;
+mod settings;
 mod talk;
 
 use serde::Serialize;
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 use super::SkillContext;
 use super::files::View;
+use super::guarded::guarded;
 use super::table::HostFunction;
 use crate::error::{ErrorKind, Result, SkillError};
 
@@ -35,6 +38,11 @@ pub(super) const TABLE: &[&HostFunction] = &[
     &asset::ASSET,
     &talk::LOG,
     &talk::PROGRESS,
+    &call::TOOL,
+    &call::SKILL,
+    &call::SAMPLE,
+    &settings::CONFIG,
+    &settings::SECRET,
 ];
 
 /// The project's files as this run may see them.
@@ -47,11 +55,21 @@ fn answer(record: &impl Serialize) -> Result<Value> {
     serde_json::to_value(record).map_err(|error| SkillError::new(ErrorKind::InvalidOutput, error.to_string()))
 }
 
+/// What a provider answers; one that panics is `unavailable`.
+fn asked<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded(&format!("the provider of {what}"), ErrorKind::Unavailable, call)
+}
+
+/// The error where a run has no such provider.
+fn unavailable(what: &str) -> SkillError {
+    SkillError::new(ErrorKind::Unavailable, format!("this host offers skills no {what}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Files;
     use crate::host::table::{Access, Example};
+    use crate::host::{Canned, Files};
     use crate::policy::{Asked, Permission, Permissions, Protection};
 
     /// A run in a project with the example's files, which is its own skill's folder as well.
@@ -66,6 +84,7 @@ mod tests {
             .project(Files::open(folder).unwrap())
             .skill_files(Files::open(folder).unwrap())
             .permissions(Permissions::new(Asked::These(granted.clone()), granted, Protection::default()))
+            .providers(Canned::new(example.given).unwrap().providers())
             .build()
     }
 
@@ -85,13 +104,49 @@ mod tests {
     }
 
     #[test]
-    fn every_function_that_changes_something_is_denied_without_its_grant() {
-        for function in TABLE.iter().filter(|function| matches!(function.access, Access::Write(_))) {
+    fn every_function_that_needs_a_permission_is_denied_without_it() {
+        for function in TABLE {
+            let is_everybodys = matches!(function.access, Access::Free | Access::Read(_) | Access::ReadRoot);
+            assert_eq!(is_everybodys, function.example.allow.is_empty(), "{}", function.name);
+            // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
+            let permission = match (function.access, function.example.allow) {
+                (Access::Write(_), _) => "write",
+                (_, [permission, ..]) => permission,
+                (_, []) => continue,
+            };
             let folder = tempfile::tempdir().unwrap();
             let ctx = run(folder.path(), &function.example, &[]);
             let refused = function.call(&ctx, arguments(&function.example)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Denied, "{}", function.name);
-            assert!(refused.message().contains("--allow write"), "{refused}");
+            assert!(refused.message().ends_with(&format!("--allow {permission}")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn every_function_that_asks_a_provider_says_when_there_is_none() {
+        for function in TABLE.iter().filter(|function| !function.example.given.is_empty()) {
+            let folder = tempfile::tempdir().unwrap();
+            let example = Example { given: "", ..function.example };
+            let answer = function.call(&run(folder.path(), &example, example.allow), arguments(&example));
+            match answer {
+                Ok(value) => assert_eq!((function.name, value), ("config", Value::Null)),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn names_no_error_could_repeat_are_refused_before_anybody_is_asked() {
+        let naming = TABLE.iter().filter(|function| {
+            matches!(function.access, Access::Tool(_) | Access::Skill(_) | Access::Secret(_))
+        });
+        for function in naming {
+            for name in [String::new(), "x".repeat(201), "a\u{1b}[31m".into(), "a\nb".into(), "a\0".into()] {
+                let ctx = SkillContext::builder("test").build();
+                let refused = function.call(&ctx, vec![name.into()]).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+                assert!(refused.message().len() < 200, "{refused}");
+            }
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) const LOG: HostFunction = HostFunction {
 
 pub(super) const PROGRESS: HostFunction = HostFunction {
     name: "progress",
-    aliases: &[],
+    aliases: &["host_progress"],
     params: &[
         Param { name: "message", kind: Kind::Text, required: true, doc: "what is being done" },
         Param { name: "done", kind: Kind::Number, required: false, doc: "units done so far" },

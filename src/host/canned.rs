@@ -1,0 +1,182 @@
+//! Providers that answer from a JSON object: for examples, tests and dry runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::context::SkillContext;
+use super::providers::{
+    ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
+    SecretProvider, SkillProvider, Tool, ToolProvider,
+};
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Answers known beforehand. What the object leaves out is `unavailable` to scripts.
+///
+/// ```
+/// use metier::host::{Canned, SkillContext};
+/// use serde_json::json;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let canned = Canned::new(
+///     r#"{
+///         "tools": {"add": 3},
+///         "skills": {"greet": "hello"},
+///         "model": "what the model says",
+///         "config": {"width": 80},
+///         "secrets": {"TOKEN": "s3cret"},
+///         "http": {"https://example.com/": {"status": 200, "headers": {"etag": "1"}, "body": "page"}}
+///     }"#,
+/// )?;
+/// let ctx = SkillContext::builder("test").providers(canned.providers()).build();
+/// assert_eq!(ctx.call("config", vec![json!("width")])?, 80);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Canned {
+    tools: Option<Map<String, Value>>,
+    skills: Option<Map<String, Value>>,
+    model: Option<String>,
+    config: Option<Map<String, Value>>,
+    secrets: Option<BTreeMap<String, String>>,
+    http: Option<BTreeMap<String, Page>>,
+}
+
+/// A canned answer from the web; every request to its URL gets it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Page {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { status: 200, headers: BTreeMap::new(), body: String::new() }
+    }
+}
+
+impl Canned {
+    /// Reads the answers from a JSON object; nothing is canned by an empty text. `usage` when it says something else.
+    pub fn new(json: &str) -> Result<Self> {
+        if json.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(json).map_err(|error| {
+            SkillError::new(ErrorKind::Usage, format!("the canned answers cannot be read: {error}"))
+        })
+    }
+
+    /// A provider for each part that was given.
+    pub fn providers(&self) -> Providers {
+        let own = Arc::new(self.clone());
+        Providers {
+            tools: self.tools.as_ref().map(|_| own.clone() as Arc<dyn ToolProvider>),
+            skills: self.skills.as_ref().map(|_| own.clone() as Arc<dyn SkillProvider>),
+            sampling: self.model.as_ref().map(|_| own.clone() as Arc<dyn SamplingProvider>),
+            config: self.config.as_ref().map(|_| own.clone() as Arc<dyn ConfigProvider>),
+            secrets: self.secrets.as_ref().map(|_| own.clone() as Arc<dyn SecretProvider>),
+            http: self.http.as_ref().map(|_| own as Arc<dyn HttpClient>),
+        }
+    }
+}
+
+impl ToolProvider for Canned {
+    fn tools(&self) -> Vec<Tool> {
+        let tool = |name: &String| Tool {
+            name: name.clone(),
+            description: "answers what was canned".into(),
+            input_schema: Value::Object(Map::new()),
+        };
+        self.tools.iter().flat_map(Map::keys).map(tool).collect()
+    }
+
+    fn call(&self, _: &SkillContext, name: &str, _: &Value) -> Result<Value> {
+        canned(self.tools.as_ref().and_then(|tools| tools.get(name)), "tool", name).cloned()
+    }
+}
+
+impl SkillProvider for Canned {
+    fn run(&self, _: &SkillContext, name: &str, _: Value) -> Result<Value> {
+        canned(self.skills.as_ref().and_then(|skills| skills.get(name)), "skill", name).cloned()
+    }
+}
+
+impl SamplingProvider for Canned {
+    fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
+        canned(self.model.as_ref(), "answer to", &request.prompt).cloned()
+    }
+}
+
+impl ConfigProvider for Canned {
+    fn config(&self, _: &str) -> Result<Map<String, Value>> {
+        Ok(self.config.clone().unwrap_or_default())
+    }
+}
+
+impl SecretProvider for Canned {
+    fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
+        Ok(self.secrets.as_ref().and_then(|secrets| secrets.get(name)).cloned())
+    }
+}
+
+impl HttpClient for Canned {
+    fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
+        let pages = self.http.as_ref();
+        let page = canned(pages.and_then(|pages| pages.get(&request.url)), "answer from", &request.url)?;
+        let lower = |(name, value): (&String, &String)| (name.to_ascii_lowercase(), value.clone());
+        Ok(HttpResponse {
+            status: page.status,
+            headers: page.headers.iter().map(lower).collect(),
+            body: page.body.clone().into_bytes(),
+            url: request.url,
+        })
+    }
+}
+
+fn canned<'a, T>(answer: Option<&'a T>, what: &str, name: &str) -> Result<&'a T> {
+    answer.ok_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("no {what} `{name}` is canned")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_given_is_not_provided() {
+        let providers = Canned::new("").unwrap().providers();
+        assert!(providers.tools.is_none() && providers.skills.is_none() && providers.sampling.is_none());
+        assert!(providers.config.is_none() && providers.secrets.is_none() && providers.http.is_none());
+        assert!(Canned::new(r#"{"tools": {}}"#).unwrap().providers().tools.is_some());
+    }
+
+    #[test]
+    fn a_slip_in_the_answers_is_told() {
+        for slip in
+            [r#"{"tool": {}}"#, "[]x", r#"{"http": {"https://a": {"code": 1}}}"#, r#"{"secrets": {"A": 1}}"#]
+        {
+            assert_eq!(Canned::new(slip).unwrap_err().kind(), ErrorKind::Usage, "{slip}");
+        }
+    }
+
+    #[test]
+    fn a_page_answers_with_what_was_canned_for_its_url() {
+        let canned =
+            Canned::new(r#"{"http": {"https://a.example/": {"headers": {"ETag": "1"}, "body": "hi"}}}"#);
+        let send = |url: &str| {
+            let (method, url) = ("GET".to_owned(), url.to_owned());
+            let request =
+                HttpRequest { method, url, headers: vec![], body: None, timeout: None, max_bytes: 9 };
+            canned.clone().unwrap().send(&SkillContext::builder("x").build(), request)
+        };
+        let answer = send("https://a.example/").unwrap();
+        assert_eq!((answer.status, answer.body.as_slice()), (200, &b"hi"[..]));
+        assert_eq!(answer.headers, [("etag".to_owned(), "1".to_owned())]);
+        assert_eq!(send("https://b.example/").unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,161 @@
+//! Calling out: a tool of the embedder, another skill, a model.
+
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, guarded};
+
+pub(super) const TOOL: HostFunction = HostFunction {
+    name: "tool",
+    aliases: &["host_tool"],
+    params: &[
+        Param { name: "name", kind: Kind::Text, required: true, doc: "the tool" },
+        Param { name: "args", kind: Kind::Any, required: false, doc: "what the tool takes; null by default" },
+    ],
+    returns: Kind::Any,
+    access: Access::Tool(0),
+    doc: "Calls a tool that the host offers and answers with its value.",
+    example: Example {
+        files: &[],
+        given: r#"{"tools": {"add": {"sum": 3}}}"#,
+        allow: &["tool:add"],
+        args: r#"["add", {"a": 1, "b": 2}]"#,
+        answer: r#"{"sum": 3}"#,
+    },
+    body: tool,
+};
+
+pub(super) const SKILL: HostFunction = HostFunction {
+    name: "skill",
+    aliases: &["host_skill"],
+    params: &[
+        Param { name: "name", kind: Kind::Text, required: true, doc: "the skill, plain or qualified" },
+        Param { name: "input", kind: Kind::Any, required: false, doc: "its input; none by default" },
+    ],
+    returns: Kind::Any,
+    access: Access::Skill(0),
+    doc: "Runs another skill to its end and answers with its value. It may do what it asks for and this run may do too, \
+          and it ends with this run; what it logs is in this run's log. Skills may call one another 8 deep.",
+    example: Example {
+        files: &[],
+        given: r#"{"skills": {"greet": "hello, Ada"}}"#,
+        allow: &["skill:greet"],
+        args: r#"["greet", {"name": "Ada"}]"#,
+        answer: r#""hello, Ada""#,
+    },
+    body: skill,
+};
+
+pub(super) const SAMPLE: HostFunction = HostFunction {
+    name: "sample",
+    aliases: &["host_sample"],
+    params: &[
+        Param {
+            name: "system",
+            kind: Kind::Text,
+            required: false,
+            doc: "what the model is told before; null or \"\" for nothing",
+        },
+        Param { name: "prompt", kind: Kind::Text, required: true, doc: "what to ask" },
+        Param {
+            name: "max_tokens",
+            kind: Kind::Count,
+            required: false,
+            doc: "tokens the answer may take; the host's own limit by default, and for 0",
+        },
+    ],
+    returns: Kind::Text,
+    access: Access::Sample,
+    doc: "Asks the model that the host offers and answers with its text.",
+    example: Example {
+        files: &[],
+        given: r#"{"model": "Paris"}"#,
+        allow: &["sample"],
+        args: r#"[null, "What is the capital of France?", 10]"#,
+        answer: r#""Paris""#,
+    },
+    body: sample,
+};
+
+/// Tools an error lists before it stops.
+const SHOWN: usize = 8;
+
+fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let tools = ctx.providers().tools.as_ref().ok_or_else(|| super::unavailable("tools"))?;
+    let name = args.text(0);
+    let answer = guarded("its provider", ErrorKind::Tool, || match tools.has(name) {
+        true => tools.call(ctx, name, args.value(1)).map(Ok),
+        false => Ok(Err(unknown(tools.as_ref(), name))),
+    });
+    answer.map_err(|error| failed(ctx, name, error))?
+}
+
+fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let skills = ctx.providers().skills.as_ref().ok_or_else(|| super::unavailable("other skills"))?;
+    super::asked("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))
+}
+
+fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let model = ctx.providers().sampling.as_ref().ok_or_else(|| super::unavailable("a model"))?;
+    let request = SampleRequest {
+        system: args.maybe_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
+        prompt: args.text(1).to_owned(),
+        max_tokens: args.count(2).filter(|tokens| *tokens > 0),
+    };
+    super::asked("the model", || model.sample(ctx, &request)).map(Value::String)
+}
+
+/// The script's view of a tool's failure: what stopped the run stays what it is, the rest is the tool's.
+fn failed(ctx: &SkillContext, name: &str, error: SkillError) -> SkillError {
+    if let Err(stopped) = ctx.cancel().check() {
+        return stopped;
+    }
+    if error.kind().is_limit() || error.kind() == ErrorKind::Cancelled {
+        return error;
+    }
+    let told = SkillError::new(ErrorKind::Tool, format!("tool {name} failed: {error}"));
+    match error.help().map(str::to_owned) {
+        Some(help) => told.with_help(help).with_source(error),
+        None => told.with_source(error),
+    }
+}
+
+fn unknown(tools: &dyn ToolProvider, name: &str) -> SkillError {
+    let error = SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
+    let names: Vec<String> = tools.tools().into_iter().map(|tool| tool.name).collect();
+    let distance = |known: &String| strsim::osa_distance(known, name);
+    let slips = (name.chars().count() / 3).clamp(1, 3);
+    match names.iter().filter(|known| distance(known) <= slips).min_by_key(|known| distance(known)) {
+        Some(near) => error.with_help(format!("did you mean `{near}`?")),
+        None if names.is_empty() => error.with_help("there are no tools here"),
+        None => {
+            let shown = names[..names.len().min(SHOWN)].join(", ");
+            let more = names.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            error.with_help(format!("the tools are {shown}{more}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Tools;
+
+    #[test]
+    fn an_unknown_tool_is_told_with_the_nearest_or_the_list() {
+        let tools = ["search", "add", "subtract"]
+            .iter()
+            .fold(Tools::new(), |tools, name| tools.tool(*name, "d", Value::Null, |_, _| Ok(Value::Null)));
+        let help = |name: &str| unknown(&tools, name).help().unwrap().to_owned();
+        assert_eq!(help("serach"), "did you mean `search`?");
+        assert_eq!(help("ad"), "did you mean `add`?");
+        assert_eq!(help("frobnicate"), "the tools are search, add, subtract");
+        assert_eq!(unknown(&Tools::new(), "x").help(), Some("there are no tools here"));
+        let many = (0..10).fold(Tools::new(), |tools, at| {
+            tools.tool(format!("tool-number-{at}"), "d", Value::Null, |_, _| Ok(Value::Null))
+        });
+        assert!(unknown(&many, "x").help().unwrap().ends_with("tool-number-7 and 2 more"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a skill is set up with: its settings and its secrets.
+
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::{Args, SkillContext};
+
+pub(super) const CONFIG: HostFunction = HostFunction {
+    name: "config",
+    aliases: &["host_config"],
+    params: &[Param {
+        name: "key",
+        kind: Kind::Text,
+        required: false,
+        doc: "the setting; all of them, as an object, by default",
+    }],
+    returns: Kind::Any,
+    access: Access::Free,
+    doc: "Answers with a setting of the skill, null when it is not set.",
+    example: Example {
+        files: &[],
+        given: r#"{"config": {"width": 80}}"#,
+        allow: &[],
+        args: r#"["width"]"#,
+        answer: "80",
+    },
+    body: config,
+};
+
+pub(super) const SECRET: HostFunction = HostFunction {
+    name: "secret",
+    aliases: &["host_secret"],
+    params: &[Param { name: "name", kind: Kind::Text, required: true, doc: "the secret" }],
+    returns: Kind::Text,
+    access: Access::Secret(0),
+    doc: "Answers with a secret of the skill. Wherever its value stands in the run's value, log, progress and errors, \
+          `[secret:NAME]` leaves in its place; what is handed to tools, skills, pages and files is not changed.",
+    example: Example {
+        files: &[],
+        given: r#"{"secrets": {"TOKEN": "s3cret"}}"#,
+        allow: &["secret:TOKEN"],
+        args: r#"["TOKEN"]"#,
+        answer: r#""s3cret""#,
+    },
+    body: secret,
+};
+
+fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let mut settings = match &ctx.providers().config {
+        Some(provider) => super::asked("settings", || provider.config(ctx.skill()))?,
+        None => serde_json::Map::new(),
+    };
+    Ok(match args.maybe_text(0) {
+        Some(key) => settings.remove(key).unwrap_or_default(),
+        None => Value::Object(settings),
+    })
+}
+
+fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let (provider, name) = (ctx.providers().secrets.as_ref(), args.text(0));
+    let provider = provider.ok_or_else(|| super::unavailable("secrets"))?;
+    let unavailable = |why: &str| {
+        let sentence = format!("the secret {name} of skill {} {why}", ctx.skill());
+        Err(SkillError::new(ErrorKind::Unavailable, sentence))
+    };
+    match super::asked("secrets", || provider.secret(ctx.skill(), name))? {
+        None => unavailable("is not set"),
+        // Every place between two letters would be one.
+        Some(value) if value.trim().is_empty() => unavailable("is blank"),
+        Some(value) => {
+            ctx.learn_secret(name, &value);
+            Ok(value.into())
+        }
+    }
+}

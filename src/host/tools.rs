@@ -1,0 +1,77 @@
+//! Tools as plain closures: a provider in a few lines.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::context::SkillContext;
+use super::providers::{Tool, ToolProvider};
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// Tools that are closures, for [`EngineBuilder::tools`](crate::engine::EngineBuilder::tools).
+///
+/// ```
+/// use metier::engine::Engine;
+/// use metier::host::Tools;
+/// use serde_json::json;
+///
+/// # fn main() -> metier::error::Result<()> {
+/// let schema = json!({"type": "object", "required": ["a", "b"]});
+/// let tools = Tools::new().tool("add", "Adds two numbers", schema, |_ctx, args| {
+///     Ok(json!(args["a"].as_f64().unwrap_or(0.0) + args["b"].as_f64().unwrap_or(0.0)))
+/// });
+/// let engine = Engine::builder(".").tools(tools).build()?;
+/// # let _ = engine;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A script of a skill that lists `tool:add` under `allowed-tools`, run by a caller who grants it, says
+/// `ctx.tool("add", {a = 1, b = 2})`.
+#[derive(Clone, Default)]
+pub struct Tools(Vec<(Tool, Body)>);
+
+type Body = Arc<dyn Fn(&SkillContext, &Value) -> Result<Value> + Send + Sync>;
+
+impl Tools {
+    /// No tools yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool: its name, what it does, what it takes as a JSON Schema (`{}` takes anything), and the closure that does
+    /// it. The schema is for whoever calls; the closure judges what it is given.
+    pub fn tool(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+        body: impl Fn(&SkillContext, &Value) -> Result<Value> + Send + Sync + 'static,
+    ) -> Self {
+        let tool = Tool { name: name.into(), description: description.into(), input_schema };
+        self.0.retain(|(known, _)| known.name != tool.name);
+        self.0.push((tool, Arc::new(body)));
+        self
+    }
+
+    fn body(&self, name: &str) -> Option<&Body> {
+        self.0.iter().find(|(tool, _)| tool.name == name).map(|(_, body)| body)
+    }
+}
+
+impl ToolProvider for Tools {
+    fn tools(&self) -> Vec<Tool> {
+        self.0.iter().map(|(tool, _)| tool.clone()).collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.body(name).is_some()
+    }
+
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
+        match self.body(name) {
+            Some(body) => body(ctx, args),
+            None => Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"))),
+        }
+    }
+}

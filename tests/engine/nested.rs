@@ -1,0 +1,250 @@
+//! Skills that call skills: what they may do, how long, how deep, and what their caller hears.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use metier::engine::{Invocation, Outcome};
+use metier::error::ErrorKind;
+use metier::host::{LogLine, Observer, Progress, SandboxReport};
+use metier::policy::{CancelToken, Limits};
+use serde_json::json;
+
+use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value};
+
+impl Project {
+    /// Adds a skill that asks for these permissions and has this Lua script.
+    fn callee(self, name: &str, asks: &str, script: &str) -> Self {
+        let asks = if asks.is_empty() { String::new() } else { format!("allowed-tools: {asks}\n") };
+        self.skill(name, &asks).file(&format!(".metier/skills/{name}/scripts/main.lua"), script)
+    }
+}
+
+const CALLS_Y: &str = "return ctx.skill('y', input)";
+const WRITES: &str = "ctx.write('out.txt', 'y was here') return true";
+
+#[test]
+fn a_skill_calls_another_with_an_input_and_gets_its_value() {
+    let project = Project::lua_that_asks("skill:y", "return {ctx.skill('y', {n = 20}), ctx.skill('y')}")
+        .callee("y", "", "return {got = input, sum = (input.n or 0) + 1}");
+    let answer = value(project.run(&["skill:y"]));
+    assert_eq!(answer, json!([{"got": {"n": 20}, "sum": 21}, {"got": {}, "sum": 1}]));
+}
+
+#[test]
+fn a_callee_may_what_it_asks_and_its_caller_may() {
+    for (caller_asks, callee_asks, grants, may) in [
+        ("skill:y write", "write", &["skill:y", "write"][..], true),
+        ("skill:y write:out.txt", "write", &["skill:y", "write"], true),
+        ("skill:y", "write", &["skill:y", "write"], false),
+        ("skill:y write", "", &["skill:y", "write"], false),
+        ("skill:y write", "write", &["skill:y"], false),
+        ("skill:y write", "write:src", &["skill:y", "write"], false),
+        ("skill:y write:src", "write", &["skill:y", "write"], false),
+        ("write", "write", &["skill:y", "write"], false),
+        ("skill:y write", "write", &["write"], false),
+        ("skill:y write", "write", &["skill:Y", "write"], false),
+    ] {
+        let project = Project::lua_that_asks(caller_asks, CALLS_Y).callee("y", callee_asks, WRITES);
+        let outcome = project.run(grants);
+        let case = format!("{caller_asks} / {callee_asks} / {grants:?}: {:?}", outcome.result);
+        assert_eq!(outcome.result.is_ok(), may, "{case}");
+        assert_eq!(project.path("out.txt").exists(), may, "{case}");
+        assert!(may || kind(&outcome) == ErrorKind::Denied, "{case}");
+    }
+}
+
+#[test]
+fn permissions_narrow_two_levels_down() {
+    for (asks, may) in [
+        (["skill:y skill:z write", "skill:z write", "write"], true),
+        (["skill:y skill:z", "skill:z write", "write"], false),
+        (["skill:y skill:z write", "skill:z", "write"], false),
+        (["skill:y skill:z write", "skill:z write", ""], false),
+        (["skill:y write", "skill:z write", "write"], false),
+    ] {
+        let project = Project::lua_that_asks(asks[0], CALLS_Y)
+            .callee("y", asks[1], "return ctx.skill('z')")
+            .callee("z", asks[2], WRITES);
+        let outcome = project.run(&["skill:y", "skill:z", "write"]);
+        assert_eq!(outcome.result.is_ok(), may, "{asks:?}: {:?}", outcome.result);
+        assert!(may || kind(&outcome) == ErrorKind::Denied, "{asks:?}");
+        assert_eq!(project.path("out.txt").exists(), may, "{asks:?}");
+    }
+}
+
+#[test]
+fn a_refusal_in_a_callee_names_the_skill_that_does_not_ask() {
+    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "write", WRITES);
+    assert_eq!(
+        sentence(&project.run(&["skill:y"])),
+        "skill y failed at scripts/main.lua:1: failed to write out.txt: not permitted; \
+         list write under allowed-tools in the SKILL.md of x and run with --allow write"
+    );
+}
+
+#[test]
+fn protected_places_stay_protected_in_a_callee() {
+    let project = Project::lua_that_asks("skill:y write write:.git", CALLS_Y).callee(
+        "y",
+        "write",
+        "ctx.write(input.path, 'owned') return true",
+    );
+    for path in [".metier/skills/x/SKILL.md", ".git/config", ".env"] {
+        let invocation = Invocation::new("x").input(json!({"path": path}));
+        let outcome = project.engine().run(granted(invocation, &["skill:y", "write", "write:.git"]));
+        assert_eq!(kind(&outcome), ErrorKind::Denied, "{path}");
+    }
+}
+
+#[test]
+fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
+    let project = |asks: &str| {
+        Project::lua_that_asks(asks, CALLS_Y)
+            .skill("y", "")
+            .file(".metier/skills/y/scripts/main.sh", "echo 1\n")
+    };
+    assert_eq!(kind(&project("skill:y").run(&["skill:y", "exec"])), ErrorKind::Denied);
+    let outcome = project("skill:y exec").run(&["skill:y", "exec"]);
+    assert_eq!(outcome.sandbox, Some(SandboxReport::NONE), "what the callee lacked, the whole run lacked");
+    assert_eq!(
+        outcome.log[0].message,
+        "y: scripts/main.sh runs without a sandbox, with all the rights of the user"
+    );
+    assert_eq!(value(outcome), json!(1));
+}
+
+#[test]
+fn a_skill_that_calls_itself_ends_at_the_eighth() {
+    let script = "ctx.log('info', 'in') return ctx.skill('x')";
+    let outcome = Project::lua_that_asks("skill:x", script).run(&["skill:x"]);
+    assert_eq!(kind(&outcome), ErrorKind::Script);
+    let told = sentence(&outcome);
+    assert!(told.ends_with("skills may call one another 8 deep, and this would be 9 deep"), "{told}");
+    assert_eq!(outcome.log.len(), 9, "the first, and eight calls");
+}
+
+#[test]
+fn two_skills_that_call_each_other_end_too() {
+    let project = Project::lua_that_asks("skill:x skill:y", CALLS_Y).callee(
+        "y",
+        "skill:x skill:y",
+        "return ctx.skill('x')",
+    );
+    let outcome = project.run(&["skill:x", "skill:y"]);
+    assert!(sentence(&outcome).contains("8 deep"), "{}", sentence(&outcome));
+}
+
+#[test]
+fn a_tree_of_calls_ends_with_the_deadline() {
+    let script = "for _ = 1, 1000 do pcall(ctx.skill, 'x') end return 1";
+    let project = Project::lua_that_asks("skill:x", script);
+    let begun = Instant::now();
+    let outcome = project.engine().run(granted(Invocation::new("x"), &["skill:x"]).limits(deadline(300)));
+    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Deadline, Some("deadline")));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_callers_deadline_and_cancel_reach_a_callee() {
+    let project = Project::lua_that_asks("skill:y skill:z", "pcall(ctx.skill, 'y') return ctx.skill('y')")
+        .callee("y", "skill:z", "return ctx.skill('z')")
+        .callee("z", "", ENDLESS);
+    let run = |limits: Limits, token: &CancelToken| {
+        let begun = Instant::now();
+        let invocation = granted(Invocation::new("x"), &["skill:y", "skill:z"]);
+        let outcome = project.engine().run(invocation.limits(limits).cancel(token.clone()));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        outcome
+    };
+    let outcome = run(deadline(100), &CancelToken::new());
+    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+    assert!(sentence(&outcome).starts_with("the run did not end"), "{}", sentence(&outcome));
+    let token = CancelToken::new();
+    let canceller = token.clone();
+    let cancels = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        canceller.cancel();
+    });
+    assert_eq!(kind(&run(Limits::default(), &token)), ErrorKind::Cancelled);
+    cancels.join().unwrap();
+}
+
+#[test]
+fn a_callee_has_no_more_memory_or_output_than_its_caller_was_given() {
+    let grows = "local t = {} while true do t[#t + 1] = {#t} end";
+    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "", grows);
+    let limited = |limits| granted(Invocation::new("x"), &["skill:y"]).limits(limits);
+    let outcome = project.engine().run(limited(Limits::default().memory(2 << 20)));
+    assert_eq!((kind(&outcome), outcome.limits.memory_bytes), (ErrorKind::Memory, Some(2 << 20)));
+    let project =
+        Project::lua_that_asks("skill:y", "return #ctx.skill('y')").callee("y", "", "return ('x'):rep(2000)");
+    assert_eq!(kind(&project.engine().run(limited(Limits::default().output(1000)))), ErrorKind::Output);
+    assert_eq!(value(project.engine().run(limited(Limits::default()))), json!(2000));
+}
+
+#[test]
+fn a_callees_log_fills_its_callers() {
+    let floods = "while true do print(('x'):rep(100)) end";
+    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "", floods);
+    let invocation = granted(Invocation::new("x"), &["skill:y"]).limits(Limits::default().output(10_000));
+    let outcome = project.engine().run(invocation);
+    assert_eq!(kind(&outcome), ErrorKind::Output);
+    assert!(outcome.log.len() < 100, "{}", outcome.log.len());
+}
+
+#[test]
+fn what_a_callee_says_is_heard_under_its_name() {
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<String>>);
+    impl Observer for Ear {
+        fn logged(&self, line: &LogLine) {
+            self.0.lock().unwrap().push(line.message.clone());
+        }
+        fn progressed(&self, progress: &Progress) {
+            self.0.lock().unwrap().push(format!("{} {:?}", progress.message, progress.done));
+        }
+    }
+    let project = Project::lua_that_asks("skill:y skill:z", "print('before') return ctx.skill('y')")
+        .callee("y", "skill:z", "print('in y') return ctx.skill('z')")
+        .callee("z", "", "ctx.log('warn', 'in z') ctx.progress('half', 1, 2) return 1");
+    let ear = Arc::new(Ear::default());
+    let invocation = granted(Invocation::new("x"), &["skill:y", "skill:z"]).observer(ear.clone());
+    let outcome = project.engine().run(invocation);
+    let lines = |outcome: &Outcome| outcome.log.iter().map(|line| line.message.clone()).collect::<Vec<_>>();
+    assert_eq!(lines(&outcome), ["before", "y: in y", "y: z: in z"]);
+    assert_eq!(*ear.0.lock().unwrap(), ["before", "y: in y", "y: z: in z", "y: z: half Some(1.0)"]);
+}
+
+#[test]
+fn a_callees_error_keeps_its_kind_and_says_whose_it_is() {
+    let project = Project::lua_that_asks("skill:y skill:broken skill:none", "return ctx.skill(input.name)")
+        .callee("y", "", "error('no luck')")
+        .callee("broken", "", "return +");
+    for (name, expected, words) in [
+        ("y", ErrorKind::Script, "skill y failed at scripts/main.lua:1: no luck"),
+        ("broken", ErrorKind::InvalidSkill, "skill broken failed"),
+        ("none", ErrorKind::UnknownSkill, "no skill is called `none`"),
+    ] {
+        let invocation = granted(
+            Invocation::new("x").input(json!({"name": name})),
+            &["skill:y", "skill:broken", "skill:none"],
+        );
+        let outcome = project.engine().run(invocation);
+        assert_eq!(kind(&outcome), expected, "{name}");
+        assert!(sentence(&outcome).starts_with(words), "{name}: {}", sentence(&outcome));
+        let place = outcome.result.unwrap_err().location().cloned().unwrap();
+        assert_eq!((place.file.as_str(), place.line), ("scripts/main.lua", Some(1)), "the caller's own line");
+    }
+}
+
+#[test]
+fn calls_nest_in_the_async_door_on_small_stacks() {
+    let deep = "local function f(n) if n == 0 then return ctx.skill('x', {n = input.n - 1}) end
+        local ok, v = pcall(f, n - 1) if not ok then error(v, 0) end return v end
+        if input.n == 0 then return 'bottom' end return f(150)";
+    let project = Project::lua_that_asks("skill:x", deep);
+    let engine = project.engine();
+    let invocation = granted(Invocation::new("x").input(json!({"n": 8})), &["skill:x"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(value(runtime.block_on(engine.run_async(invocation))), json!("bottom"));
+}

@@ -1,0 +1,273 @@
+//! What an embedder hands in, as scripts meet it: tools, a model, settings, secrets.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::host::{
+    Canned, ConfigProvider, SampleRequest, SamplingProvider, SecretProvider, SkillContext, Tool,
+    ToolProvider, Tools,
+};
+use metier::policy::CancelToken;
+use serde_json::{Map, Value, json};
+
+use crate::project::{Project, deadline, granted, kind, sentence, value};
+
+/// Runs `x`, which asks for these permissions and is granted them all.
+fn run(asks: &str, script: &str, provide: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Outcome {
+    let project = Project::lua_that_asks(asks, script);
+    let engine = provide(project.builder()).build().unwrap();
+    let grants: Vec<&str> = asks.split_whitespace().collect();
+    engine.run(granted(Invocation::new("x"), &grants))
+}
+
+fn failing(kind: ErrorKind) -> Tools {
+    Tools::new().tool("fails", "Fails", json!({}), move |_, _| {
+        Err(SkillError::new(kind, "it rained").with_help("wait for sun"))
+    })
+}
+
+#[test]
+fn a_closure_is_a_tool() {
+    let tools = Tools::new().tool("add", "Adds two numbers", json!({}), |ctx, args| {
+        assert_eq!(ctx.skill(), "x");
+        Ok(json!({"sum": args["a"].as_i64().unwrap() + args["b"].as_i64().unwrap(), "args": args}))
+    });
+    let outcome = run("tool:add", "return ctx.tool('add', {a = 1, b = 2})", |engine| engine.tools(tools));
+    assert_eq!(value(outcome), json!({"sum": 3, "args": {"a": 1, "b": 2}}));
+}
+
+#[test]
+fn a_tool_that_fails_is_an_error_of_kind_tool_that_a_script_can_handle() {
+    let outcome = run("tool:fails", "ctx.tool('fails')", |engine| engine.tools(failing(ErrorKind::Io)));
+    assert_eq!(
+        (kind(&outcome), sentence(&outcome).as_str()),
+        (ErrorKind::Tool, "tool fails failed: it rained")
+    );
+    let error = outcome.result.unwrap_err();
+    assert_eq!((error.help(), error.location().unwrap().line), (Some("wait for sun"), Some(1)));
+    let handled = "local ok, e = pcall(ctx.tool, 'fails') return {e.kind, e.help}";
+    let outcome = run("tool:fails", handled, |engine| engine.tools(failing(ErrorKind::Denied)));
+    assert_eq!(value(outcome), json!(["tool", "wait for sun"]));
+}
+
+#[test]
+fn what_stopped_a_tool_stays_what_it_is() {
+    for stopped in [ErrorKind::Deadline, ErrorKind::Cancelled, ErrorKind::Memory, ErrorKind::Output] {
+        let outcome = run("tool:fails", "ctx.tool('fails')", |engine| engine.tools(failing(stopped)));
+        assert_eq!(kind(&outcome), stopped);
+    }
+}
+
+#[test]
+fn a_tool_hears_of_the_deadline() {
+    let waits = Tools::new().tool("wait", "Waits", json!({}), |ctx, _| {
+        while ctx.cancel().check().is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(SkillError::new(ErrorKind::Io, "connection lost"))
+    });
+    let project = Project::lua_that_asks("tool:wait", "ctx.tool('wait')");
+    let engine = project.builder().tools(waits).build().unwrap();
+    let begun = Instant::now();
+    let outcome = engine.run(granted(Invocation::new("x"), &["tool:wait"]).limits(deadline(100)));
+    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn an_unknown_tool_is_told_with_the_nearest_name() {
+    let tools = || Tools::new().tool("search", "Searches", json!({}), |_, _| Ok(Value::Null));
+    let outcome = run("tool:serach", "ctx.tool('serach')", |engine| engine.tools(tools()));
+    assert_eq!(kind(&outcome), ErrorKind::Tool);
+    assert_eq!(outcome.result.unwrap_err().help(), Some("did you mean `search`?"));
+}
+
+#[test]
+fn a_permission_for_one_tool_is_none_for_another() {
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    let body = move |_: &SkillContext, _: &Value| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok(Value::Null)
+    };
+    let tools =
+        Tools::new().tool("search", "d", json!({}), body.clone()).tool("Search", "d", json!({}), body);
+    let project = Project::lua_that_asks("tool:search tool:sear", "return ctx.tool(input.name)");
+    let engine = project.builder().tools(tools).build().unwrap();
+    for (name, grants, may) in [
+        ("search", &["tool:search"][..], true),
+        ("search", &["tool:sear", "tool:*", "tool:Search"], false),
+        ("Search", &["tool:search", "tool:Search"], false),
+        ("search ", &["tool:search"], false),
+    ] {
+        let invocation = Invocation::new("x").input(json!({"name": name}));
+        let outcome = engine.run(granted(invocation, grants));
+        assert_eq!(outcome.result.is_ok(), may, "{name:?} {grants:?}: {:?}", outcome.result);
+        assert!(may || kind(&outcome) == ErrorKind::Denied);
+    }
+    assert_eq!(called.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn hostile_names_reach_nobody() {
+    struct Nobody;
+    impl ToolProvider for Nobody {
+        fn tools(&self) -> Vec<Tool> {
+            panic!("asked for a tool");
+        }
+        fn call(&self, _: &SkillContext, _: &str, _: &Value) -> Result<Value> {
+            panic!("asked for a tool");
+        }
+    }
+    impl SecretProvider for Nobody {
+        fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+            panic!("asked for a secret");
+        }
+    }
+    for call in ["tool", "skill", "secret"] {
+        for (name, expected) in [
+            ("('x'):rep(1000000)", ErrorKind::InvalidArgument),
+            ("'a\\27[2J'", ErrorKind::InvalidArgument),
+            ("'a\\0b'", ErrorKind::InvalidArgument),
+            ("''", ErrorKind::InvalidArgument),
+            ("'../x'", ErrorKind::Denied),
+            ("'/etc/passwd'", ErrorKind::Denied),
+        ] {
+            let script = format!("return ctx.{call}({name})");
+            let outcome = run("sample", &script, |engine| engine.tools(Nobody).secrets(Nobody));
+            assert_eq!(kind(&outcome), expected, "{script}");
+            assert!(sentence(&outcome).len() < 400, "{script}: {}", sentence(&outcome).len());
+        }
+    }
+    let outcome = run("skill:../x", "return ctx.skill('../x')", |engine| engine);
+    assert_eq!(kind(&outcome), ErrorKind::UnknownSkill);
+}
+
+#[test]
+fn a_model_is_asked_in_the_order_of_the_context_api() {
+    struct Model(Arc<Mutex<Vec<SampleRequest>>>);
+    impl SamplingProvider for Model {
+        fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
+            self.0.lock().unwrap().push(request.clone());
+            Ok(request.prompt.to_uppercase())
+        }
+    }
+    let script = "return {ctx.sample('be brief', 'hi', 5), ctx.sample(nil, 'ho'), ctx.sample('', 'he', 0)}";
+    let asked = Arc::default();
+    let outcome = run("sample", script, |engine| engine.sampling(Model(Arc::clone(&asked))));
+    assert_eq!(value(outcome), json!(["HI", "HO", "HE"]));
+    let request = |system: Option<&str>, prompt: &str, max_tokens| SampleRequest {
+        system: system.map(str::to_owned),
+        prompt: prompt.into(),
+        max_tokens,
+    };
+    let expected =
+        [request(Some("be brief"), "hi", Some(5)), request(None, "ho", None), request(None, "he", None)];
+    assert_eq!(*asked.lock().unwrap(), expected);
+}
+
+#[test]
+fn settings_are_those_of_the_skill() {
+    struct Settings;
+    impl ConfigProvider for Settings {
+        fn config(&self, skill: &str) -> Result<Map<String, Value>> {
+            Ok(Map::from_iter([("whose".to_owned(), skill.into()), ("list".to_owned(), json!([]))]))
+        }
+    }
+    let script = "return {ctx.config(), ctx.config('whose'), ctx.config('other'), ctx.config('list')}";
+    let outcome = run("read", script, |engine| engine.config(Settings));
+    assert_eq!(value(outcome), json!([{"whose": "x", "list": []}, "x", null, []]));
+    let outcome = run("read", "return {ctx.config(), ctx.config('k')}", |engine| engine);
+    assert_eq!(value(outcome), json!([{}, null]));
+}
+
+#[test]
+fn a_secret_that_is_not_set_or_blank_is_unavailable() {
+    let canned = Canned::new(r#"{"secrets": {"EMPTY": "", "BLANK": " \n"}}"#).unwrap();
+    for (name, words) in [("NONE", "is not set"), ("EMPTY", "is blank"), ("BLANK", "is blank")] {
+        let asks = format!("secret:{name}");
+        let outcome =
+            run(&asks, &format!("return ctx.secret('{name}')"), |engine| engine.secrets(canned.clone()));
+        assert_eq!(kind(&outcome), ErrorKind::Unavailable);
+        assert_eq!(sentence(&outcome), format!("the secret {name} of skill x {words}"));
+    }
+}
+
+#[test]
+fn a_provider_that_panics_fails_the_call_and_nothing_else() {
+    struct Panics;
+    impl SamplingProvider for Panics {
+        fn sample(&self, _: &SkillContext, _: &SampleRequest) -> Result<String> {
+            panic!("out of {}", "tokens");
+        }
+    }
+    impl ConfigProvider for Panics {
+        fn config(&self, _: &str) -> Result<Map<String, Value>> {
+            panic!("on purpose");
+        }
+    }
+    impl SecretProvider for Panics {
+        fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
+            panic!("on purpose");
+        }
+    }
+    let tools = Tools::new().tool("t", "d", json!({}), |_, _| panic!("on purpose"));
+    let script = "local said = {}
+        for _, call in {{'tool', 't'}, {'sample', nil, 'p'}, {'config'}, {'secret', 's'}} do
+            local ok, e = pcall(ctx[call[1]], call[2], call[3])
+            table.insert(said, `{e.kind}: {e.message}`)
+        end
+        return said";
+    let outcome = run("tool:t sample secret:s", script, |engine| {
+        engine.tools(tools).sampling(Panics).config(Panics).secrets(Panics)
+    });
+    assert_eq!(
+        value(outcome),
+        json!([
+            "tool: tool t failed: its provider panicked: on purpose",
+            "unavailable: the provider of the model panicked: out of tokens",
+            "unavailable: the provider of settings panicked: on purpose",
+            "unavailable: the provider of secrets panicked: on purpose",
+        ])
+    );
+}
+
+#[test]
+fn what_a_host_does_not_offer_is_unavailable() {
+    for (asks, call) in [("tool:t", "tool('t')"), ("sample", "sample(nil, 'p')"), ("secret:s", "secret('s')")]
+    {
+        let outcome = run(asks, &format!("return ctx.{call}"), |engine| engine);
+        assert_eq!(kind(&outcome), ErrorKind::Unavailable, "{call}");
+        assert!(sentence(&outcome).starts_with("this host offers skills no "), "{}", sentence(&outcome));
+    }
+}
+
+#[test]
+fn canned_answers_stand_in_for_every_provider_of_an_engine() {
+    let canned = Canned::new(
+        r#"{"tools": {"add": 3}, "skills": {"y": "from y"}, "model": "said", "secrets": {"K": "s3cret"}}"#,
+    );
+    let script = "return {ctx.tool('add'), ctx.skill('y'), ctx.sample(nil, 'p'), ctx.secret('K')}";
+    let outcome = run("tool:add skill:y sample secret:K", script, |engine| {
+        engine.providers(canned.unwrap().providers())
+    });
+    assert_eq!(value(outcome), json!([3, "from y", "said", "[secret:K]"]));
+}
+
+#[test]
+fn an_engine_with_providers_goes_when_its_last_clone_does() {
+    let held = Arc::new(());
+    let kept = held.clone();
+    let project = Project::lua_that_asks("tool:t skill:y", "return ctx.tool('t')");
+    let tools = Tools::new().tool("t", "d", json!({}), move |_, _| Ok(json!(Arc::strong_count(&kept) > 1)));
+    let engine: Engine = project.builder().tools(tools).build().unwrap();
+    assert_eq!(
+        value(engine.run(granted(Invocation::new("x"), &["tool:t"]).cancel(CancelToken::new()))),
+        json!(true)
+    );
+    drop(engine);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
