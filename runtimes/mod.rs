@@ -22,7 +22,34 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 
 /// Compiles a script once; the executor runs it many times.
-pub(crate) type Load = fn(&Script) -> Result<Box<dyn SkillExecutor>>;
+pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
+
+/// What the executors of one engine have in common.
+#[derive(Clone, Default)]
+pub(crate) struct Shared {
+    /// Starts processes in cages.
+    #[cfg(unix)]
+    launcher: std::sync::Arc<sandbox::Launcher>,
+}
+
+impl Shared {
+    /// What starts processes in cages.
+    #[cfg(unix)]
+    fn launcher(&self) -> &sandbox::Launcher {
+        &self.launcher
+    }
+
+    /// `helper` is the program that starts processes, where the embedder named one.
+    #[cfg_attr(not(unix), allow(unused_variables))]
+    pub(crate) fn new(helper: Option<std::path::PathBuf>) -> Self {
+        Self {
+            #[cfg(unix)]
+            launcher: std::sync::Arc::new(sandbox::Launcher::new(
+                helper.map(sandbox::Source::Program).unwrap_or_default(),
+            )),
+        }
+    }
+}
 
 /// One language.
 pub(crate) struct Runtime {
@@ -40,7 +67,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Lua,
         feature: Some("lua-runtime"),
         #[cfg(feature = "lua-runtime")]
-        load: Some(lua::load),
+        load: Some(|script, _| lua::load(script)),
         #[cfg(not(feature = "lua-runtime"))]
         load: None,
     },
@@ -48,7 +75,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Rhai,
         feature: Some("rhai-runtime"),
         #[cfg(feature = "rhai-runtime")]
-        load: Some(rhai::load),
+        load: Some(|script, _| rhai::load(script)),
         #[cfg(not(feature = "rhai-runtime"))]
         load: None,
     },

@@ -53,7 +53,7 @@ pub fn load(
     runtime: executor::SkillRuntime,
     script: &executor::Script,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script)
+    runtimes::loader(runtime)?(script, &runtimes::Shared::default())
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.

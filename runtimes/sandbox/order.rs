@@ -28,6 +28,8 @@ pub(crate) struct Cage {
     pub(crate) shut_network: bool,
     /// Whether system calls that lead out of a cage are refused.
     pub(crate) guard_calls: bool,
+    /// Whether the program must not start when the kernel enforces less than this.
+    pub(crate) required: bool,
     pub(crate) ceilings: Ceilings,
 }
 
@@ -76,8 +78,8 @@ pub(crate) enum End {
 pub(crate) struct Enforced {
     /// The Landlock ABI that confined files; 0 where none did.
     pub(crate) files_abi: u8,
-    /// TCP was refused by Landlock as well.
-    pub(crate) tcp: bool,
+    /// No socket could be made that reaches the network.
+    pub(crate) shut_network: bool,
     /// Signals and abstract sockets stayed inside.
     pub(crate) scope: bool,
     /// System calls were filtered, sockets among them where the network is shut.

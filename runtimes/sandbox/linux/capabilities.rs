@@ -20,5 +20,8 @@ pub(super) fn drop_all() -> Result<()> {
         }
     }
     clear_ambient_capability_set()?;
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })
+    set_capabilities(
+        None,
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
+    )
 }

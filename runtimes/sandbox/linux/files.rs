@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 
 use super::super::sandbox::{Enforced, FileRules};
@@ -28,12 +28,7 @@ pub(super) fn keep_signals_inside() -> bool {
 pub(super) fn confine(rules: &FileRules, shut_network: bool) -> io::Result<Enforced> {
     let status = confined(rules, shut_network).map_err(io::Error::other)?;
     let abi = abi(&status);
-    Ok(Enforced {
-        files_abi: abi,
-        tcp: shut_network && abi >= 4,
-        scope: abi >= 6,
-        ..Enforced::default()
-    })
+    Ok(Enforced { files_abi: abi, scope: abi >= 6, ..Enforced::default() })
 }
 
 fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, RulesetError> {

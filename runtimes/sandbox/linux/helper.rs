@@ -56,15 +56,17 @@ impl Launcher {
         let [stdin, stdout, stderr] = streams;
         let ends = Ends { stdin, stdout, stderr, control: control_read.into(), report: report_write.into() };
         let mut helper = self.helper();
-        let sent = match helper.as_ref() {
-            Some(running) => wire::send(&running.socket, order, &ends),
-            None => Err(io::ErrorKind::NotConnected.into()),
+        let taken = match helper.as_ref() {
+            Some(running) => running.take_on(order, &ends),
+            None => false,
         };
-        if sent.is_err() {
+        if !taken {
             // There is none yet, or it was killed.
             *helper = None;
             let new = Helper::start(&self.source)?;
-            wire::send(&new.socket, order, &ends)?;
+            if !new.take_on(order, &ends) {
+                return Err(io::Error::other("the helper that starts processes does not answer"));
+            }
             *helper = Some(new);
         }
         Ok(Started { control: control.into(), report: report.into() })
@@ -84,6 +86,9 @@ impl Launcher {
         self.helper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// How long a helper may take to say that it has an order.
+const LONGEST_ANSWER: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// How long a stub may take to kill and reap its tree, and say so.
 const LONGEST_FAREWELL: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -116,16 +121,33 @@ impl Helper {
     }
 }
 
+impl Helper {
+    /// Whether the helper has the order. One that was killed a moment ago may still have taken the message.
+    fn take_on(&self, order: &Order, ends: &Ends) -> bool {
+        let answer = || -> io::Result<bool> {
+            wire::send(&self.socket, order, ends)?;
+            let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
+            poll(&mut waiting, Some(&LONGEST_ANSWER))?;
+            Ok(rustix::io::read(&self.socket, &mut [0; 8])? > 0)
+        };
+        answer().unwrap_or(false)
+    }
+}
+
 fn program(path: &Path, socket: OwnedFd) -> io::Result<Child> {
-    Command::new(path).arg(HELPER).env_clear().stdin(socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    Command::new(path)
+        .arg(HELPER)
+        .env_clear()
+        .stdin(socket)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
 }
 
 /// A copy of this process that serves. It takes as long as the host has memory, once.
 fn copy(theirs: &OwnedFd) -> io::Result<rustix::process::Pid> {
     match system::fork()? {
-        Side::Child => {
-            serve::serve(&theirs)
-        }
+        Side::Child => serve::serve(&theirs),
         Side::Parent(pid) => Ok(pid),
     }
 }

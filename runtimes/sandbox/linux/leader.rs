@@ -21,6 +21,9 @@ pub(super) enum Setup {
     Failed { step: String, errno: i32 },
 }
 
+/// The first Landlock that holds every way of changing a file's content.
+const LEAST_ABI: u8 = 3;
+
 /// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
 pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], stub: OwnedFd) -> ! {
     let mut stub = File::from(stub);
@@ -46,10 +49,7 @@ fn say(stub: &mut File, line: &Setup) {
     }
 }
 
-fn prepared(
-    order: &Order,
-    streams: [OwnedFd; 3],
-) -> Result<(Enforced, Command), (&'static str, io::Error)> {
+fn prepared(order: &Order, streams: [OwnedFd; 3]) -> Result<(Enforced, Command), (&'static str, io::Error)> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     // Should the stub be killed for want of memory, this process goes with it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
@@ -65,6 +65,10 @@ fn prepared(
         None => Enforced::default(),
     };
     enforced.calls = order.cage.guard_calls;
+    enforced.shut_network = order.cage.guard_calls && order.cage.shut_network;
+    if order.cage.required && enforced.files_abi < LEAST_ABI {
+        return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    }
     let [stdin, stdout, stderr] = streams;
     let mut command = Command::new(&order.program);
     command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));

@@ -23,6 +23,10 @@ pub(super) fn serve(socket: &impl AsFd) -> ! {
     system::reset_signals();
     system::reap_automatically(true);
     while let Ok(Some((order, ends))) = wire::receive(&socket) {
+        // From here on the order is this process's matter, and must not be given to another one.
+        if rustix::io::write(&socket, b"taken").is_err() {
+            break;
+        }
         match system::fork() {
             Ok(Side::Child) => {
                 // As long as anybody holds this end, the host takes the helper to be alive.

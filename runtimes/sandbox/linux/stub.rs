@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, getppid, pidfd_open, set_child_subreaper, set_dumpable_behavior, setsid,
-    test_kill_process,
+    DumpableBehavior, Pid, PidfdFlags, getppid, pidfd_open, set_child_subreaper, set_dumpable_behavior,
+    setsid, test_kill_process,
 };
 
-use super::leader::{self, Setup};
 use super::super::sandbox::{End, Enforced, Order, Report, Used};
+use super::files;
+use super::leader::{self, Setup};
 use super::system::{self, Side};
 use super::wire::Ends;
-use super::files;
 
 /// How long killed processes may take to go.
 const GONE: Duration = Duration::from_secs(5);
@@ -151,6 +151,7 @@ impl Tree {
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.
 fn nobody_else_is_in_reach() -> bool {
-    let refused = |pid: Option<Pid>| pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));
+    let refused =
+        |pid: Option<Pid>| pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));
     refused(getppid()) && refused(Some(Pid::INIT))
 }

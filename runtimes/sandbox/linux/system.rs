@@ -68,7 +68,8 @@ pub(super) fn used_by_children() -> (u64, u64) {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
     };
-    let microseconds = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned();
+    let microseconds =
+        |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned();
     (microseconds(usage.ru_utime) + microseconds(usage.ru_stime), usage.ru_maxrss.cast_unsigned() * 1024)
 }
 

@@ -25,6 +25,7 @@ fn cage(project: &std::path::Path) -> Cage {
         }),
         shut_network: true,
         guard_calls: true,
+        required: true,
         ceilings: Ceilings::default(),
     }
 }
@@ -96,7 +97,9 @@ fn what_is_outside_stays_outside() {
 
 #[test]
 fn nothing_of_the_tree_outlives_the_leader() {
-    let ran = bash("for i in 1 2 3; do setsid sleep 1000 & done; (setsid bash -c 'sleep 1000 & sleep 1000' &) ; exit 0");
+    let ran = bash(
+        "for i in 1 2 3; do setsid sleep 1000 & done; (setsid bash -c 'sleep 1000 & sleep 1000' &) ; exit 0",
+    );
     let report = ran.report.unwrap();
     assert_eq!(report.end, End::Ran { status: 0 });
     assert!(report.used.left_behind >= 3, "{report:?}");

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 
 use super::super::sandbox::Order;
@@ -63,7 +63,8 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
             descriptors.extend(rights);
         }
     }
-    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors) else {
+    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+    else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let (mut text, mut order) = (File::from(text), Vec::new());
