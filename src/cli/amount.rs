@@ -21,6 +21,8 @@ const SIZES: [(&str, u64); 11] = [
     ("gib", 1 << 30),
 ];
 
+const COUNTS: [(&str, u64); 3] = [("", 1), ("k", 1000), ("m", 1_000_000)];
+
 /// A length of time: `5s`, `500ms`, `1.5m`, `2h`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration> {
     let milliseconds =
@@ -31,6 +33,11 @@ pub fn duration(text: &str) -> Result<Duration> {
 /// A number of bytes: `64MB`, `512k`, `1GiB`; a bare number is bytes.
 pub fn bytes(text: &str) -> Result<u64> {
     amount(text, &SIZES).ok_or_else(|| unreadable(text, "a size such as 64MB, 512KB or 1GB"))
+}
+
+/// A number of things: `5000`, `10k`, `2.5m`.
+pub fn count(text: &str) -> Result<u64> {
+    amount(text, &COUNTS).ok_or_else(|| unreadable(text, "a number such as 5000, 10k or 2m"))
 }
 
 /// A positive number with a unit from the table, in whole smallest units.
@@ -62,6 +69,7 @@ mod tests {
         assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
         assert_eq!(bytes("64MB").unwrap(), 64 << 20);
         assert_eq!(bytes("1 GiB").unwrap(), 1 << 30);
+        assert_eq!((count("5000").unwrap(), count("2.5M").unwrap()), (5000, 2_500_000));
     }
 
     #[test]

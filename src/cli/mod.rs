@@ -9,6 +9,7 @@ mod list;
 mod misuse;
 mod new;
 mod output;
+mod provided;
 mod render;
 mod run;
 mod session;

@@ -9,6 +9,7 @@ use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Limits, Permission};
 
 use super::output;
+use super::provided::Provided;
 use super::session::Session;
 use super::terminal::visible;
 use super::watch::Watch;
@@ -37,6 +38,11 @@ pub struct Args {
     /// Bytes the value, the log and each output stream may have [default: 8MB]
     #[arg(long, value_name = "SIZE")]
     output: Option<String>,
+    /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
+    #[arg(long, value_name = "COUNT")]
+    operations: Option<String>,
+    #[command(flatten)]
+    provided: Provided,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
     for_script: Vec<String>,
@@ -65,12 +71,13 @@ fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcom
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
     }
-    for permission in granted(&args.allow) {
+    let secrets = args.provided.secrets()?;
+    for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {
         invocation = invocation.grant(permission);
     }
     let invocation = invocation.cancel(token.clone());
     cancel_on_interrupt(token.clone());
-    let engine = session.engine()?;
+    let engine = session.builder()?.config(args.provided.settings()?).secrets(secrets).build()?;
     if session.json() {
         return Ok(engine.run(invocation));
     }
@@ -90,6 +97,9 @@ fn limits(args: &Args) -> Result<Limits> {
     }
     if let Some(size) = &args.output {
         limits = limits.output(amount::bytes(size)?);
+    }
+    if let Some(count) = &args.operations {
+        limits = limits.operations(amount::count(count)?);
     }
     Ok(limits)
 }

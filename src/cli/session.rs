@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Global;
-use metier::engine::Engine;
+use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, project_root};
 
@@ -43,10 +43,15 @@ impl Session {
 
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
+        self.builder()?.build()
+    }
+
+    /// An engine for the project that is still to be told what it offers to skills.
+    pub fn builder(&self) -> Result<EngineBuilder> {
         let project = self.project()?;
         let standard = Roots::standard(self.product(), &project);
         let roots = if self.global.compat { standard.with_compat() } else { standard };
-        Engine::builder(project).roots(roots).build()
+        Ok(Engine::builder(project).roots(roots))
     }
 }
 

@@ -105,13 +105,11 @@ impl Parts {
     }
 
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
-        match &invocation.caller {
-            Some(caller) => caller.permissions().handed_on(caller.skill(), skill.name(), asked),
-            None => {
-                let protection = Protection::new(self.protected.iter().cloned());
-                Permissions::new(asked, invocation.granted.iter().cloned(), protection)
-            }
+        if let Some(caller) = &invocation.caller {
+            return caller.permissions().handed_on(caller.skill(), skill.name(), asked);
         }
+        let protection = Protection::new(self.protected.iter().cloned());
+        Permissions::new(asked, invocation.granted.iter().cloned(), protection)
     }
 }
 

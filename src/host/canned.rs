@@ -67,7 +67,8 @@ impl Canned {
         if json.trim().is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_str(json).map_err(|error| {
+        let object: serde_json::Result<Map<String, Value>> = serde_json::from_str(json);
+        object.and_then(|object| serde_json::from_value(Value::Object(object))).map_err(|error| {
             SkillError::new(ErrorKind::Usage, format!("the canned answers cannot be read: {error}"))
         })
     }
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn a_slip_in_the_answers_is_told() {
         for slip in
-            [r#"{"tool": {}}"#, "[]x", r#"{"http": {"https://a": {"code": 1}}}"#, r#"{"secrets": {"A": 1}}"#]
+            [r#"{"tool": {}}"#, "[]", r#"{"http": {"https://a": {"code": 1}}}"#, r#"{"secrets": {"A": 1}}"#]
         {
             assert_eq!(Canned::new(slip).unwrap_err().kind(), ErrorKind::Usage, "{slip}");
         }

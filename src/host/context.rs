@@ -177,9 +177,10 @@ impl SkillContext {
         std::mem::take(&mut *self.0.report.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The log so far; empty afterwards.
+    /// The log so far, without secrets that became known since; empty afterwards.
     pub fn take_log(&self) -> Vec<LogLine> {
-        self.0.journal.take()
+        let clean = |line: LogLine| LogLine { message: self.0.redaction.text(line.message), ..line };
+        self.0.journal.take().into_iter().map(clean).collect()
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Progress {
     pub total: Option<f64>,
 }
 
-/// Hears a run while it runs. Called on the run's own thread: be quick, do not block.
+/// Hears a run while it runs, and the skills it calls. Called on their own threads: be quick, do not block.
 pub trait Observer: Send + Sync {
     /// A log line was written.
     fn logged(&self, _line: &LogLine) {}

@@ -1,7 +1,8 @@
 //! What an embedder hands in: tools, other skills, a model, configuration, secrets, a client for the web. Small sync traits.
 //!
-//! Permissions are checked before a provider is asked. Every method runs on the run's own thread; one that waits should
-//! listen to `ctx.cancel()` and give up when it stops. One that panics fails the call and nothing else.
+//! Permissions are checked before a provider is asked. Every method runs on the run's own thread (a skill that another one
+//! calls has one to itself); one that waits should listen to `ctx.cancel()` and give up when it stops. One that panics fails
+//! the call and nothing else.
 //!
 //! What a provider is handed is what the script handed over, secrets included: tools and pages are what secrets are for.
 

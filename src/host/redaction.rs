@@ -128,12 +128,15 @@ fn in_json(text: &str) -> String {
 
 /// As Python and others write it, who escape every letter beyond ASCII.
 fn in_ascii_json(text: &str) -> String {
-    let escaped = |letter: char| {
-        let units = letter.encode_utf16(&mut [0; 2]).to_vec();
-        units.into_iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>()
-    };
-    let letter = |letter: char| if letter.is_ascii() { letter.to_string() } else { escaped(letter) };
-    in_json(text).chars().map(letter).collect()
+    let mut ascii = String::new();
+    for letter in in_json(text).chars() {
+        if letter.is_ascii() {
+            ascii.push(letter);
+        } else {
+            ascii.extend(letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    ascii
 }
 
 /// One text that is looked for, and where it stands next.
@@ -265,5 +268,21 @@ mod tests {
         assert!(!serde_json::to_string(&clean).unwrap().contains("s3cret"), "{clean:?}");
         assert!(std::error::Error::source(&clean).is_none());
         assert_eq!((clean.kind(), clean.location().unwrap().line), (ErrorKind::Tool, Some(3)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_secret_is_left_whatever_overlaps(
+            secrets in proptest::collection::vec("[abé]{1,4}", 1..5),
+            text in "[abé ]{0,60}",
+        ) {
+            let named: Vec<(&str, &str)> = secrets.iter().map(|secret| ("N", secret.as_str())).collect();
+            let clean = redaction(&named).text(text.clone());
+            for secret in &secrets {
+                assert!(!clean.contains(secret), "{secret:?} in {clean:?}, from {text:?}");
+            }
+            let rest: String = clean.split("[secret:N]").collect();
+            assert!(text.matches(' ').eq(rest.matches(' ')), "nothing beside is lost");
+        }
     }
 }

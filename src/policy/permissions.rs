@@ -38,13 +38,14 @@ impl Permissions {
         Self { askers: vec![only], granted: granted.into_iter().collect(), protection }
     }
 
-    /// What `callee` may do when `caller`, whose permissions these are, runs it: what it asks, and no more than its caller may.
-    pub fn handed_on(&self, caller: &str, callee: &str, asked: Asked) -> Self {
+    /// What another skill may do when `caller`, whose permissions these are, runs it: what it asks, and no more than its caller
+    /// may.
+    pub fn handed_on(&self, caller: &str, to: &str, asked: Asked) -> Self {
         let mut narrowed = self.clone();
         if let Some(last) = narrowed.askers.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.askers.push(Asker { skill: callee.to_owned(), asked });
+        narrowed.askers.push(Asker { skill: to.to_owned(), asked });
         narrowed
     }
 

@@ -248,3 +248,25 @@ fn calls_nest_in_the_async_door_on_small_stacks() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(value(runtime.block_on(engine.run_async(invocation))), json!("bottom"));
 }
+
+/// A Rhai script may take half of a thread's stack; nine of them in one another may not take a whole one.
+#[test]
+#[cfg(feature = "rhai-runtime")]
+fn every_callee_has_a_stack_of_its_own() {
+    let script = "fn f(ctx, input, n) {
+            if n > 0 { return f(ctx, input, n - 1); }
+            if input.calls == 0 { return \"bottom\"; }
+            ctx.skill(\"x\", #{calls: input.calls - 1, depth: input.depth})
+        }
+        f(ctx, input, input.depth)";
+    let project = Project::new()
+        .skill("x", "allowed-tools: skill:x\n")
+        .file(".metier/skills/x/scripts/main.rhai", script);
+    let engine = project.engine();
+    let run = |calls: u32, depth: u32| {
+        let invocation = Invocation::new("x").input(json!({"calls": calls, "depth": depth}));
+        engine.run(granted(invocation, &["skill:x"])).result
+    };
+    let deepest = (1..500).map(|step| step * 4).take_while(|depth| run(0, *depth).is_ok()).last().unwrap();
+    assert_eq!(run(8, deepest).unwrap(), json!("bottom"), "{deepest} deep");
+}

@@ -71,6 +71,16 @@ fn log_and_progress_are_clean_before_anybody_hears_them() {
 }
 
 #[test]
+fn lines_from_before_the_secret_was_read_are_clean_in_the_outcome() {
+    let script = "print(ctx.read_file('found')) return ctx.secret('KEY')";
+    let project = Project::lua_that_asks("secret:KEY", script).file("found", VALUE);
+    let outcome =
+        engine(&project, &[(("x", "KEY"), VALUE)]).run(granted(Invocation::new("x"), &["secret:KEY"]));
+    tight(&outcome);
+    assert_eq!(outcome.log[0].message, "[secret:KEY]");
+}
+
+#[test]
 fn errors_are_clean_whoever_raised_them() {
     for script in [
         "error('bad ' .. key)",
@@ -138,15 +148,15 @@ fn a_run_forgets_the_secrets_of_the_run_before() {
 
 #[test]
 fn a_callees_secrets_leave_neither_the_callee_nor_its_caller() {
-    let callee = "local k = ctx.secret('Y') print('log ' .. k) ctx.write('left', k)
+    let in_y = "local k = ctx.secret('Y') print('log ' .. k) ctx.write('left', k)
         if input.fail then error('with ' .. k) end return {k}";
-    let caller = "local ok, v = pcall(ctx.skill, 'y', {fail = input.fail})
+    let in_x = "local ok, v = pcall(ctx.skill, 'y', {fail = input.fail})
         local direct = ok and v[1] or v.message
         return {direct, direct:find('hunter2') ~= nil, ctx.read_file('left')}";
     let asks = "secret:Y skill:y write";
-    let project = Project::lua_that_asks(asks, caller)
+    let project = Project::lua_that_asks(asks, in_x)
         .skill("y", "allowed-tools: secret:Y write\n")
-        .file(".metier/skills/y/scripts/main.lua", callee);
+        .file(".metier/skills/y/scripts/main.lua", in_y);
     let engine = engine(&project, &[(("y", "Y"), VALUE)]);
     for (fail, direct) in
         [(false, "[secret:Y]"), (true, "skill y failed at scripts/main.lua:2: with [secret:Y]")]

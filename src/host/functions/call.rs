@@ -84,11 +84,11 @@ const SHOWN: usize = 8;
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let tools = ctx.providers().tools.as_ref().ok_or_else(|| super::unavailable("tools"))?;
     let name = args.text(0);
-    let answer = guarded("its provider", ErrorKind::Tool, || match tools.has(name) {
-        true => tools.call(ctx, name, args.value(1)).map(Ok),
-        false => Ok(Err(unknown(tools.as_ref(), name))),
-    });
-    answer.map_err(|error| failed(ctx, name, error))?
+    if !super::asked("tools", || Ok(tools.has(name)))? {
+        return super::asked("tools", || Err(unknown(tools.as_ref(), name)));
+    }
+    guarded("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
+        .map_err(|error| failed(ctx, name, error))
 }
 
 fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {

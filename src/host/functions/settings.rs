@@ -62,7 +62,8 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let provider = provider.ok_or_else(|| super::unavailable("secrets"))?;
     let unavailable = |why: &str| {
         let sentence = format!("the secret {name} of skill {} {why}", ctx.skill());
-        Err(SkillError::new(ErrorKind::Unavailable, sentence))
+        Err(SkillError::new(ErrorKind::Unavailable, sentence)
+            .with_help(format!("hand it in with --secret {name}")))
     };
     match super::asked("secrets", || provider.secret(ctx.skill(), name))? {
         None => unavailable("is not set"),

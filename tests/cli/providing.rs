@@ -1,0 +1,134 @@
+//! `--config`, `--secret`, `--operations`, and skills that call skills: what a run is given from the command line.
+
+use serde_json::json;
+
+use super::cli::{Answer, Project};
+
+const READS: &str = "return {ctx.secret('TOKEN'), #ctx.secret('TOKEN')}";
+
+fn asks(permissions: &str, script: &str) -> Project {
+    Project::new()
+        .file(
+            ".metier/skills/x/SKILL.md",
+            format!("---\nname: x\ndescription: d\nallowed-tools: {permissions}\n---\n"),
+        )
+        .file(".metier/skills/x/scripts/main.lua", script)
+}
+
+fn with_variable(project: &Project, variable: &str, value: &str, args: &[&str]) -> Answer {
+    project.command(args).env(variable, value).output().unwrap().into()
+}
+
+#[test]
+fn settings_are_json_or_text_and_later_ones_win() {
+    let project = Project::new().lua("x", "return ctx.config()").file("set.json", r#"{"a": [1], "b": null}"#);
+    let settings = ["n=80", "t=plain text", "e=", "o={\"k\": true}", "eq=a=b", "@set.json", "b=2"];
+    let mut args = vec!["run", "x", "--json"];
+    args.extend(settings.iter().flat_map(|setting| ["--config", setting]));
+    let answer = project.metier(&args);
+    assert_eq!(
+        answer.json()["value"],
+        json!({"n": 80, "t": "plain text", "e": "", "o": {"k": true}, "eq": "a=b", "a": [1], "b": 2})
+    );
+    assert_eq!(project.metier(&["run", "x", "--json"]).json()["value"], json!({}));
+}
+
+#[test]
+fn a_setting_that_cannot_be_read_is_the_callers_mistake() {
+    let project = Project::new().lua("x", "return 1").file("list.json", "[]");
+    for given in ["nothing", "=1", "o={\"k\": ", "l=[1", "@nowhere.json", "@list.json", "@"] {
+        let answer = project.metier(&["run", "x", "--config", given]);
+        assert_eq!(answer.code, 2, "{given}: {answer:?}");
+        assert!(answer.stderr.contains("--config"), "{given}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_secret_comes_from_the_environment_and_naming_it_grants_it() {
+    let project = asks("secret:TOKEN", READS);
+    for (option, variable) in [("TOKEN", "TOKEN"), ("TOKEN=OTHER", "OTHER")] {
+        let answer =
+            with_variable(&project, variable, "hunter2", &["run", "x", "--json", "--secret", option]);
+        assert_eq!(answer.json()["value"], json!(["[secret:TOKEN]", 7]), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_asked_for_by_the_skill_and_named_by_the_caller() {
+    for (permissions, args) in [
+        ("read", &["--secret", "TOKEN"][..]),
+        ("secret:OTHER", &["--secret", "TOKEN"]),
+        ("secret:TOKEN", &[]),
+    ] {
+        let project = asks(permissions, READS);
+        let answer = with_variable(&project, "TOKEN", "hunter2", &[&["run", "x"], args].concat());
+        assert_eq!(answer.code, 4, "{permissions} {args:?}: {answer:?}");
+    }
+    let granted_only = ["run", "x", "--allow", "secret:TOKEN"];
+    let answer = with_variable(&asks("secret:TOKEN", READS), "TOKEN", "hunter2", &granted_only);
+    assert_eq!(answer.code, 3, "the environment is not handed in by a grant: {answer:?}");
+    assert!(answer.stderr.contains("the secret TOKEN of skill x is not set"), "{answer:?}");
+}
+
+#[test]
+fn a_secret_that_is_not_there_is_the_callers_mistake() {
+    let project = asks("secret:TOKEN", READS);
+    for (option, words) in [
+        ("TOKEN=NOT_SET_ANYWHERE", "the environment variable NOT_SET_ANYWHERE is not set"),
+        ("TOKEN=BLANK", "the environment variable BLANK is blank"),
+        ("TOKEN=a=b", "has no name a variable can have"),
+        ("=BLANK", "write NAME or NAME=VARIABLE"),
+        ("TOKEN=", "write NAME or NAME=VARIABLE"),
+    ] {
+        let answer = with_variable(&project, "BLANK", " ", &["run", "x", "--secret", option]);
+        assert!(answer.code == 2 && answer.stderr.contains(words), "{option}: {answer:?}");
+    }
+}
+
+#[test]
+fn what_a_person_sees_is_redacted_too() {
+    let project = asks("secret:TOKEN", "local t = ctx.secret('TOKEN') print('log', t) error('error ' .. t)");
+    let answer = with_variable(&project, "TOKEN", "hunter2", &["run", "x", "--secret", "TOKEN"]);
+    assert!(!format!("{answer:?}").contains("hunter2"), "{answer:?}");
+    assert!(
+        answer.stderr.contains("log\t[secret:TOKEN]") && answer.stderr.contains("error [secret:TOKEN]"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_skill_calls_another_where_it_was_allowed_to() {
+    let project =
+        asks("skill:y", "return 'x and ' .. ctx.skill('y', {n = 2})").lua("y", "return `y{input.n}`");
+    let answer = project.metier(&["run", "x", "--allow", "skill:y"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "x and y2\n"), "{answer:?}");
+    assert_eq!(project.metier(&["run", "x"]).code, 4);
+}
+
+#[test]
+fn tools_and_a_model_are_not_the_command_lines_to_offer() {
+    for (permission, call) in [("tool:t", "ctx.tool('t')"), ("sample", "ctx.sample(nil, 'p')")] {
+        let answer = asks(permission, call).metier(&["run", "x", "--allow", permission]);
+        assert!(answer.code == 3 && answer.stderr.contains("this host offers skills no"), "{answer:?}");
+    }
+}
+
+#[test]
+fn operations_are_counted_as_they_are_written() {
+    let project = Project::new().lua("x", "return 1");
+    assert_eq!(project.metier(&["run", "x", "--operations", "10k"]).code, 0);
+    for given in ["0", "-1", "many"] {
+        assert_eq!(project.metier(&["run", "x", &format!("--operations={given}")]).code, 2, "{given}");
+    }
+}
+
+#[test]
+#[cfg(feature = "rhai-runtime")]
+fn operations_end_a_run_that_has_used_them_up() {
+    let project = Project::new()
+        .skill(".metier/skills/x")
+        .file(".metier/skills/x/scripts/main.rhai", "let n = 0; while n < 10000 { n += 1; } n");
+    assert_eq!(project.metier(&["run", "x"]).code, 0);
+    let answer = project.metier(&["run", "x", "--operations", "1000", "--json"]);
+    assert_eq!((answer.code, answer.json()["error"]["kind"].clone()), (5, json!("operations")));
+}
