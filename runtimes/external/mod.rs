@@ -118,7 +118,10 @@ impl External {
             cancel: ctx.cancel(),
         };
         let project = ctx.project()?.root();
-        let ended = process::run(request).map_err(|error| verdict::not_started(name, project, error))?;
+        let ended = process::run(request).map_err(|error| {
+            // What was stopped on its way in did not fail to start.
+            ctx.cancel().check().err().unwrap_or_else(|| verdict::not_started(name, project, error))
+        })?;
         verdict::of(ctx, name, ended)
     }
 }
