@@ -75,6 +75,7 @@ pub(crate) enum End {
 
 /// What held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub(crate) struct Enforced {
     /// The Landlock ABI that confined files; 0 where none did.
     pub(crate) files_abi: u8,

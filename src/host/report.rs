@@ -25,6 +25,7 @@ pub struct ProcessReport {
 
 /// Which isolation held during a run: what was enforced, not what was wished for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub struct SandboxReport {
     /// `in-process` for the embedded languages, `landlock` for a process in a cage, `none` for one that runs with the user's
     /// own rights.

@@ -28,7 +28,7 @@ const GONE: Duration = Duration::from_secs(5);
 pub(super) fn watch(order: &Order, ends: Ends) -> i32 {
     let Ends { stdin, stdout, stderr, control, report } = ends;
     let mut report = File::from(report);
-    let outcome = Tree::start(order, [stdin, stdout, stderr]).map(|tree| tree.to_its_end(order, &control));
+    let outcome = Tree::start(order, [stdin, stdout, stderr]).map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: error.raw_os_error().unwrap_or(0) },
         enforced: Enforced::default(),
@@ -67,7 +67,7 @@ impl Tree {
         }
     }
 
-    fn to_its_end(mut self, order: &Order, control: &OwnedFd) -> Report {
+    fn ended(mut self, order: &Order, control: &OwnedFd) -> Report {
         let until = Instant::now().checked_add(Duration::from_millis(order.deadline_ms));
         self.wait(until, control);
         let (status, left_behind) = self.kill_all();
