@@ -2,11 +2,19 @@
 
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod border;
+#[cfg(all(unix, feature = "sandboxed", target_os = "linux"))]
+#[path = "sandbox/linux/mod.rs"]
+mod cage;
+#[cfg(all(unix, not(all(feature = "sandboxed", target_os = "linux"))))]
+#[path = "sandbox/elsewhere.rs"]
+mod cage;
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+#[cfg(unix)]
+pub(crate) mod sandbox;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod warm;
 #[cfg(feature = "wasm-runtime")]
@@ -16,7 +24,34 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 
 /// Compiles a script once; the executor runs it many times.
-pub(crate) type Load = fn(&Script) -> Result<Box<dyn SkillExecutor>>;
+pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
+
+/// What the executors of one engine have in common.
+#[derive(Clone, Default)]
+pub(crate) struct Shared {
+    /// Starts processes in cages.
+    #[cfg(unix)]
+    launcher: std::sync::Arc<sandbox::Launcher>,
+}
+
+impl Shared {
+    /// What starts processes in cages.
+    #[cfg(unix)]
+    fn launcher(&self) -> &sandbox::Launcher {
+        &self.launcher
+    }
+
+    /// `helper` is the program that starts processes, where the embedder named one.
+    #[cfg_attr(not(unix), allow(unused_variables))]
+    pub(crate) fn new(helper: Option<std::path::PathBuf>) -> Self {
+        Self {
+            #[cfg(unix)]
+            launcher: std::sync::Arc::new(sandbox::Launcher::new(
+                helper.map(sandbox::Source::Program).unwrap_or_default(),
+            )),
+        }
+    }
+}
 
 /// One language.
 pub(crate) struct Runtime {
@@ -34,7 +69,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Lua,
         feature: Some("lua-runtime"),
         #[cfg(feature = "lua-runtime")]
-        load: Some(lua::load),
+        load: Some(|script, _| lua::load(script)),
         #[cfg(not(feature = "lua-runtime"))]
         load: None,
     },
@@ -42,7 +77,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Rhai,
         feature: Some("rhai-runtime"),
         #[cfg(feature = "rhai-runtime")]
-        load: Some(rhai::load),
+        load: Some(|script, _| rhai::load(script)),
         #[cfg(not(feature = "rhai-runtime"))]
         load: None,
     },
@@ -50,7 +85,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Wasm,
         feature: Some("wasm-runtime"),
         #[cfg(feature = "wasm-runtime")]
-        load: Some(wasm::load),
+        load: Some(|script, _| wasm::load(script)),
         #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },

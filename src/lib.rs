@@ -55,10 +55,19 @@ pub fn load(
     runtime: executor::SkillRuntime,
     script: &executor::Script,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script)
+    runtimes::loader(runtime)?(script, &runtimes::Shared::default())
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
 pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
     runtimes::loader(runtime).map(drop)
+}
+
+/// Makes this program its own helper: to be the first line of `main`.
+///
+/// External scripts are started by a helper, a small process that is this same program, started again. Where a program
+/// does not begin with this line, the helper is a copy of the host instead, which takes the longer the more memory it has.
+pub fn helper_main() {
+    #[cfg(unix)]
+    runtimes::sandbox::helper_main();
 }

@@ -9,5 +9,7 @@ use std::process::ExitCode;
 static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
 
 fn main() -> ExitCode {
+    // Before anything else: this program is also the helper that starts scripts in their cages.
+    metier::helper_main();
     cli::main()
 }

@@ -1,10 +1,15 @@
 //! What is started: arguments as an array, the project as working directory, an environment built from nothing.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use super::super::sandbox::{Cage, Order};
 use super::interpreter::Found;
+use super::reach::Places;
+use crate::policy::Limits;
 
 /// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
 /// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt.
@@ -43,6 +48,40 @@ pub(super) fn of(
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
+
+/// The order for the same script in a cage. Home and temporary files are a folder of the run's own, and `PATH` holds what the
+/// cage lets it reach. `InvalidInput` for an argument that no process can have.
+pub(super) fn order(
+    interpreter: &Found,
+    script: &Path,
+    args: &[String],
+    places: &Places<'_>,
+    cage: Cage,
+    limits: &Limits,
+) -> io::Result<Order> {
+    if args.iter().any(|arg| arg.contains('\0')) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let command = of(interpreter, script, args, places.skill, places.project);
+    let inherited = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    let mut environment: Vec<(OsString, OsString)> =
+        inherited.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect();
+    environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
+    Ok(Order {
+        program: command.get_program().to_owned(),
+        args: command.get_args().map(OsStr::to_owned).collect(),
+        environment,
+        folder: places.project.into(),
+        cage,
+        deadline_ms: u64::try_from(limits.deadline.saturating_add(BACKSTOP).as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// The host stops a run at its deadline; should it be too busy, the stub does so this much later.
+const BACKSTOP: Duration = Duration::from_secs(1);
+
+/// Variables that name a folder to write to: in a cage the run's own.
+const OWN: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
 pub(super) fn search_path() -> Vec<PathBuf> {

@@ -1,7 +1,6 @@
 //! Scripts run by their interpreter, as processes.
 //!
-//! The way of a run: choose the interpreter, build the command, run the process, judge how it ended. A sandbox comes
-//! between the command and the process; until it does, a script has the rights of whoever runs it, and the log says so.
+//! The way of a run: choose the interpreter, build the command and the cage it runs in, run the process, judge how it ended.
 
 mod command;
 mod file;
@@ -11,6 +10,7 @@ mod interpreter;
 mod process;
 #[cfg(unix)]
 mod process;
+mod reach;
 mod shebang;
 #[cfg(test)]
 #[cfg(unix)]
@@ -18,19 +18,24 @@ mod tests;
 mod value;
 mod verdict;
 
+use serde_json::Value;
+
 use self::file::ScriptFile;
 use self::interpreter::Interpreter;
+use self::process::Start;
+use self::reach::Places;
+use super::Shared;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{LogLevel, SandboxReport, SkillContext};
-use crate::policy::Need;
+use crate::policy::{Isolation, Need};
 
 /// Chooses the script's interpreter; `invalid-skill` when neither its shebang nor its ending tells one, or when it has no
 /// folder. Whether the interpreter is installed is asked when the script runs.
-pub(super) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
+pub(super) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
     let named = None; // A contract may name the interpreter once contracts exist.
     let interpreter = Interpreter::of(&script.path, &script.source, named)?;
-    Ok(Box::new(External { file: ScriptFile::of(script)?, interpreter }))
+    Ok(Box::new(External { file: ScriptFile::of(script)?, interpreter, shared: shared.clone() }))
 }
 
 /// Whether a file looks like a script some interpreter runs: by its ending, or without one by its shebang.
@@ -48,37 +53,81 @@ pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
 struct External {
     file: ScriptFile,
     interpreter: Interpreter,
+    shared: Shared,
 }
 
 impl SkillExecutor for External {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
         let name = self.file.name();
         let ctx = context.ok_or_else(|| {
-            let sentence = format!("{name} runs as a process, which takes a project and the permission exec");
+            let sentence = format!("{name} runs as a process, which takes a project");
             SkillError::new(ErrorKind::Unavailable, sentence)
         })?;
-        ctx.permissions().require(&Need::exec(), format_args!("failed to run {name}"))?;
         ctx.cancel().check()?;
-        let project = ctx.project()?.root();
+        let is_plain = ctx.isolation() == Isolation::Off || ctx.permissions().grants(&Need::unsandboxed());
+        if is_plain {
+            return self.run_plainly(input, ctx);
+        }
+        match self.run_caged(&input, ctx) {
+            Err(error) if is_missing_cage(&error) && ctx.isolation() == Isolation::BestEffort => {
+                self.run_plainly(input, ctx)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl External {
+    /// With all the rights of the user, which the report and the log say.
+    fn run_plainly(&self, input: SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        let (name, project) = (self.file.name(), ctx.project()?.root());
         let script = self.file.unchanged()?;
         let interpreter = self.interpreter.found(name, &command::search_path())?;
         let command = command::of(&interpreter, &script, &input.args, self.file.folder(), project);
-        report_rights(ctx, name);
+        ctx.report_sandbox(SandboxReport::NONE);
+        warn(ctx, format!("{name} runs without a sandbox, with all the rights of the user"));
+        self.run(Start::Plain(Box::new(command)), input.value, ctx)
+    }
+
+    fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        let (name, project) = (self.file.name(), ctx.project()?.root());
+        let script = self.file.unchanged()?;
+        let interpreter = self.interpreter.found(name, &command::search_path())?;
+        // Removed with everything in it when the run is over.
+        let scratch = tempfile::Builder::new().prefix("metier-").tempdir();
+        let scratch =
+            scratch.map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
+        let places = Places {
+            project,
+            skill: self.file.folder(),
+            scratch: scratch.path(),
+            interpreter: &interpreter.program,
+        };
+        let cage = reach::cage(ctx, &places);
+        let order = command::order(&interpreter, &script, &input.args, &places, cage, ctx.limits())
+            .map_err(|error| verdict::not_started(name, project, error))?;
+        self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.clone(), ctx)
+    }
+
+    fn run(&self, start: Start<'_>, input: Option<Value>, ctx: &SkillContext) -> Result<SkillOutput> {
+        let name = self.file.name();
         let request = process::Request {
-            command,
-            stdin: input.value.map(|value| value.to_string().into_bytes()),
+            start,
+            stdin: input.map(|value| value.to_string().into_bytes()),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
         };
-        let ended = process::run(request).map_err(|error| verdict::not_started(name, project, error))?;
+        let project = ctx.project()?.root();
+        let ended = process::run(request).map_err(|error| {
+            // What was stopped on its way in did not fail to start.
+            ctx.cancel().check().err().unwrap_or_else(|| verdict::not_started(name, project, error))
+        })?;
         verdict::of(ctx, name, ended)
     }
 }
 
-/// Says what holds: nothing does.
-fn report_rights(ctx: &SkillContext, name: &str) {
-    ctx.report_sandbox(SandboxReport::NONE);
-    warn(ctx, format!("{name} runs without a sandbox, with all the rights of the user"));
+fn is_missing_cage(error: &SkillError) -> bool {
+    error.kind() == ErrorKind::SandboxUnavailable
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::process::{Ended, Kept};
+use super::super::sandbox::Report;
+use super::process::{Ended, Kept, Refused};
 use super::value;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{ProcessReport, SkillContext};
+use crate::host::{ProcessReport, SandboxReport, SkillContext};
 use crate::policy::StopCause;
 
 /// Exit codes by which shells say what they could not do.
@@ -29,6 +30,9 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
         .map(StopCause::error)
         .or_else(|| too_much(name, &ended, ctx.limits().output))
         .or_else(|| failed(name, &ended));
+    if let Some(caged) = &ended.report {
+        ctx.report_sandbox(held(caged));
+    }
     let report = report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
@@ -48,7 +52,14 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
         let sentence = format!("{attempt}: the project {} is gone", project.display());
         return SkillError::new(ErrorKind::Unavailable, sentence);
     }
+    if let Some(refused) = source.get_ref().filter(|inner| inner.is::<Refused>()) {
+        let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
+        return unavailable(sentence);
+    }
     let wrong_arguments = match source.kind() {
+        std::io::ErrorKind::Unsupported => {
+            return unavailable(format!("{attempt}: this build has no sandbox for processes on this system"));
+        }
         std::io::ErrorKind::ArgumentListTooLong => "the arguments are too long",
         std::io::ErrorKind::InvalidInput => "an argument contains a NUL character",
         _ => return SkillError::io(attempt, source),
@@ -56,6 +67,12 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
     SkillError::new(ErrorKind::Usage, format!("{attempt}: {wrong_arguments}"))
         .with_help("pass the data as input")
         .with_source(source)
+}
+
+fn unavailable(sentence: String) -> SkillError {
+    SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
+        "run it with the rights of the user by --allow exec:unsandboxed, if you trust it with them",
+    )
 }
 
 fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
@@ -90,8 +107,26 @@ fn last_line(stderr: &Kept) -> Option<String> {
     Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
 }
 
+/// What the cage enforced, as the script's own process said it before it began.
+fn held(caged: &Report) -> SandboxReport {
+    let held = caged.enforced;
+    SandboxReport {
+        tier: "landlock",
+        files: held.files_abi > 0,
+        network: held.shut_network,
+        unix_sockets: held.calls,
+        signals: held.scope,
+        tree_kill: true,
+        protected_paths: false,
+        metadata_outside: false,
+    }
+}
+
 fn report(ended: Ended) -> ProcessReport {
+    let used = ended.report.as_ref().map(|report| report.used);
     ProcessReport {
+        cpu_ms: used.map(|used| used.cpu_us / 1000),
+        memory_bytes: used.map(|used| used.memory),
         exit_code: ended.status.code(),
         signal: ended.signal,
         stdout_truncated: ended.stdout.truncated,

@@ -12,14 +12,17 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
-use crate::policy::{Limits, Watchdog};
+use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Roots};
+use crate::runtimes::Shared;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 pub struct EngineBuilder {
     project: PathBuf,
     roots: Option<Roots>,
     limits: Limits,
+    isolation: Isolation,
+    helper: Option<PathBuf>,
     loaders: Vec<(SkillRuntime, Loader)>,
     providers: Providers,
 }
@@ -30,6 +33,8 @@ impl EngineBuilder {
             project,
             roots: None,
             limits: Limits::default(),
+            isolation: Isolation::default(),
+            helper: None,
             loaders: Vec::new(),
             providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
         }
@@ -44,6 +49,21 @@ impl EngineBuilder {
     /// The limits of runs whose invocation names none.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// How firmly a process must be held before it may start, for runs whose invocation does not say; `required` when
+    /// never said.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// The program that starts external scripts: `metier` itself, or one whose `main` begins with
+    /// [`helper_main`](crate::helper_main). When never said it is this very program where it begins so, else a copy of
+    /// this process, which takes the longer to make the more memory it has.
+    pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
+        self.helper = Some(program.into());
         self
     }
 
@@ -106,7 +126,8 @@ impl EngineBuilder {
             registry,
             protected,
             limits: self.limits,
-            loaded: Loaded::new(self.loaders),
+            isolation: self.isolation,
+            loaded: Loaded::new(self.loaders, Shared::new(self.helper)),
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,

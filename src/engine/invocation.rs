@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::{Observer, SkillContext};
-use crate::policy::{CancelToken, Limits, Permission};
+use crate::policy::{CancelToken, Isolation, Limits, Permission};
 
 /// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
 #[derive(Clone)]
@@ -16,6 +16,7 @@ pub struct Invocation {
     pub(super) args: Vec<String>,
     pub(super) granted: Vec<Permission>,
     pub(super) limits: Option<Limits>,
+    pub(super) isolation: Option<Isolation>,
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) caller: Option<SkillContext>,
@@ -31,6 +32,7 @@ impl Invocation {
             args: Vec::new(),
             granted: Vec::new(),
             limits: None,
+            isolation: None,
             cancel: CancelToken::new(),
             observer: None,
             caller: None,
@@ -67,6 +69,12 @@ impl Invocation {
         self
     }
 
+    /// How firmly a process must be held before it may start, in place of the engine's word.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = Some(isolation);
+        self
+    }
+
     /// The token that cancels this run.
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
@@ -83,6 +91,7 @@ impl Invocation {
     pub(super) fn by(caller: &SkillContext, skill: &str) -> Self {
         Self {
             limits: Some(caller.limits_handed_on().clone()),
+            isolation: Some(caller.isolation()),
             cancel: caller.cancel().clone(),
             caller: Some(caller.clone()),
             ..Self::new(skill)

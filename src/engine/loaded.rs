@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
-use crate::runtimes;
+use crate::runtimes::{self, Shared};
 
 /// Compiles a script; see [`super::EngineBuilder::runtime`].
 pub(super) type Loader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
@@ -16,6 +16,7 @@ const MOST: usize = 64;
 
 pub(super) struct Loaded {
     own: Vec<(SkillRuntime, Loader)>,
+    shared: Shared,
     /// Most recently used last.
     kept: Mutex<Vec<(Key, Arc<Slot>)>>,
 }
@@ -35,8 +36,8 @@ struct Key {
 }
 
 impl Loaded {
-    pub(super) fn new(own: Vec<(SkillRuntime, Loader)>) -> Self {
-        Self { own, kept: Mutex::default() }
+    pub(super) fn new(own: Vec<(SkillRuntime, Loader)>, shared: Shared) -> Self {
+        Self { own, shared, kept: Mutex::default() }
     }
 
     /// The executor for these bytes, compiled now or earlier.
@@ -56,7 +57,7 @@ impl Loaded {
         }
         let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
             Some((_, load)) => load(script)?.into(),
-            None => runtimes::loader(runtime)?(script)?.into(),
+            None => runtimes::loader(runtime)?(script, &self.shared)?.into(),
         };
         Ok(slot.insert(executor).clone())
     }

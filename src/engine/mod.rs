@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host::Providers;
-use crate::policy::{Limits, Watchdog};
+use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Skill};
 
 pub use asked::asked_by;
@@ -37,6 +37,7 @@ struct Parts {
     registry: Registry,
     protected: Vec<String>,
     limits: Limits,
+    isolation: Isolation,
     loaded: loaded::Loaded,
     shipped: shipped::Unpacked,
     watchdog: Watchdog,

@@ -90,6 +90,7 @@ impl Parts {
             .skill_files(Files::open(&folder)?)
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
+            .isolation(invocation.isolation.unwrap_or(self.isolation))
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {

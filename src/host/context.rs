@@ -12,7 +12,7 @@ use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Limits, Permissions};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions};
 
 /// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
 ///
@@ -26,6 +26,7 @@ struct Inner {
     skill_files: Option<Files>,
     permissions: Permissions,
     limits: Limits,
+    isolation: Isolation,
     cancel: CancelToken,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
@@ -45,6 +46,7 @@ impl SkillContext {
             skill_files: None,
             permissions: Permissions::read_only(),
             limits: Limits::default(),
+            isolation: Isolation::default(),
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
@@ -100,6 +102,11 @@ impl SkillContext {
     /// How much the run may use.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// How firmly a process must be held before it may start.
+    pub fn isolation(&self) -> Isolation {
+        self.0.isolation
     }
 
     /// The limits of skills that this one calls: as its own caller named them, whatever the runtime made of them.
@@ -184,6 +191,7 @@ pub struct ContextBuilder {
     skill_files: Option<Files>,
     permissions: Permissions,
     limits: Limits,
+    isolation: Isolation,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -234,6 +242,12 @@ impl ContextBuilder {
         self
     }
 
+    /// How firmly a process must be held before it may start; `required` when never said.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
     /// The limits of skills that this one calls; its own when never said.
     pub fn limits_handed_on(mut self, limits: Limits) -> Self {
         self.handed_on = Some(limits);
@@ -255,6 +269,7 @@ impl ContextBuilder {
             permissions: self.permissions,
             journal: Journal::new(self.limits.output),
             limits: self.limits,
+            isolation: self.isolation,
             cancel: self.cancel,
             observer: self.observer,
             providers: self.providers,

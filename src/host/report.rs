@@ -17,37 +17,72 @@ pub struct ProcessReport {
     pub stdout_truncated: bool,
     /// Whether standard error was cut at the cap.
     pub stderr_truncated: bool,
+    /// Milliseconds of processor time of the whole tree; `null` outside of a cage.
+    pub cpu_ms: Option<u64>,
+    /// Bytes resident in its largest process; `null` outside of a cage.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Which isolation held during a run: what was enforced, not what was wished for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub struct SandboxReport {
-    /// `in-process` for the embedded languages, `none` for a process that runs with the user's own rights.
+    /// `in-process` for the embedded languages, `landlock` for a process in a cage, `none` for one that runs with the user's
+    /// own rights.
     pub tier: &'static str,
     /// Files outside the project were out of reach.
     pub files: bool,
     /// The network was out of reach.
     pub network: bool,
+    /// Local services, which listen on sockets that are files, were out of reach.
+    pub unix_sockets: bool,
+    /// Other processes could not be signalled.
+    pub signals: bool,
     /// No descendant outlived the run.
     pub tree_kill: bool,
+    /// Secrets, version control and skills inside a writable folder of the project were out of reach as well.
+    pub protected_paths: bool,
+    /// Modes, times and attributes of the user's files outside were out of reach as well.
+    pub metadata_outside: bool,
 }
 
 impl SandboxReport {
     /// The embedded languages: they reach nothing but the host API.
-    pub const IN_PROCESS: Self = Self { tier: "in-process", files: true, network: true, tree_kill: true };
+    pub const IN_PROCESS: Self = Self::all("in-process", true);
     /// A plain process: nothing is enforced.
-    pub const NONE: Self = Self { tier: "none", files: false, network: false, tree_kill: false };
+    pub const NONE: Self = Self::all("none", false);
+
+    const fn all(tier: &'static str, holds: bool) -> Self {
+        Self {
+            tier,
+            files: holds,
+            network: holds,
+            unix_sockets: holds,
+            signals: holds,
+            tree_kill: holds,
+            protected_paths: holds,
+            metadata_outside: holds,
+        }
+    }
 
     /// What still holds where both do.
     pub(super) fn weaker(self, other: Self) -> Self {
-        let strength = |report: &Self| {
-            [report.files, report.network, report.tree_kill].iter().filter(|holds| **holds).count()
-        };
-        Self {
-            tier: if strength(&other) < strength(&self) { other.tier } else { self.tier },
-            files: self.files && other.files,
-            network: self.network && other.network,
-            tree_kill: self.tree_kill && other.tree_kill,
-        }
+        let strength = |report: &Self| report.walls().iter().filter(|holds| **holds).count();
+        let [files, network, unix_sockets, signals, tree_kill, protected_paths, metadata_outside] =
+            std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
+        let tier = if strength(&other) < strength(&self) { other.tier } else { self.tier };
+        Self { tier, files, network, unix_sockets, signals, tree_kill, protected_paths, metadata_outside }
+    }
+
+    fn walls(&self) -> [bool; 7] {
+        [
+            self.files,
+            self.network,
+            self.unix_sockets,
+            self.signals,
+            self.tree_kill,
+            self.protected_paths,
+            self.metadata_outside,
+        ]
     }
 }

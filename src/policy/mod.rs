@@ -1,5 +1,6 @@
 //! What a run may do and how much of it: permissions, limits, the signal that stops it.
 
+mod isolation;
 mod limits;
 mod permission;
 mod permissions;
@@ -7,6 +8,7 @@ mod protected;
 mod stop;
 mod watchdog;
 
+pub use isolation::Isolation;
 pub use limits::Limits;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};

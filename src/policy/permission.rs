@@ -95,6 +95,11 @@ impl Permission {
         self.scope.is_some()
     }
 
+    /// The path below which this permission lets a script write: the root is empty.
+    pub(super) fn writes(&self) -> Option<&str> {
+        (self.word == Word::Write).then(|| self.scope.as_deref().unwrap_or_default())
+    }
+
     /// Whether this permission answers the need. Protected paths are covered only by a scope that is itself protected,
     /// so neither `write` nor `write:.` reaches `.git`.
     pub fn covers(&self, need: &Need, protection: &Protection) -> bool {
@@ -128,6 +133,21 @@ impl Need {
     /// Starting a process.
     pub fn exec() -> Self {
         Self { word: Word::Exec, target: String::new() }
+    }
+
+    /// Starting a process outside of any cage.
+    pub fn unsandboxed() -> Self {
+        Self { word: Word::Exec, target: UNSANDBOXED.to_owned() }
+    }
+
+    /// Sharing memory with other programs by name.
+    pub fn shm() -> Self {
+        Self { word: Word::Shm, target: String::new() }
+    }
+
+    /// Reaching any host at all.
+    pub fn network() -> Self {
+        Self::net(String::new())
     }
 
     /// Calling the embedder's tool of that name.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::permission::{Need, Permission};
-use super::protected::Protection;
+use super::protected::{Protection, within};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// What a skill asks for. Reading the project is always asked.
@@ -96,6 +96,24 @@ impl Permissions {
         }
     }
 
+    /// Whether the caller granted this, whatever the skill asks.
+    pub fn grants(&self, need: &Need) -> bool {
+        self.is_granted(need)
+    }
+
+    /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie
+    /// below some of them all the same.
+    pub fn writable(&self) -> Vec<String> {
+        let granted = self.granted.iter().filter_map(Permission::writes).map(str::to_owned).collect();
+        let mut paths: Vec<String> = self.askers.iter().fold(granted, |paths, asker| match &asker.asked {
+            Asked::Everything => paths,
+            Asked::These(asked) => common(&paths, asked),
+        });
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+
     /// Which paths need a permission that names them.
     pub fn protection(&self) -> &Protection {
         &self.protection
@@ -116,6 +134,19 @@ impl Permissions {
         Permission::READ.covers(need, &self.protection)
             || permissions.iter().any(|permission| permission.covers(need, &self.protection))
     }
+}
+
+/// The paths that lie below both: of a folder and one inside it, the inner one.
+fn common(paths: &[String], asked: &[Permission]) -> Vec<String> {
+    let both = |path: &String, asked: &str| {
+        let inner = if within(path, asked) { path.as_str() } else { asked };
+        (within(inner, path) && within(inner, asked)).then(|| inner.to_owned())
+    };
+    let asked: Vec<&str> = asked.iter().filter_map(Permission::writes).collect();
+    paths
+        .iter()
+        .flat_map(|path| asked.iter().filter_map(|asked| both(path, asked)).collect::<Vec<_>>())
+        .collect()
 }
 
 #[cfg(test)]
@@ -148,6 +179,23 @@ mod tests {
         assert!(!run(&["net:example.com"], &["net:10.0.0.1"]).by_name().allows(&inside));
         let refused = run(&["net"], &["net"]).by_name().require(&inside, "failed to reach it").unwrap_err();
         assert_eq!(refused.help(), Some("run with --allow net:10.0.0.1"));
+    }
+
+    #[test]
+    fn what_may_be_written_is_what_was_asked_and_granted() {
+        for (asked, granted, writable) in [
+            (&["write"][..], &["write"][..], &[""][..]),
+            (&["write"], &["write:out", "write:docs/a"], &["docs/a", "out"]),
+            (&["write:out/deep", "write:other"], &["write:out"], &["out/deep"]),
+            (&["write:out"], &["write:output"], &[]),
+            (&[], &["write"], &[]),
+            (&["write"], &["read", "exec"], &[]),
+        ] {
+            assert_eq!(run(asked, granted).writable(), writable, "{asked:?} {granted:?}");
+        }
+        let everything = Permissions::new(Asked::Everything, parsed(&["write:a"]), Protection::default());
+        assert_eq!(everything.writable(), ["a"]);
+        assert_eq!(everything.handed_on("a", "b", Asked::These(parsed(&["write:a/b"]))).writable(), ["a/b"]);
     }
 
     #[test]

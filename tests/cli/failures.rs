@@ -34,8 +34,8 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         (&["reads"], 1, "io"),
         (&["negative"], 1, "invalid-argument"),
         (&["function"], 1, "invalid-output"),
-        (&["fails", "--allow", "exec"], 1, "script"),
-        (&["killed", "--allow", "exec"], 1, "script"),
+        (&["fails"], 1, "script"),
+        (&["killed"], 1, "script"),
         (&["ok", "--timeout", "soon"], 2, "usage"),
         (&["ok", "--memory", "-1"], 2, "usage"),
         (&["ok", "--memory", "lots"], 2, "usage"),
@@ -55,12 +55,11 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         (&["syntax"], 3, "invalid-skill"),
         (&["instructions"], 3, "unavailable"),
         (&["writes"], 4, "denied"),
-        (&["fails"], 4, "denied"),
         (&["spins", "--timeout", "100ms"], 5, "deadline"),
-        (&["sleeps", "--allow", "exec", "--timeout", "100ms"], 5, "deadline"),
+        (&["sleeps", "--timeout", "100ms"], 5, "deadline"),
         (&["eats", "--memory", "8MB"], 5, "memory"),
         (&["long", "--output", "1KB"], 5, "output"),
-        (&["floods", "--allow", "exec", "--output", "1KB"], 5, "output"),
+        (&["floods", "--output", "1KB"], 5, "output"),
     ] {
         let answer = house.metier(&[&["run", "--json"], args].concat());
         let outcome = answer.json();
@@ -99,19 +98,19 @@ fn what_a_process_wrote_survives_its_failure() {
         ("killed", &[], "out\n"),
         ("sleeps", &["--timeout", "400ms"], "begun\n"),
     ] {
-        let args = [&["run", skill, "--allow", "exec"], more].concat();
+        let args = [&["run", skill], more].concat();
         let outcome = house.metier(&[&args[..], &["--json"]].concat()).json();
         assert_eq!(outcome["process"]["stdout"], json!(stdout), "{skill}");
         let plain = house.metier(&args);
         assert!(plain.stdout.is_empty() && plain.stderr.contains(stdout), "{plain:?}");
     }
-    let outcome = house.metier(&["run", "fails", "--allow", "exec", "--json"]).json();
+    let outcome = house.metier(&["run", "fails", "--json"]).json();
     assert_eq!(
         (&outcome["process"]["exit_code"], &outcome["process"]["stderr"]),
         (&json!(7), &json!("err\n"))
     );
     assert!(outcome["error"]["message"].as_str().unwrap().contains("exited with code 7: err"));
-    let outcome = house.metier(&["run", "floods", "--allow", "exec", "--output", "10", "--json"]).json();
+    let outcome = house.metier(&["run", "floods", "--output", "10", "--json"]).json();
     assert_eq!(outcome["process"]["stdout_truncated"], json!(true));
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().len(), 10);
 }

@@ -20,7 +20,16 @@ pub(super) fn in_shape(outcome: &Value) {
         assert_eq!(keys_of(&outcome["error"]["location"]), ["column", "file", "line"]);
     }
     if !outcome["process"].is_null() {
-        let keys = ["exit_code", "signal", "stderr", "stderr_truncated", "stdout", "stdout_truncated"];
+        let keys = [
+            "cpu_ms",
+            "exit_code",
+            "memory_bytes",
+            "signal",
+            "stderr",
+            "stderr_truncated",
+            "stdout",
+            "stdout_truncated",
+        ];
         assert_eq!(keys_of(&outcome["process"]), keys);
     }
     for line in outcome["log"].as_array().unwrap() {
@@ -68,15 +77,20 @@ fn the_limits_are_those_that_held() {
 fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     let project =
         Project::new().shell("json", "echo '{\"a\": 1}'; echo talk >&2").shell("text", "echo hello");
-    let outcome = project.metier(&["run", "json", "--json", "--allow", "exec"]).json();
+    let mut outcome = project.metier(&["run", "json", "--json"]).json();
     in_shape(&outcome);
     assert_eq!(outcome["value"], json!({"a": 1}));
+    let process = outcome["process"].as_object_mut().unwrap();
+    assert!(process.remove("cpu_ms").unwrap().as_u64().unwrap() < 1000);
+    assert!(process.remove("memory_bytes").unwrap().as_u64().unwrap() > 100_000);
     assert_eq!(
         outcome["process"],
         json!({"exit_code": 0, "signal": null, "stdout": "{\"a\": 1}\n", "stderr": "talk\n",
             "stdout_truncated": false, "stderr_truncated": false})
     );
+    assert_eq!((&outcome["log"], &outcome["sandbox"]["tier"]), (&json!([]), &json!("landlock")));
+    let outcome = project.metier(&["run", "text", "--json", "--allow", "exec:unsandboxed"]).json();
     assert!(outcome["log"][0]["message"].as_str().unwrap().contains("without a sandbox"));
-    let outcome = project.metier(&["run", "text", "--json", "--allow", "exec"]).json();
+    assert_eq!((&outcome["process"]["cpu_ms"], &outcome["sandbox"]["tier"]), (&Value::Null, &json!("none")));
     assert_eq!(outcome["value"], json!("hello\n"));
 }

@@ -81,7 +81,7 @@ fn a_grant_opens_what_the_skill_asks_for_and_nothing_else() {
 
 #[test]
 fn a_permission_nobody_knows_warns_and_grants_nothing() {
-    let project = Project::new().shell("x", "echo ran");
+    let project = writer();
     for unknown in ["exce", "EXEC", "exec ", "", "*", "exec:all"] {
         let answer = project.metier(&["run", "x", "--allow", unknown]);
         assert_eq!(answer.code, 4, "{unknown}");
@@ -92,8 +92,9 @@ fn a_permission_nobody_knows_warns_and_grants_nothing() {
 
 #[test]
 fn a_refusal_says_once_how_to_lift_it() {
-    let answer = Project::new().shell("x", "").metier(&["run", "x"]);
-    let expected = "error: failed to run scripts/main.sh: not permitted; run with --allow exec\n";
+    let answer = writer().metier(&["run", "x"]);
+    let expected =
+        "error: failed to write a: not permitted; run with --allow write\n  --> scripts/main.lua:1\n";
     assert_eq!((answer.code, answer.stdout.as_str(), answer.stderr.as_str()), (4, "", expected));
 }
 
@@ -124,4 +125,10 @@ fn a_new_skill_of_each_kind_runs_from_a_folder_below() {
         assert_eq!(answer.code, 0, "{kind:?}: {answer:?}");
         assert!(!answer.json()["value"].is_null(), "{kind:?}");
     }
+}
+
+fn writer() -> Project {
+    Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
+        .file(".metier/skills/x/scripts/main.lua", "ctx.write('a', 'b')")
 }

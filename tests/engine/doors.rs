@@ -132,7 +132,7 @@ fn a_waker_may_poll_at_once_on_the_thread_that_wakes_it() {
 fn dropping_the_future_kills_the_process() {
     let project =
         Project::shell("", "echo $$ > script\nsleep 600 & echo $! > child\nmv child grandchild\nwait\n");
-    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["exec"])));
+    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
     project.awaits("grandchild");
     let processes = ["script", "grandchild"].map(|file| std::fs::read_to_string(project.path(file)).unwrap());
     assert!(processes.iter().all(|process| is_alive(process)));
@@ -211,7 +211,7 @@ fn one_token_stops_every_run_under_it_and_no_other() {
 fn an_engine_may_be_dropped_while_its_run_is_under_way() {
     let project = Project::shell("", "touch started\nwhile [ ! -e go ]; do sleep 0.01; done\necho 5\n");
     let engine = project.engine();
-    let run = started(engine.run_async(granted(Invocation::new("x"), &["exec"])));
+    let run = started(engine.run_async(granted(Invocation::new("x"), &["write"])));
     project.awaits("started");
     drop(engine);
     crate::project::write(&project.path("go"), "");

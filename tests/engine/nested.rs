@@ -101,10 +101,14 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     let project = |asks: &str| {
         Project::lua_that_asks(asks, CALLS_Y)
             .skill("y", "")
-            .file(".metier/skills/y/scripts/main.sh", "echo 1\n")
+            .file(".metier/skills/y/scripts/main.sh", "echo 1 > made && echo 1\n")
     };
-    assert_eq!(kind(&project("skill:y").run(&["skill:y", "exec"])), ErrorKind::Denied);
-    let outcome = project("skill:y exec").run(&["skill:y", "exec"]);
+    let outcome = project("skill:y").run(&["skill:y", "write"]);
+    assert_eq!(kind(&outcome), ErrorKind::Script, "the caller did not ask to write");
+    let caged = project("skill:y write").run(&["skill:y", "write"]);
+    assert_eq!(caged.sandbox.map(|report| (report.tier, report.files)), Some(("landlock", true)));
+    assert_eq!(value(caged), json!(1));
+    let outcome = project("skill:y").run(&["skill:y", "exec:unsandboxed"]);
     assert_eq!(outcome.sandbox, Some(SandboxReport::NONE), "what the callee lacked, the whole run lacked");
     assert_eq!(
         outcome.log[0].message,

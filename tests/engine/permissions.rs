@@ -166,20 +166,29 @@ fn roots_that_do_not_exist_yet_are_protected_also_when_the_project_is_reached_th
 #[test]
 fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
     for (asks, grants, may) in [
-        ("", "exec", true),
-        ("allowed-tools: Read Grep\n", "exec", true),
-        ("allowed-tools: Bash(git:*)\n", "exec", true),
-        ("allowed-tools: exec\n", "exec", true),
-        ("allowed-tools: read exec\n", "exec", true),
-        ("", "write", false),
-        ("allowed-tools: Bash\n", "read", false),
-        ("allowed-tools: read\n", "exec", false),
-        ("allowed-tools: write Bash\n", "exec", true),
+        ("", "write", true),
+        ("allowed-tools: Read Grep\n", "write", true),
+        ("allowed-tools: Bash(git:*)\n", "write", true),
+        ("allowed-tools: write\n", "write", true),
+        ("allowed-tools: read Write\n", "write", true),
+        ("", "read", false),
+        ("", "exec", false),
+        ("allowed-tools: read\n", "write", false),
+        ("allowed-tools: exec Bash\n", "write", false),
     ] {
-        let outcome = Project::shell(asks, "echo 1\n").run(&[grants]);
+        let outcome = Project::shell(asks, "echo 1 > made && echo 1\n").run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
-        if !may {
-            assert_eq!(kind(&outcome), ErrorKind::Denied);
-        }
+        assert_eq!(outcome.sandbox.map(|report| report.tier), Some("landlock"));
+    }
+}
+
+#[test]
+fn the_way_out_of_the_cage_is_the_callers_to_grant_and_is_named_in_the_outcome() {
+    for asks in ["", "allowed-tools: read\n", "allowed-tools: exec\n"] {
+        let project = Project::shell(asks, "echo 1 > made && echo 1\n");
+        assert_eq!(project.run(&["exec"]).sandbox.map(|report| report.tier), Some("landlock"));
+        let outcome = project.run(&["exec:unsandboxed"]);
+        assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));
+        assert_eq!(value(outcome), json!(1));
     }
 }

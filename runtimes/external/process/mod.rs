@@ -1,25 +1,32 @@
 //! One process from its start to its last byte: fed, drained and stopped by one thread that sleeps until something happens.
 
+mod caged;
 mod exit;
 mod group;
 mod stream;
 
+use std::fs::File;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
 
+use self::caged::Caged;
 use self::group::Group;
 use self::stream::{Feed, Intake};
+use super::super::sandbox::{Launcher, Order, Report};
 use crate::policy::{CancelToken, Limits};
+
+pub(super) use self::caged::Refused;
 
 /// What to run.
 pub(super) struct Request<'a> {
-    /// Program, arguments, environment, working directory.
-    pub(super) command: Command,
+    /// Program, arguments, environment, working directory, and in what they run.
+    pub(super) start: Start<'a>,
     /// The bytes of standard input; without any it is empty, never the host's.
     pub(super) stdin: Option<Vec<u8>>,
     /// The cap of each stream and the memory of each process.
@@ -28,8 +35,18 @@ pub(super) struct Request<'a> {
     pub(super) cancel: &'a CancelToken,
 }
 
+/// How it starts.
+pub(super) enum Start<'a> {
+    /// As a plain process.
+    Plain(Box<Command>),
+    /// In a cage.
+    Caged(&'a Launcher, Box<Order>),
+}
+
 /// How a process ended.
 pub(super) struct Ended {
+    /// What the cage says, where there was one.
+    pub(super) report: Option<Report>,
     pub(super) status: ExitStatus,
     pub(super) signal: Option<i32>,
     pub(super) stdout: Kept,
@@ -42,30 +59,60 @@ pub(super) struct Kept {
     pub(super) truncated: bool,
 }
 
-/// Runs a process until it exits, the token stops, or a stream meets its cap; then kills its whole group.
+/// A started process with whatever it starts in turn.
+trait Tree {
+    /// Its standard streams, the first time they are asked for; input, output, error.
+    fn streams(&mut self) -> [Option<File>; 3];
+    /// Readable from the moment it has exited.
+    fn exit(&self) -> io::Result<OwnedFd>;
+    /// Kills what can be reached of it.
+    fn kill(&mut self);
+    /// Waits for the end, which must be about to come.
+    fn reap(&mut self) -> io::Result<(ExitStatus, Option<Report>)>;
+}
+
+/// Runs a process until it exits, the token stops, or a stream meets its cap; then kills its whole tree.
 ///
-/// What lives on in the group when the leader exits is killed too, and what the pipes hold at that moment is the output: a
-/// background job cannot hold up the run. A descendant that left the group (`setsid`) lives on; only a sandbox ends it.
+/// What lives on when the leader exits is killed too, and what the pipes hold at that moment is the output: a background job
+/// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a cage ends it.
 /// The error is that of the start, or of the few descriptors the run needs.
 pub(super) fn run(request: Request<'_>) -> io::Result<Ended> {
-    let Request { mut command, stdin, limits, cancel } = request;
-    // Neither a new group nor anything else here takes a closure in the child: that would fork, which costs a host of
-    // 1 GiB 300 times as much as posix_spawn.
-    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut group = Group::start(&mut command)?;
-    group.limit_memory(limits.memory.unwrap_or(Limits::MEMORY_PROCESS));
+    let Request { start, stdin, limits, cancel } = request;
+    let memory = limits.memory.unwrap_or(Limits::MEMORY_PROCESS);
+    match start {
+        Start::Plain(mut command) => {
+            watched(Group::start(&mut command, stdin.is_some(), memory)?, stdin, limits, cancel)
+        }
+        Start::Caged(launcher, order) => {
+            watched(Caged::start(launcher, &order, stdin.is_some())?, stdin, limits, cancel)
+        }
+    }
+}
+
+fn watched(
+    mut tree: impl Tree,
+    input: Option<Vec<u8>>,
+    limits: &Limits,
+    cancel: &CancelToken,
+) -> io::Result<Ended> {
+    let [stdin, stdout, stderr] = tree.streams();
     let mut pump = Pump {
-        stdin: Feed::new(group.stdin(), stdin.unwrap_or_default())?,
-        stdout: Intake::new(group.stdout(), limits.output)?,
-        stderr: Intake::new(group.stderr(), limits.output)?,
+        stdin: Feed::new(stdin, input.unwrap_or_default())?,
+        stdout: Intake::new(stdout, limits.output)?,
+        stderr: Intake::new(stderr, limits.output)?,
     };
-    pump.run(&group, cancel)?;
-    group.kill();
+    pump.run(&tree.exit()?, cancel)?;
+    tree.kill();
     pump.stdout.take_rest();
     pump.stderr.take_rest();
-    let status = group.reap()?;
-    Ok(Ended { status, signal: status.signal(), stdout: pump.stdout.kept(), stderr: pump.stderr.kept() })
+    let (status, report) = tree.reap()?;
+    Ok(Ended {
+        report,
+        status,
+        signal: status.signal(),
+        stdout: pump.stdout.kept(),
+        stderr: pump.stderr.kept(),
+    })
 }
 
 /// Whether the file may be executed by whoever runs this.
@@ -80,13 +127,12 @@ struct Pump {
 }
 
 impl Pump {
-    fn run(&mut self, group: &Group, cancel: &CancelToken) -> io::Result<()> {
-        let exit = exit::signal(group.leader())?;
+    fn run(&mut self, exit: &OwnedFd, cancel: &CancelToken) -> io::Result<()> {
         // The listener owns the only writing end: when it is called it is dropped, and the reading end hangs up.
         let (stop, stopper) = io::pipe()?;
         let _listening = cancel.on_stop(move |_| drop(stopper));
         loop {
-            let mut waiting = vec![PollFd::new(&exit, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+            let mut waiting = vec![PollFd::new(exit, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
             waiting.extend(self.stdin.waiting());
             waiting.extend(self.stdout.waiting());
             waiting.extend(self.stderr.waiting());

@@ -5,16 +5,21 @@ mod starting;
 mod streams;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::super::Shared;
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::{Files, LogLine, ProcessReport, SandboxReport, SkillContext};
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Watchdog};
+
+/// One helper for all tests.
+static SHARED: LazyLock<Shared> = LazyLock::new(Shared::default);
 
 /// A project and a skill with one script, on disk.
 struct Stage {
@@ -51,7 +56,7 @@ impl Stage {
         };
         let input = SkillInput::default();
         let limits = Limits::default().deadline(Duration::from_secs(20));
-        Self { project, skill, script, input, limits, cancel: CancelToken::new(), granted: vec!["exec"] }
+        Self { project, skill, script, input, limits, cancel: CancelToken::new(), granted: vec!["write"] }
     }
 
     fn bash(source: &str) -> Self {
@@ -83,7 +88,7 @@ impl Stage {
     }
 
     fn load(&self) -> Result<Box<dyn SkillExecutor>> {
-        load(&self.script)
+        load(&self.script, &SHARED)
     }
 
     fn context(&self) -> SkillContext {

@@ -14,21 +14,34 @@ fn chosen(path: &str, source: &str) -> Result<String> {
 }
 
 #[test]
-fn nothing_starts_without_the_permission() {
-    let mut stage = Stage::bash("touch ran");
-    stage.granted.clear();
-    let ran = stage.run();
-    let sentence = "failed to run scripts/run.bash: not permitted; run with --allow exec";
-    assert_eq!(ran.failure(), (ErrorKind::Denied, sentence));
-    assert!(ran.process.is_none() && ran.sandbox.is_none() && !stage.file("ran").exists());
+fn a_script_changes_the_project_only_where_that_was_granted() {
+    for (granted, changed) in
+        [(&[][..], &[][..]), (&["write:out"], &["out/b"]), (&["write"], &["a", "out/b"])]
+    {
+        let mut stage = Stage::bash("touch a; touch out/b; touch \"$METIER_SKILL_DIR/c\"; ls");
+        std::fs::create_dir(stage.file("out")).unwrap();
+        stage.granted = granted.to_vec();
+        let ran = stage.run();
+        let seen = ["a", "out/b"].into_iter().filter(|path| stage.file(path).exists());
+        assert_eq!(seen.collect::<Vec<_>>(), changed, "{granted:?}");
+        assert!(!stage.skill.path().join("c").exists());
+        assert_eq!(ran.process().stderr.lines().count(), 3 - changed.len(), "{}", ran.process().stderr);
+    }
+}
+
+#[test]
+fn a_script_without_a_project_does_not_start() {
+    let stage = Stage::bash("touch ran");
     let error = stage.load().unwrap().execute(SkillInput::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[test]
-fn every_run_says_that_it_had_no_sandbox() {
-    for source in ["true", "false"] {
-        let ran = Stage::bash(source).run();
+fn a_run_outside_of_the_cage_is_asked_for_by_name_and_says_so() {
+    for (source, granted) in [("true", "exec:unsandboxed"), ("false", "exec:unsandboxed")] {
+        let mut stage = Stage::bash(source);
+        stage.granted = vec![granted];
+        let ran = stage.run();
         assert_eq!(ran.sandbox, Some(SandboxReport::NONE));
         assert_eq!(ran.log[0].level, crate::host::LogLevel::Warn);
         assert_eq!(
@@ -265,7 +278,7 @@ fn a_script_without_a_place_on_disk_cannot_be_loaded() {
     let kind = |path: &str, folder: Option<PathBuf>| {
         let stage = Stage::bash("true");
         let script = Script { path: path.into(), folder, ..stage.script };
-        load(&script).map(drop).unwrap_err().kind()
+        load(&script, &super::SHARED).map(drop).unwrap_err().kind()
     };
     assert_eq!(kind("a.sh", None), ErrorKind::InvalidSkill);
     for path in ["../a.sh", "/bin/a.sh", "a/../../b.sh", "./a.sh"] {

@@ -1,0 +1,82 @@
+//! A process in a cage: its helper starts it, its stub kills and reaps it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::super::super::sandbox::{End, Launcher, Order, Report, Started};
+use super::Tree;
+
+/// A tree under its stub. Dropping it kills the tree.
+pub(super) struct Caged {
+    streams: [Option<File>; 3],
+    started: Option<Started>,
+    report: Option<Report>,
+}
+
+impl Caged {
+    pub(super) fn start(launcher: &Launcher, order: &Order, has_input: bool) -> io::Result<Self> {
+        let (stdin, feed) = input(has_input)?;
+        let (stdout, out) = io::pipe()?;
+        let (stderr, err) = io::pipe()?;
+        let started = launcher.start(order, [stdin, out.into(), err.into()])?;
+        let taken = [feed, Some(OwnedFd::from(stdout)), Some(OwnedFd::from(stderr))];
+        Ok(Self { streams: taken.map(|end| end.map(File::from)), started: Some(started), report: None })
+    }
+}
+
+/// The script's end of standard input and ours; without input there is nothing to read, and nothing to write to.
+fn input(has_input: bool) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    if has_input {
+        let (theirs, ours) = io::pipe()?;
+        return Ok((theirs.into(), Some(ours.into())));
+    }
+    Ok((File::open("/dev/null")?.into(), None))
+}
+
+impl Tree for Caged {
+    fn streams(&mut self) -> [Option<File>; 3] {
+        std::mem::take(&mut self.streams)
+    }
+
+    fn exit(&self) -> io::Result<OwnedFd> {
+        let started = self.started.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        started.report.try_clone()
+    }
+
+    fn kill(&mut self) {
+        self.report = self.started.take().and_then(Started::ended);
+    }
+
+    fn reap(&mut self) -> io::Result<(ExitStatus, Option<Report>)> {
+        let report =
+            self.report.take().ok_or_else(|| io::Error::other("the process that watches it was killed"))?;
+        match &report.end {
+            End::Ran { status } => Ok((ExitStatus::from_raw(*status), Some(report))),
+            End::Refused { step, errno } => Err(refused(step, *errno)),
+        }
+    }
+}
+
+/// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
+fn refused(step: &str, errno: i32) -> io::Error {
+    let error = io::Error::from_raw_os_error(errno);
+    if step == "program" { error } else { io::Error::other(Refused { step: step.to_owned(), error }) }
+}
+
+/// A cage that could not be put up.
+#[derive(Debug)]
+pub(in super::super) struct Refused {
+    step: String,
+    error: io::Error,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.step, self.error)
+    }
+}
+
+impl std::error::Error for Refused {}

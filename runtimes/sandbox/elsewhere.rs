@@ -1,0 +1,37 @@
+//! Systems and builds without a cage: nothing is started in one, and the error says so.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::sandbox::{Order, Report, Source};
+
+/// Starts nothing.
+#[derive(Default)]
+pub(crate) struct Launcher;
+
+/// Never made.
+pub(crate) struct Started {
+    pub(crate) report: OwnedFd,
+}
+
+impl Launcher {
+    pub(crate) fn new(_source: Source) -> Self {
+        Self
+    }
+
+    /// Always an error: `unsupported`.
+    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    pub(crate) fn start(&self, _order: &Order, _streams: [OwnedFd; 3]) -> io::Result<Started> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Started {
+    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    pub(crate) fn ended(self) -> Option<Report> {
+        None
+    }
+}
+
+/// There is nothing to help with.
+pub(crate) fn helper_main() {}

@@ -1,0 +1,67 @@
+//! Landlock: which files a script may open, and that its signals stay inside.
+
+use std::io;
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+};
+
+use super::super::sandbox::{Enforced, FileRules};
+
+/// The newest rules this was written for; an older kernel enforces those it knows.
+const NEWEST: ABI = ABI::V9;
+
+/// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel can.
+pub(super) fn keep_signals_inside() -> bool {
+    let entered = || -> Result<RestrictionStatus, RulesetError> {
+        // A layer that does not know `Refer` refuses to move files between folders.
+        let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
+        let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.scope(Scope::Signal)?.create()?;
+        ruleset.add_rules(root.into_iter().map(Ok::<_, RulesetError>))?.log_same_exec(false)?.restrict_self()
+    };
+    entered().is_ok_and(|status| abi(&status) >= 6)
+}
+
+/// Confines this process to the rules; what the kernel enforces of them is the answer.
+pub(super) fn confine(rules: &FileRules, shut_network: bool) -> io::Result<Enforced> {
+    let status = confined(rules, shut_network).map_err(io::Error::other)?;
+    let abi = abi(&status);
+    Ok(Enforced { files_abi: abi, scope: abi >= 6, ..Enforced::default() })
+}
+
+fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, RulesetError> {
+    let everything = AccessFs::from_all(NEWEST);
+    let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(NEWEST))?;
+    if shut_network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+    // No device is made, none is steered, and no socket of the host's is reached by its path.
+    let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
+    let write = everything & !not;
+    let mut created = ruleset.create()?;
+    for (paths, access) in [(&rules.read, read), (&rules.write, write)] {
+        for path in paths {
+            if let Some(rule) = rule(Path::new(path), access) {
+                created = created.add_rule(rule)?;
+            }
+        }
+    }
+    created.restrict_self()
+}
+
+/// The rule for a path that exists; a file has fewer rights than a folder.
+fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
+    let opened = PathFd::new(path).ok()?;
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+    Some(PathBeneath::new(opened, access))
+}
+
+fn abi(status: &RestrictionStatus) -> u8 {
+    match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
+        _ => 0,
+    }
+}

@@ -1,0 +1,95 @@
+//! The last steps of a process before it is the script: every limit and every wall, then the program.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid};
+use serde::{Deserialize, Serialize};
+
+use super::super::sandbox::{Ceilings, Enforced, Order};
+use super::{calls, capabilities, files, system};
+
+/// What the leader tells the stub, a line each.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Setup {
+    /// All of this is on; the program comes next.
+    Ready(Enforced),
+    /// A step failed; nothing ran.
+    Failed { step: String, errno: i32 },
+}
+
+/// The first Landlock that holds every way of changing a file's content.
+const LEAST_ABI: u8 = 3;
+
+/// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
+pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], stub: OwnedFd) -> ! {
+    let mut stub = File::from(stub);
+    let (step, error) = match prepared(order, streams) {
+        Ok((enforced, mut command)) => {
+            say(&mut stub, &Setup::Ready(enforced));
+            match calls::filter(&order.cage) {
+                Ok(()) => ("program", command.exec()),
+                Err(error) => ("system calls", error),
+            }
+        }
+        Err(failed) => failed,
+    };
+    say(&mut stub, &Setup::Failed { step: step.to_owned(), errno: error.raw_os_error().unwrap_or(0) });
+    system::exit(127)
+}
+
+fn say(stub: &mut File, line: &Setup) {
+    if let Ok(mut text) = serde_json::to_vec(line) {
+        text.push(b'\n');
+        // A stub that is gone has taken this process with it.
+        stub.write_all(&text).ok();
+    }
+}
+
+fn prepared(order: &Order, streams: [OwnedFd; 3]) -> Result<(Enforced, Command), (&'static str, io::Error)> {
+    let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
+    // Should the stub be killed for want of memory, this process goes with it.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
+    setsid().map_err(at("session"))?;
+    rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
+    // When memory is short, the script goes before its host.
+    std::fs::write("/proc/self/oom_score_adj", "500").ok();
+    limit(order.cage.ceilings).map_err(at("limits"))?;
+    rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
+    capabilities::drop_all().map_err(at("capabilities"))?;
+    let mut enforced = match &order.cage.files {
+        Some(rules) => files::confine(rules, order.cage.shut_network).map_err(|error| ("files", error))?,
+        None => Enforced::default(),
+    };
+    enforced.calls = order.cage.guard_calls;
+    enforced.shut_network = order.cage.guard_calls && order.cage.shut_network;
+    if order.cage.required && enforced.files_abi < LEAST_ABI {
+        return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    }
+    let [stdin, stdout, stderr] = streams;
+    let mut command = Command::new(&order.program);
+    command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    system::close_from(3).map_err(|error| ("descriptors", error))?;
+    system::reset_signals();
+    Ok((enforced, command))
+}
+
+fn limit(ceilings: Ceilings) -> rustix::io::Result<()> {
+    let all = [
+        (Resource::Core, Some(0)),
+        (Resource::Data, ceilings.memory),
+        (Resource::Cpu, ceilings.cpu_seconds),
+        (Resource::Fsize, ceilings.file_size),
+        (Resource::Nofile, ceilings.open_files),
+    ];
+    for (resource, most) in all {
+        let Some(most) = most else { continue };
+        let highest = rustix::process::getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
+        setrlimit(resource, Rlimit { current: Some(highest), maximum: Some(highest) })?;
+    }
+    Ok(())
+}

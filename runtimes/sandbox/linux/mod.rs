@@ -1,0 +1,33 @@
+//! The cage on Linux: Landlock, seccomp, limits, and a stub that leaves nothing alive.
+//!
+//! ```text
+//! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ script
+//!   ▲                                            │ watches, kills, reaps
+//!   └───────────────── report ───────────────────┘
+//! ```
+
+mod calls;
+mod capabilities;
+mod files;
+mod helper;
+mod leader;
+mod serve;
+mod stub;
+mod system;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub(crate) use helper::{Launcher, Started};
+
+/// The argument that makes a program the helper.
+const HELPER: &str = "__metier-helper";
+
+/// See [`crate::helper_main`].
+pub(crate) fn helper_main() {
+    helper::HOOKED.store(true, std::sync::atomic::Ordering::Relaxed);
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == HELPER) && arguments.next().is_none() {
+        serve::until_the_host_is_gone();
+    }
+}

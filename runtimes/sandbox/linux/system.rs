@@ -1,0 +1,114 @@
+//! The few calls to the system that no safe crate offers. The one room of the sandbox where `unsafe` is allowed.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use rustix::process::Pid;
+
+/// Which side of a fork this is.
+pub(super) enum Side {
+    Child,
+    Parent(Pid),
+}
+
+/// Splits this process in two.
+///
+/// For the helper and its stubs, which have one thread: their children may do whatever a program may do. A host without
+/// a helper program does it once, to have a helper at all; the copy takes no lock but the allocator's, which the C library
+/// makes good after a fork.
+pub(super) fn fork() -> io::Result<Side> {
+    // SAFETY: no lock that the child takes is held by a thread it lacks: the caller has one thread, or keeps to the above.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child),
+        pid => Pid::from_raw(pid).map(Side::Parent).ok_or_else(|| io::ErrorKind::Other.into()),
+    }
+}
+
+/// Ends this process at once: no destructor runs, nothing buffered is written.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: ends the process without touching its memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Sends SIGKILL to every process this one may signal, itself excepted.
+///
+/// For a stub inside a domain that scopes signals, where those are its descendants; anywhere else this is a catastrophe.
+pub(super) fn kill_everyone() {
+    // SAFETY: passes two integers.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Closes every descriptor from this one on when the program changes.
+pub(super) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: closes nothing now; it marks descriptors to be closed by `execve`.
+    let closed =
+        unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits for any child without blocking: its id and status, nothing while all run; the error is `ECHILD` when there is none.
+pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
+    let mut status = 0;
+    // SAFETY: the status is a valid place for an integer.
+    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        pid => Ok(Some((pid, status))),
+    }
+}
+
+/// Processor time in microseconds of all children that were reaped, and the bytes resident in the largest.
+pub(super) fn used_by_children() -> (u64, u64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the record is a valid place for what the call writes, and zero is a valid value of each of its fields.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let microseconds =
+        |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned();
+    (microseconds(usage.ru_utime) + microseconds(usage.ru_stime), usage.ru_maxrss.cast_unsigned() * 1024)
+}
+
+/// Lets the system reap this process's children, or leaves it to the process.
+pub(super) fn reap_automatically(yes: bool) {
+    let action = if yes { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: neither action is a function of ours.
+    unsafe { libc::signal(libc::SIGCHLD, action) };
+}
+
+/// Gives every signal its usual meaning and blocks none.
+pub(super) fn reset_signals() {
+    // SAFETY: the set is initialised by the call that fills it; the actions are the system's own.
+    unsafe {
+        for signal in 1..=64 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Keeps this descriptor, as another number, and closes every other; the standard streams lead nowhere afterwards.
+///
+/// For a process that has just begun to be the helper: nothing in it uses what it inherited.
+pub(super) fn keep_only(kept: &impl AsFd) -> io::Result<OwnedFd> {
+    const FIRST: RawFd = 3;
+    let kept = rustix::io::fcntl_dupfd_cloexec(kept, FIRST + 1)?;
+    let nowhere = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    rustix::stdio::dup2_stdin(&nowhere)?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)?;
+    // Never closed twice: all but one are closed below.
+    std::mem::forget(nowhere);
+    let number = kept.as_raw_fd();
+    for (first, last) in [(FIRST, number - 1), (number + 1, RawFd::MAX)] {
+        // SAFETY: whoever owned these descriptors belongs to the host that this process no longer is.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    }
+    Ok(kept)
+}

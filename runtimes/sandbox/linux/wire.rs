@@ -1,0 +1,74 @@
+//! Orders and descriptors on their way from the host to the helper, one message each.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+use super::super::sandbox::Order;
+
+/// What goes with an order.
+pub(super) struct Ends {
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    /// Hangs up when the tree is to be killed.
+    pub(super) control: OwnedFd,
+    /// Takes the report.
+    pub(super) report: OwnedFd,
+}
+
+const DESCRIPTORS: usize = 6;
+
+/// Sends an order. Its text goes through a file in memory: arguments may be larger than a message.
+pub(super) fn send(socket: &OwnedFd, order: &Order, ends: &Ends) -> io::Result<()> {
+    let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
+    text.write_all(&serde_json::to_vec(order)?)?;
+    let text = OwnedFd::from(text);
+    let all: [BorrowedFd<'_>; DESCRIPTORS] =
+        [&text, &ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    sendmsg(socket, &[IoSlice::new(b"run")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// The next order; nothing when the host is gone.
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
+    let mut word = [0; 16];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut place = [IoSliceMut::new(&mut word)];
+        match recvmsg(socket, &mut place, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = Vec::with_capacity(DESCRIPTORS);
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+    else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let (mut text, mut order) = (File::from(text), Vec::new());
+    text.rewind()?;
+    text.read_to_end(&mut order)?;
+    Ok(Some((serde_json::from_slice(&order)?, Ends { stdin, stdout, stderr, control, report })))
+}

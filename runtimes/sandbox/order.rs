@@ -1,0 +1,101 @@
+//! What the helper is told to run, and what it answers: the words between the host and the cage.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+/// A program and the cage it runs in. Everything in it is decided by the host; nothing comes from the script.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The program, absolute, and its arguments without itself.
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    /// The whole environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// The working directory, absolute.
+    pub(crate) folder: OsString,
+    pub(crate) cage: Cage,
+    /// Milliseconds until the tree is killed, should the host not say so before.
+    pub(crate) deadline_ms: u64,
+}
+
+/// What a script may reach.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Cage {
+    /// Files and folders; without any rules everything the user may reach.
+    pub(crate) files: Option<FileRules>,
+    /// Whether the network stays shut.
+    pub(crate) shut_network: bool,
+    /// Whether system calls that lead out of a cage are refused.
+    pub(crate) guard_calls: bool,
+    /// Whether the program must not start when the kernel enforces less than this.
+    pub(crate) required: bool,
+    pub(crate) ceilings: Ceilings,
+}
+
+/// Paths, absolute; what lies below a folder is meant as well. What does not exist is passed over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FileRules {
+    /// To read and execute.
+    pub(crate) read: Vec<OsString>,
+    /// To read, execute and change.
+    pub(crate) write: Vec<OsString>,
+}
+
+/// What each process may use.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ceilings {
+    /// Bytes of heap and private mappings.
+    pub(crate) memory: Option<u64>,
+    /// Seconds of processor time.
+    pub(crate) cpu_seconds: Option<u64>,
+    /// Bytes of any one file.
+    pub(crate) file_size: Option<u64>,
+    /// Descriptors open at a time.
+    pub(crate) open_files: Option<u64>,
+}
+
+/// How the tree ended, from the stub that watched it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) end: End,
+    /// What the script itself put on before it became the program.
+    pub(crate) enforced: Enforced,
+    pub(crate) used: Used,
+}
+
+/// How the script ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum End {
+    /// It never became the program: the step that failed, and the system's error number.
+    Refused { step: String, errno: i32 },
+    /// It ran; the status is that of `wait`.
+    Ran { status: i32 },
+}
+
+/// What held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
+pub(crate) struct Enforced {
+    /// The Landlock ABI that confined files; 0 where none did.
+    pub(crate) files_abi: u8,
+    /// No socket could be made that reaches the network.
+    pub(crate) shut_network: bool,
+    /// Signals and abstract sockets stayed inside.
+    pub(crate) scope: bool,
+    /// System calls were filtered, sockets among them where the network is shut.
+    pub(crate) calls: bool,
+    /// How the tree is killed: `scoped` reaches every descendant at once, `walk` finds them generation by generation.
+    pub(crate) scoped_kill: bool,
+}
+
+/// What the whole tree used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Used {
+    /// Microseconds of processor time.
+    pub(crate) cpu_us: u64,
+    /// Bytes resident in the largest process.
+    pub(crate) memory: u64,
+    /// Processes that ended after the script and were ended for it.
+    pub(crate) left_behind: u32,
+}
