@@ -5,7 +5,7 @@ _default:
 
 # All tests
 test *ARGS:
-    cargo test {{ARGS}}
+    cargo test --all-features {{ARGS}}
 
 # What CI checks before the tests
 check:
@@ -18,12 +18,18 @@ subsets:
     RUSTFLAGS="-D warnings" cargo check --no-default-features
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features lua-runtime
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features rhai-runtime
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features wasm-runtime
+    RUSTFLAGS="-D warnings" cargo check --no-default-features --features sandboxed
     RUSTFLAGS="-D warnings" cargo check --no-default-features --features cli
     RUSTFLAGS="-D warnings" cargo check --all-features
 
 # What it costs, against the floor and the peers
 bench *ARGS:
     cargo bench --all-features {{ARGS}}
+
+# The same work in a peer, side by side
+peers:
+    benches/peers/compare
 
 # Everything CI does
 ci:
