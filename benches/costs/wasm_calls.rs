@@ -11,6 +11,8 @@ use metier::host::SkillContext;
 use metier::policy::{CancelToken, Watchdog};
 use serde_json::{Value, json};
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wast::Wat;
+use wast::parser::ParseBuffer;
 
 /// Answers with its input, eight bytes at a time as plug-in kits do.
 const ECHO: &str = r#"(module
@@ -42,12 +44,12 @@ fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 
-fn loaded(source: &str) -> Box<dyn SkillExecutor> {
+fn loaded(source: &[u8]) -> Box<dyn SkillExecutor> {
     let script = Script {
         skill: "bench".into(),
         path: "scripts/main.wat".into(),
         folder: None,
-        source: source.as_bytes().into(),
+        source: source.into(),
         function: None,
     };
     metier::load(SkillRuntime::Wasm, &script).expect("the module loads")
@@ -74,7 +76,7 @@ pub fn calls(criterion: &mut Criterion) {
         });
     }
 
-    let (executor, watchdog) = (loaded(ECHO), Watchdog::new());
+    let (executor, watchdog) = (loaded(ECHO.as_bytes()), Watchdog::new());
     group.bench_function("metier", |b| {
         b.iter(|| {
             let token = CancelToken::new();
@@ -110,8 +112,14 @@ pub fn load(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Another module for each seed.
-fn large(seed: u32) -> String {
+/// Another module for each seed, in the form that compilers write.
+fn large(seed: u32) -> Vec<u8> {
+    let text = text(seed);
+    let buffer = ParseBuffer::new(&text).expect("is text");
+    wast::parser::parse::<Wat>(&buffer).expect("parses").encode().expect("encodes")
+}
+
+fn text(seed: u32) -> String {
     let mut text = format!("(module (memory 1) (global $seed i32 (i32.const {seed}))");
     for function in 0..2000 {
         write!(text, "(func $f{function} (param $x i32) (result i32) (local $y i32)").expect("fits");

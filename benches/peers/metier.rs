@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use metier::executor::{Script, SkillInput, SkillRuntime};
 use metier::host::{Files, SkillContext};
-use metier::policy::{Asked, CancelToken, Permission, Permissions, Protection, Watchdog};
+use metier::policy::{CancelToken, Watchdog};
 use serde_json::Value;
 
 fn main() {
@@ -34,13 +34,11 @@ fn time(work: &work::Work) -> u128 {
     work::median(|| {
         let token = CancelToken::new();
         let _armed = watchdog.arm(Instant::now() + Duration::from_secs(30), &token);
-        let permissions = Permissions::new(Asked::Everything, [Permission::EXEC], Protection::default());
-        let context = SkillContext::builder("peers")
-            .project(Files::open(project.path()).expect("opens"))
-            .permissions(permissions)
-            .cancel(token)
-            .build();
-        executor.execute_with_context(SkillInput::from(input.clone()), Some(&context)).expect("runs");
+        let mut context = SkillContext::builder("peers").cancel(token);
+        if work.in_project {
+            context = context.project(Files::open(project.path()).expect("opens"));
+        }
+        executor.execute_with_context(SkillInput::from(input.clone()), Some(&context.build())).expect("runs");
     })
 }
 

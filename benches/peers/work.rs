@@ -7,6 +7,8 @@ pub struct Work {
     pub name: &'static str,
     pub runtime: &'static str,
     pub script: &'static str,
+    /// Whether it takes the project; the peer opens nothing before it is asked to.
+    pub in_project: bool,
 }
 
 pub const WORK: &[Work] = &[
@@ -14,19 +16,22 @@ pub const WORK: &[Work] = &[
         name: "small Lua call",
         runtime: "lua",
         script: "return {name = input.name, sum = input.a + input.b, tags = input.tags, nested = {ok = true, x = input.nested.x}}",
+        in_project: false,
     },
     Work {
         name: "small Rhai call",
         runtime: "rhai",
         script: "#{name: input.name, sum: input.a + input.b, tags: input.tags, nested: #{ok: true, x: input.nested.x}}",
+        in_project: false,
     },
-    Work { name: "WebAssembly echo, compiled before", runtime: "wasm", script: ECHO },
+    Work { name: "WebAssembly echo, compiled before", runtime: "wasm", script: ECHO, in_project: false },
     Work {
         name: "100 × read_file of 8.8 KB in Lua",
         runtime: "lua",
         script: "local n = 0 for i = 1, 100 do n = n + #ctx:read_file('src/deep/file.txt') end return n",
+        in_project: true,
     },
-    Work { name: "a process: `echo`", runtime: "external", script: "echo" },
+    Work { name: "a process: `echo`", runtime: "external", script: "echo", in_project: true },
 ];
 
 /// Answers with its input.

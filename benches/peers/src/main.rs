@@ -49,7 +49,10 @@ fn theirs_of(work: &work::Work) -> u128 {
     let file = project.path().join(work::FILE);
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
     std::fs::write(file, work::content()).expect("a file");
-    let context = SkillContext { project_root: project.path().to_owned(), ..SkillContext::default() };
+    let mut context = SkillContext::default();
+    if work.in_project {
+        context.project_root = project.path().to_owned();
+    }
     let executor: Box<dyn SkillExecutor> = match work.runtime {
         "lua" => Box::new(LuaRuntime::new()),
         "rhai" => Box::new(RhaiRuntime::new()),
