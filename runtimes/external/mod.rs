@@ -3,6 +3,7 @@
 //! The way of a run: choose the interpreter, build the command and the cage it runs in, run the process, judge how it ended.
 
 mod command;
+mod denial;
 mod file;
 mod interpreter;
 #[cfg(not(unix))]

@@ -10,8 +10,8 @@ use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
 
 /// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
-/// lists of names; a pool of workers counts processors. Never a folder with private keys: root would read those too.
-const SYSTEM: [&str; 26] = [
+/// lists of names; a pool of workers counts processors, and Node its own memory. Never a folder with private keys: root would read those too.
+const SYSTEM: [&str; 29] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -37,6 +37,9 @@ const SYSTEM: [&str; 26] = [
     "/dev/urandom",
     "/proc/cpuinfo",
     "/proc/meminfo",
+    "/proc/stat",
+    "/proc/self/stat",
+    "/proc/self/statm",
     "/sys/devices/system/cpu",
 ];
 
@@ -80,13 +83,17 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     FileRules { read, write: write.into_iter().map(Into::into).collect() }
 }
 
+/// Whether every script in a cage may read this.
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
 /// Interpreters that scripts of other languages call.
 const CALLED: [&str; 3] = ["python3", "python", "node"];
 
 /// Where they lie outside of the system.
 fn called() -> Vec<PathBuf> {
-    let is_own = |folder: &PathBuf| !SYSTEM.iter().any(|system| folder.starts_with(system));
-    let folders = command::search_path().into_iter().filter(is_own);
+    let folders = command::search_path().into_iter().filter(|folder| !is_system(folder));
     let programs = folders.flat_map(|folder| CALLED.map(|name| folder.join(name)));
     programs.filter(|program| program.is_file()).collect()
 }

@@ -9,6 +9,9 @@
 mod attackers;
 mod case;
 mod cases;
+mod churn;
+mod denials;
+mod interpreters;
 #[path = "../support/not_run.rs"]
 mod not_run;
 mod ordinary;

@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::not_run::{not_run, say};
 use crate::{attackers, stage};
 
-/// A user without a name: it owns nothing and runs nothing else.
-const NOBODY: u32 = 64_917;
+/// The user whom every system gives to what belongs to nobody.
+const NOBODY: u32 = 65_534;
 
 /// Runs the test of this name again, in a process of an ordinary user's with folders of its own.
 pub fn run(test: &str) {
@@ -41,7 +41,7 @@ pub fn settle(home: &Path) {
         fs::copy(helper, here("helper")).unwrap();
     }
     fs::create_dir(here("tmp")).unwrap();
-    owned(home);
+    give(home, NOBODY);
 }
 
 /// The arguments and the environment of the tests in such a folder.
@@ -58,11 +58,14 @@ pub fn furnish(command: &mut Command, home: &Path, test: &str) {
         .current_dir(home);
 }
 
-fn owned(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+/// Makes a folder and what is in it a user's.
+pub fn give(path: &Path, user: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
     let is_folder = path.is_dir();
     fs::set_permissions(path, Permissions::from_mode(if is_folder { 0o700 } else { 0o500 })).unwrap();
     if is_folder {
-        fs::read_dir(path).unwrap().for_each(|entry| owned(&entry.unwrap().path()));
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
     }
 }

@@ -61,6 +61,10 @@ impl Stage {
         Self::new("run.py", text)
     }
 
+    pub fn node(text: &str) -> Self {
+        Self::new("run.cjs", text)
+    }
+
     /// An attacker in C, with arguments for each time it is called.
     pub fn attacker(name: &'static str, args: &[&str]) -> Result<Self, NotRun> {
         let program = attackers::program(name)?;

@@ -1,6 +1,7 @@
 //! What a script is left with: powers, descriptors, environment.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use super::case;
@@ -12,6 +13,7 @@ pub const CASES: &[Case] = &[
     case("E15", "programs of root's, other users, other groups", become_another),
     case("E15b", "capabilities", capabilities),
     case("M3", "capabilities that an ordinary host was given", given),
+    case("M3b", "root without any power, as in a strict container", powerless),
     case("E16", "descriptors of the host's", descriptors),
     case("E17", "secrets in the environment", environment),
     case("E18", "programs outside of what it may read", programs),
@@ -51,18 +53,50 @@ fn given() -> Tried {
         };
     }
     let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
+    again(
+        &setpriv,
+        &[
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=+net_raw,+sys_nice",
+            "--ambient-caps=+net_raw,+sys_nice",
+        ],
+    );
+    Ok(())
+}
+
+/// What root does not have it cannot keep.
+fn powerless() -> Tried {
+    if !rustix::process::geteuid().is_root() {
+        return NotRun::because("only root can be without root's powers");
+    }
+    if std::env::var_os(GIVEN).is_some() {
+        let ran = Stage::attacker("powers", &["capabilities"])?.run();
+        assert!(ran.well().said().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.said());
+        return Ok(());
+    }
+    let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
+    again(&setpriv, &["--bounding-set=-all", "--inh-caps=-all"]);
+    Ok(())
+}
+
+/// Runs both cases again, in a host with other powers.
+fn again(setpriv: &Path, powers: &[&str]) {
     let home = tempfile::tempdir().unwrap();
     crate::ordinary::settle(home.path());
+    let is_root = !powers[0].starts_with("--reuid");
+    if is_root {
+        // Without its powers root may only enter what is its own.
+        crate::ordinary::give(home.path(), 0);
+    }
     let mut command = Command::new(setpriv);
-    command
-        .args(["--reuid", "64917", "--regid", "64917", "--clear-groups"])
-        .args(["--inh-caps", "+net_raw,+sys_nice", "--ambient-caps", "+net_raw,+sys_nice"])
-        .arg(home.path().join("tests"));
+    command.args(powers).arg(home.path().join("tests"));
     crate::ordinary::furnish(&mut command, home.path(), "every_attack_is_held");
-    let ended = command.env(GIVEN, "yes").env("METIER_CASE", "M3").process_group(0).output().unwrap();
+    let number = if is_root { "M3b" } else { "M3" };
+    let ended = command.env(GIVEN, "yes").env("METIER_CASE", number).process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.contains("1 cases held, 0 not run"), "{said}");
-    Ok(())
+    assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
 }
 
 fn descriptors() -> Tried {
@@ -96,6 +130,10 @@ fn programs() -> Tried {
     let tool = stage.name("outside/tool");
     let ran = stage.args(&[&tool]).run();
     assert_eq!((ran.said(), ran.process().exit_code), ("126\n", Some(126)));
-    assert!(ran.error().help().is_some_and(|help| help.contains("126")), "{:?}", ran.error());
+    assert!(
+        ran.error().help().is_some_and(|help| help.contains("outside of the project")),
+        "{:?}",
+        ran.error()
+    );
     Ok(())
 }

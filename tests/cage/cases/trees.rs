@@ -120,11 +120,10 @@ fn killed_stub() -> Tried {
     });
     let error = outcome.result.expect_err("its watcher was killed");
     assert!(error.message().contains("killed"), "{error:?}");
-    let left = survivors::of(stage.mark());
-    left.iter().for_each(|pid| {
-        let pid = rustix::process::Pid::from_raw(*pid).unwrap();
+    for pid in survivors::of(stage.mark()) {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-    });
+    }
     survivors::none(stage.mark());
     Ok(())
 }
