@@ -3,6 +3,7 @@
 //! The way of a run: choose the interpreter, build the command and the cage it runs in, run the process, judge how it ended.
 
 mod command;
+mod denial;
 mod file;
 mod interpreter;
 #[cfg(not(unix))]
@@ -11,6 +12,7 @@ mod process;
 #[cfg(unix)]
 mod process;
 mod reach;
+mod scratch;
 mod shebang;
 #[cfg(test)]
 #[cfg(unix)]
@@ -24,6 +26,7 @@ use self::file::ScriptFile;
 use self::interpreter::Interpreter;
 use self::process::Start;
 use self::reach::Places;
+use self::scratch::Scratch;
 use super::Shared;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
@@ -94,9 +97,8 @@ impl External {
         let script = self.file.unchanged()?;
         let interpreter = self.interpreter.found(name, &command::search_path())?;
         // Removed with everything in it when the run is over.
-        let scratch = tempfile::Builder::new().prefix("metier-").tempdir();
         let scratch =
-            scratch.map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
+            Scratch::new().map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places {
             project,
             skill: self.file.folder(),

@@ -2,21 +2,28 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
+use super::command;
 use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
 
-/// What programs read to run at all. Without `/etc/ssl` Debian's Node aborts; `pwd` and `whoami` read the two lists of names;
-/// a pool of workers counts processors.
-const SYSTEM: [&str; 21] = [
+/// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
+/// lists of names; a pool of workers counts processors, and Node its own memory. Never a folder with private keys: root would read those too.
+const SYSTEM: [&str; 29] = [
     "/usr",
     "/bin",
     "/sbin",
     "/lib",
     "/lib32",
     "/lib64",
-    "/etc/ssl",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/openssl.cnf",
     "/etc/passwd",
     "/etc/group",
     "/etc/ld.so.cache",
@@ -30,6 +37,9 @@ const SYSTEM: [&str; 21] = [
     "/dev/urandom",
     "/proc/cpuinfo",
     "/proc/meminfo",
+    "/proc/stat",
+    "/proc/self/stat",
+    "/proc/self/statm",
     "/sys/devices/system/cpu",
 ];
 
@@ -61,14 +71,43 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if network {
         read.extend(NETWORK.iter().map(Into::into));
     }
-    read.extend(homes(places.interpreter).into_iter().map(Into::into));
+    let programs = called().into_iter().chain([places.interpreter.to_owned()]);
+    read.extend(programs.flat_map(|program| homes(&program)).map(Into::into));
     read.extend([places.project, places.skill].map(Into::into));
-    let mut write: Vec<OsString> = vec!["/dev/null".into(), places.scratch.into()];
-    write.extend(ctx.permissions().writable().iter().map(|path| places.project.join(path).into()));
+    let mut write = vec![PathBuf::from("/dev/null")];
+    write.extend(real(places.scratch));
+    write.extend(writable(places.project, &ctx.permissions().writable()));
     if ctx.permissions().allows(&Need::shm()) {
-        write.push("/dev/shm".into());
+        write.extend(real(Path::new("/dev/shm")));
     }
-    FileRules { read, write }
+    FileRules { read, write: write.into_iter().map(Into::into).collect() }
+}
+
+/// Whether every script in a cage may read this.
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+/// Interpreters that scripts of other languages call.
+const CALLED: [&str; 3] = ["python3", "python", "node"];
+
+/// Where they lie outside of the system.
+fn called() -> Vec<PathBuf> {
+    let folders = command::search_path().into_iter().filter(|folder| !is_system(folder));
+    let programs = folders.flat_map(|folder| CALLED.map(|name| folder.join(name)));
+    programs.filter(|program| program.is_file()).collect()
+}
+
+/// What the grants lead to inside the project. A project may come from anywhere, with links to anywhere.
+fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
+    let Some(root) = real(project) else { return Vec::new() };
+    let granted = granted.iter().filter_map(|path| real(&project.join(path)));
+    granted.filter(|path| path.starts_with(&root)).collect()
+}
+
+/// The path without links; nothing where there is nothing.
+fn real(path: &Path) -> Option<PathBuf> {
+    std::fs::canonicalize(path).ok()
 }
 
 /// Where an interpreter outside the system keeps what it reads: the folder above `bin`, of the file and of each link to it.
@@ -86,21 +125,33 @@ fn homes(program: &Path) -> Vec<PathBuf> {
 }
 
 /// `PREFIX` of `PREFIX/bin/python3`, the root of version managers of `ROOT/shims/python3`, and the file alone where the folder
-/// above holds more than an interpreter: somebody's home, or everything.
+/// above holds more than an interpreter.
 fn home(program: &Path) -> PathBuf {
     let prefix = program
         .parent()
-        .filter(|folder| folder.file_name().is_some_and(|name| name == "bin" || name == "shims"));
-    let user = std::env::var_os("HOME").map(PathBuf::from);
-    let holds_more = |prefix: &Path| {
-        prefix.components().filter(|part| matches!(part, Component::Normal(_))).count() == 0
-            || user.as_ref().is_some_and(|user| user.starts_with(prefix))
-    };
-    match prefix.and_then(Path::parent) {
-        Some(prefix) if !holds_more(prefix) => prefix.to_owned(),
-        _ => program.to_owned(),
+        .filter(|folder| folder.file_name().is_some_and(|name| name == "bin" || name == "shims"))
+        .and_then(Path::parent)
+        .and_then(real);
+    match prefix.filter(|prefix| !holds_more(prefix)) {
+        Some(prefix) => prefix,
+        None => program.to_owned(),
     }
 }
+
+/// Everything, all homes, somebody's home, or what all of somebody's programs keep: key rings are in `~/.local/share`.
+fn holds_more(prefix: &Path) -> bool {
+    let mut parts = prefix.components().filter(|part| matches!(part, Component::Normal(_)));
+    let is_home = match parts.next() {
+        None => true,
+        Some(first) => first.as_os_str() == "home" && parts.nth(1).is_none(),
+    };
+    let user = std::env::var_os("HOME").and_then(|home| real(Path::new(&home)));
+    is_home || user.is_some_and(|user| user.starts_with(prefix) || prefix == user.join(".local"))
+}
+
+/// How many threads of a script can run at a time.
+static PROCESSORS: LazyLock<u64> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64));
 
 fn ceilings(limits: &Limits) -> Ceilings {
     /// A whole program can go wrong by filling a disk; no script we know writes more to one file.
@@ -108,8 +159,9 @@ fn ceilings(limits: &Limits) -> Ceilings {
     const OPEN_FILES: u64 = 1024;
     Ceilings {
         memory: Some(limits.memory.unwrap_or(Limits::MEMORY_PROCESS)),
-        // Time that passes is held by the deadline; this holds what a tree burns after it, should all else fail.
-        cpu_seconds: Some(limits.deadline.as_secs().saturating_add(2)),
+        // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail. All of
+        // its threads count.
+        cpu_seconds: Some(limits.deadline.as_secs().saturating_add(2).saturating_mul(*PROCESSORS)),
         file_size: Some(FILE_SIZE),
         open_files: Some(OPEN_FILES),
     }

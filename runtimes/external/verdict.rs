@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::sandbox::Report;
 use super::process::{Ended, Kept, Refused};
-use super::value;
+use super::{denial, value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{ProcessReport, SandboxReport, SkillContext};
@@ -29,7 +29,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     let failure = cause
         .map(StopCause::error)
         .or_else(|| too_much(name, &ended, ctx.limits().output))
-        .or_else(|| failed(name, &ended));
+        .or_else(|| failed(ctx, name, &ended));
     if let Some(caged) = &ended.report {
         ctx.report_sandbox(held(caged));
     }
@@ -82,7 +82,7 @@ fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
     Some(SkillError::new(ErrorKind::Output, sentence).with_help("write less, or raise the output limit"))
 }
 
-fn failed(name: &str, ended: &Ended) -> Option<SkillError> {
+fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
     if ended.status.success() {
         return None;
     }
@@ -93,11 +93,20 @@ fn failed(name: &str, ended: &Ended) -> Option<SkillError> {
     };
     let reason = last_line(&ended.stderr).map(|line| format!(": {line}")).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
-    let explained = SHELL_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
-    Some(match explained {
-        Some((_, help)) => error.with_help(help),
+    let by_code = || {
+        let row = SHELL_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
+        row.map(|(_, help)| help.to_owned())
+    };
+    Some(match by_cage(ctx, ended).or_else(by_code) {
+        Some(help) => error.with_help(help),
         None => error,
     })
+}
+
+/// What the cage has to say to it, where there was one.
+fn by_cage(ctx: &SkillContext, ended: &Ended) -> Option<String> {
+    ended.report.as_ref()?;
+    denial::explained(ctx, ctx.project().ok()?.root(), &ended.stderr.bytes)
 }
 
 /// The last line that says something, without control characters: it may reach a terminal.

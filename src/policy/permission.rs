@@ -191,7 +191,8 @@ impl Need {
 
     /// The narrowest permission that answers this need and that a person would sensibly grant.
     pub fn remedy(&self, protection: &Protection) -> Permission {
-        let named = matches!(self.word.rule(), Rule::Name | Rule::MaybeHost) || self.is_protected(protection);
+        let named = matches!(self.word.rule(), Rule::Name | Rule::MaybeHost | Rule::MaybeUnsandboxed)
+            || self.is_protected(protection);
         let scope = (named && !self.target.is_empty()).then(|| self.target.clone());
         Permission { word: self.word, scope }
     }

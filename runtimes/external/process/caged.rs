@@ -75,6 +75,9 @@ pub(in super::super) struct Refused {
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.error.kind() == io::ErrorKind::ArgumentListTooLong {
+            return f.write_str("it would be a cage inside of more cages than the kernel allows");
+        }
         write!(f, "{}: {}", self.step, self.error)
     }
 }

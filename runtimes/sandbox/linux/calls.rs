@@ -10,7 +10,8 @@ use seccompiler::{
 
 use super::super::sandbox::Cage;
 
-/// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, shared memory by number.
+/// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
+/// queues by name, which no rule about files covers.
 /// `chmod`, `link`, `rename` and `memfd_create` are not among them: real programs need them.
 const REFUSED: &[i64] = &[
     libc::SYS_ptrace,
@@ -68,6 +69,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_msgsnd,
     libc::SYS_msgrcv,
     libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
     libc::SYS_fanotify_mark,
@@ -101,8 +104,26 @@ const NAMESPACES: [libc::c_int; 8] = [
     0x80, // CLONE_NEWTIME
 ];
 
+/// Calls with the place of the argument that says whose limits, priority or processors are meant: one's own, which is 0.
+/// Threads that name themselves by number are refused as well; none of the programs we know mind.
+const OF_ONESELF: [(i64, u8); 7] = [
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+];
+
+/// In some of them 0 may also be the user, with all that runs for them: the call, and the first argument that says so.
+const OF_THE_USER: [(i64, u64); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+
 /// Families that a script with the network may use; never local sockets, behind which services of the user's own listen.
 const OPEN_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// The bits of a socket's type that are not flags.
+const KIND_OF_SOCKET: u64 = 0xf;
 
 /// Filters the calls of this process and of whatever it starts. The last wall to go up.
 pub(super) fn filter(cage: &Cage) -> io::Result<()> {
@@ -134,22 +155,32 @@ fn programs(shut_network: bool) -> Result<Vec<BpfProgram>, seccompiler::Error> {
 fn refused(shut_network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let family = |op, value: libc::c_int| when(0, op, u64::from(value.cast_unsigned()));
-    rules.insert(libc::SYS_socketpair, vec![all([family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?]);
     let sockets = if shut_network {
         Vec::new()
     } else {
         let not_open = OPEN_FAMILIES.map(|open| family(SeccompCmpOp::Ne, open));
-        vec![all(not_open.into_iter().collect::<Result<Vec<_>, _>>()?)?]
+        // Of what the kernel says about itself, addresses and routes are enough.
+        let not_routes = [family(SeccompCmpOp::Eq, libc::AF_NETLINK)?, when(2, SeccompCmpOp::Ne, 0)?];
+        vec![all(not_open.into_iter().collect::<Result<Vec<_>, _>>()?)?, all(not_routes)?]
     };
     rules.insert(libc::SYS_socket, sockets);
+    // Two ends of a stream belong together. An end that takes datagrams may send to any socket there is, by its path.
+    let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
+        .map(|kind| all([when(1, SeccompCmpOp::MaskedEq(KIND_OF_SOCKET), u64::from(kind.cast_unsigned()))?]));
+    let mut pairs = vec![all([family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?];
+    pairs.extend(datagrams.into_iter().collect::<Result<Vec<_>, _>>()?);
+    rules.insert(libc::SYS_socketpair, pairs);
     let namespace = |flag: libc::c_int| {
         let flag = u64::from(flag.cast_unsigned());
         all([when(0, SeccompCmpOp::MaskedEq(flag), flag)?])
     };
     rules.insert(libc::SYS_clone, NAMESPACES.into_iter().map(namespace).collect::<Result<_, _>>()?);
-    // Limits and priorities of one's own only.
-    rules.insert(libc::SYS_prlimit64, vec![all([when(0, SeccompCmpOp::Ne, 0)?])?]);
-    rules.insert(libc::SYS_setpriority, vec![all([when(1, SeccompCmpOp::Ne, 0)?])?]);
+    for (call, whose) in OF_ONESELF {
+        rules.entry(call).or_default().push(all([when(whose, SeccompCmpOp::Ne, 0)?])?);
+    }
+    for (call, user) in OF_THE_USER {
+        rules.entry(call).or_default().push(all([when(0, SeccompCmpOp::Eq, user)?])?);
+    }
     // Typing into a terminal; the kernel compares 32 bits, so must this.
     let ioctl = |request| all([when(1, SeccompCmpOp::Eq, request)?]);
     rules.insert(libc::SYS_ioctl, vec![ioctl(libc::TIOCSTI)?, ioctl(libc::TIOCLINUX)?]);

@@ -1,22 +1,21 @@
-//! A script of root's keeps none of root's powers but one.
+//! A script keeps none of its host's powers, but for one of root's.
 
 use rustix::io::Result;
 use rustix::process::geteuid;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capability_is_in_bounding_set, clear_ambient_capability_set,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// Drops every capability, for good. Root in a container keeps `DAC_OVERRIDE`: a project may belong to somebody else, and
-/// Landlock holds what it opens.
+/// Drops every capability, for good. Root in a container keeps `DAC_OVERRIDE`, where it has it: a project may belong to
+/// somebody else, and Landlock holds what it opens. A host that is not root may have been given some that outlive the program.
 pub(super) fn drop_all() -> Result<()> {
-    if !geteuid().is_root() {
-        return Ok(());
-    }
-    let kept = CapabilitySet::DAC_OVERRIDE;
+    let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
+    let kept = capabilities(None)?.permitted.intersection(power);
     for capability in CapabilitySet::all().difference(kept).iter() {
         if capability_is_in_bounding_set(capability).unwrap_or(false) {
-            remove_capability_from_bounding_set(capability)?;
+            // Only some may do this; without new privileges no program gets back what is dropped below either.
+            remove_capability_from_bounding_set(capability).ok();
         }
     }
     clear_ambient_capability_set()?;

@@ -1,12 +1,16 @@
 //! Landlock: which files a script may open, and that its signals stay inside.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 
 use super::super::sandbox::{Enforced, FileRules};
 
@@ -42,21 +46,35 @@ fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, 
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
     let write = everything & !not;
     let mut created = ruleset.create()?;
-    for (paths, access) in [(&rules.read, read), (&rules.write, write)] {
-        for path in paths {
-            if let Some(rule) = rule(Path::new(path), access) {
-                created = created.add_rule(rule)?;
-            }
-        }
+    let read = rules.read.iter().filter_map(|path| Some(rule(path, open(path).ok()?, read)));
+    let write = rules.write.iter().filter_map(|path| Some(rule(path, open_itself(path).ok()?, write)));
+    for rule in read.chain(write) {
+        created = created.add_rule(rule)?;
     }
     created.restrict_self()
 }
 
-/// The rule for a path that exists; a file has fewer rights than a folder.
-fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<PathBeneath<PathFd>> {
-    let opened = PathFd::new(path).ok()?;
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-    Some(PathBeneath::new(opened, access))
+/// The rule for what was opened; a file has fewer rights than a folder.
+fn rule(path: &OsStr, opened: OwnedFd, access: BitFlags<AccessFs>) -> PathBeneath<OwnedFd> {
+    let is_folder = Path::new(path).is_dir();
+    let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST) };
+    PathBeneath::new(opened, access)
+}
+
+const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Wherever the path leads: `/bin` is a link.
+fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    openat(CWD, path, HANDLE, Mode::empty())
+}
+
+/// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
+fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, HANDLE, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Filters of containers that are older than this call.
+        Err(Errno::NOSYS | Errno::PERM) => open(path),
+        opened => opened,
+    }
 }
 
 fn abi(status: &RestrictionStatus) -> u8 {

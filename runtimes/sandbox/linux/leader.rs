@@ -37,8 +37,16 @@ pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], stub: OwnedFd
         }
         Err(failed) => failed,
     };
-    say(&mut stub, &Setup::Failed { step: step.to_owned(), errno: error.raw_os_error().unwrap_or(0) });
+    say(&mut stub, &Setup::Failed { step: step.to_owned(), errno: errno(&error) });
     system::exit(127)
+}
+
+/// The number the system gave, however deep it lies.
+fn errno(error: &io::Error) -> i32 {
+    let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
+    let mut causes = std::iter::successors(first, |cause| cause.source());
+    let deeper = || causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    error.raw_os_error().or_else(deeper).unwrap_or(0)
 }
 
 fn say(stub: &mut File, line: &Setup) {
@@ -78,9 +86,12 @@ fn prepared(order: &Order, streams: [OwnedFd; 3]) -> Result<(Enforced, Command),
     Ok((enforced, command))
 }
 
+/// To the kernel, one byte means no picture of the memory at all, not even to a program that collects them, which 0 allows.
+const NO_CORE: u64 = 1;
+
 fn limit(ceilings: Ceilings) -> rustix::io::Result<()> {
     let all = [
-        (Resource::Core, Some(0)),
+        (Resource::Core, Some(NO_CORE)),
         (Resource::Data, ceilings.memory),
         (Resource::Cpu, ceilings.cpu_seconds),
         (Resource::Fsize, ceilings.file_size),

@@ -102,21 +102,24 @@ impl Tree {
 
     /// Kills whatever lives and reaps it: the leader's status, and how many others there were.
     fn kill_all(&self) -> (i32, u32) {
-        let (mut status, mut others) = (libc::SIGKILL, 0);
+        let (mut status, mut others) = (None, 0);
         let began = Instant::now();
         loop {
             self.kill();
             loop {
                 match system::reap() {
-                    Ok(Some((pid, ended))) if pid == self.leader.as_raw_pid() => status = ended,
+                    // Once the leader is reaped, its number may be that of another descendant.
+                    Ok(Some((pid, ended))) if status.is_none() && pid == self.leader.as_raw_pid() => {
+                        status = Some(ended);
+                    }
                     Ok(Some(_)) => others += 1,
                     Ok(None) => break,
                     // No child is left, and as the reaper of its tree the stub would have them all.
-                    Err(_) => return (status, others),
+                    Err(_) => return (status.unwrap_or(libc::SIGKILL), others),
                 }
             }
             if began.elapsed() > GONE {
-                return (status, others);
+                return (status.unwrap_or(libc::SIGKILL), others);
             }
             std::thread::sleep(Duration::from_micros(200));
         }

@@ -1,0 +1,50 @@
+//! The attackers in C, each compiled once, when it is first needed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex};
+
+use tempfile::TempDir;
+
+use crate::case::NotRun;
+use crate::not_run::found;
+
+struct Built {
+    folder: TempDir,
+    programs: HashMap<&'static str, PathBuf>,
+}
+
+static BUILT: LazyLock<Mutex<Built>> =
+    LazyLock::new(|| Mutex::new(Built { folder: tempfile::tempdir().unwrap(), programs: HashMap::new() }));
+
+/// Where the sources lie; a copy of them where the package itself may not be read by whoever runs the tests.
+pub const SOURCES: &str = "METIER_CAGE_ATTACKERS";
+
+/// The program made of `attackers/NAME.c`.
+pub fn program(name: &'static str) -> Result<PathBuf, NotRun> {
+    let compiler = ["cc", "clang", "gcc"].into_iter().find(|compiler| found(compiler).is_some());
+    let compiler = compiler.ok_or_else(|| NotRun("there is no C compiler".into()))?;
+    // Those of a case that failed are as good as before.
+    let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(program) = built.programs.get(name) {
+        return Ok(program.clone());
+    }
+    let program = built.folder.path().join(name);
+    let made = Command::new(compiler)
+        .args(["-O1", "-w", "-o"])
+        .arg(&program)
+        .arg(sources().join(name).with_extension("c"))
+        .arg("-lrt")
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    built.programs.insert(name, program.clone());
+    Ok(program)
+}
+
+/// The folder of the attackers.
+pub fn sources() -> PathBuf {
+    std::env::var_os(SOURCES)
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cage/attackers"), PathBuf::from)
+}

@@ -1,0 +1,150 @@
+//! Files outside of the project.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::case;
+use crate::case::{Case, Tried};
+use crate::stage::Stage;
+
+pub const CASES: &[Case] = &[
+    case("E19", "to read, list and run what is outside", see),
+    case("E19b", "lists of passwords, keys, homes", homes),
+    case("E20", "to ask about what is outside without opening it", look),
+    case("E21", "to create, change, move, link and remove outside", change),
+    case("E22", "modes, times and attributes outside", mark),
+    case("E23", "to watch a folder outside", spy),
+    case("M4", "private keys beside the certificates that programs read", keys),
+    case("M5", "a granted folder that is a link out of the project", linked_grant),
+    case("M6", "a granted folder below a link out of the project", below_linked_grant),
+    case("F32", "the skill's own files", own_skill),
+    case("F31", "the project, without a grant to write", read_only),
+];
+
+fn see() -> Tried {
+    let stage = Stage::attacker("files", &[])?;
+    let outside = stage.name("outside");
+    stage.args(&["see", &outside]).run().refused(6, &["EACCES"]);
+    Ok(())
+}
+
+fn homes() -> Tried {
+    let ran = Stage::bash(
+        "for path in /etc/shadow /etc/gshadow /etc/sudoers /root/.bashrc /root/.ssh /root /home /var/log /var/lib /run /tmp \\
+            /etc/hostname /etc/machine-id /etc/ssh /boot /srv /mnt; do
+            [ -e $path ] || { echo \"$path: absent\"; continue; }
+            (exec 3<$path) 2>/dev/null && echo \"$path: done\" || echo \"$path: refused\"
+        done",
+    )
+    .grant("write")
+    .run();
+    ran.refused(17, &["refused", "absent"]);
+    Ok(())
+}
+
+/// Landlock hides no names; where the tier does not either, the outcome must not say so.
+fn look() -> Tried {
+    let stage = Stage::attacker("files", &[])?;
+    let outside = stage.name("outside");
+    let ran = stage.args(&["look", &outside]).run();
+    let hidden = !ran.well().said().contains("done");
+    assert!(hidden || !ran.sandbox().metadata_outside, "{} {:?}", ran.said(), ran.sandbox());
+    Ok(())
+}
+
+fn change() -> Tried {
+    let stage = Stage::attacker("files", &[])?.grant("write");
+    let outside = stage.name("outside");
+    let stage = stage.args(&["change", &outside]);
+    stage.run().refused(17, &["EACCES", "EXDEV", "EROFS", "EPERM", "ENOENT"]);
+    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
+    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1);
+    assert!(stage.at("project/own").exists() && !stage.at("project/stolen").exists());
+    Ok(())
+}
+
+/// Landlock guards no metadata; where the tier does not either, the outcome must not say so.
+fn mark() -> Tried {
+    let stage = Stage::attacker("files", &[])?.grant("write");
+    fs::set_permissions(stage.at("outside/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let outside = stage.name("outside");
+    let ran = stage.args(&["mark", &outside]).run();
+    let changed = ran.well().said().contains("done");
+    assert_eq!(changed, !ran.sandbox().metadata_outside, "{} {:?}", ran.said(), ran.sandbox());
+    Ok(())
+}
+
+fn spy() -> Tried {
+    let stage = Stage::attacker("files", &[])?;
+    let outside = stage.name("outside");
+    stage.args(&["spy", &outside]).run().refused(1, &["EPERM"]);
+    Ok(())
+}
+
+/// Root may read what only root may read, so that no such thing may lie in what every script reads.
+fn keys() -> Tried {
+    let ran = Stage::bash(
+        "for folder in /etc/ssl/private /etc/pki/tls/private /etc/pki/private /etc/ssh; do
+            [ -e $folder ] || { echo \"$folder: absent\"; continue; }
+            ls $folder >/dev/null 2>&1 && echo \"$folder: done\" || echo \"$folder: refused\"
+        done",
+    )
+    .run();
+    ran.refused(4, &["refused", "absent"]);
+    Ok(())
+}
+
+/// A project may come from anywhere, and so may its links.
+fn linked_grant() -> Tried {
+    let stage = Stage::bash("echo in > out/new; cat out/secret; touch out/secret; echo changed > out/secret")
+        .link("../outside", "project/out")
+        .grant("write:out");
+    let ran = stage.run();
+    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
+    assert!(!stage.at("outside/new").exists(), "a link led out of the project");
+    assert!(!ran.0.process.is_some_and(|process| process.stdout.contains("secret")));
+    Ok(())
+}
+
+fn below_linked_grant() -> Tried {
+    let stage = Stage::bash("echo changed > out/deep/file; cat out/deep/file")
+        .file("outside/deep/file", "theirs\n")
+        .link("../outside", "project/out")
+        .grant("write:out/deep");
+    let ran = stage.run();
+    assert_eq!(fs::read(stage.at("outside/deep/file")).unwrap(), b"theirs\n");
+    assert!(!ran.0.process.is_some_and(|process| process.stdout.contains("theirs")));
+    Ok(())
+}
+
+fn own_skill() -> Tried {
+    let ran = Stage::bash(
+        "cd \"$METIER_SKILL_DIR\"
+        for file in SKILL.md scripts/run.bash; do
+            (echo x >> $file) 2>/dev/null && echo \"$file: done\" || echo \"$file: refused\"
+        done
+        touch new 2>/dev/null && echo 'new: done' || echo 'new: refused'
+        rm SKILL.md 2>/dev/null && echo 'rm: done' || echo 'rm: refused'",
+    )
+    .grant("write")
+    .run();
+    ran.refused(4, &["refused"]);
+    Ok(())
+}
+
+fn read_only() -> Tried {
+    let stage = Stage::bash(
+        "exec 2>/dev/null
+        (echo x >> own) && echo 'append: done' || echo 'append: refused'
+        (: > own) && echo 'truncate: done' || echo 'truncate: refused'
+        touch new && echo 'create: done' || echo 'create: refused'
+        mkdir d && echo 'mkdir: done' || echo 'mkdir: refused'
+        rm own && echo 'remove: done' || echo 'remove: refused'
+        mv own other && echo 'move: done' || echo 'move: refused'
+        ln own other && echo 'link: done' || echo 'link: refused'
+        truncate -s 0 own && echo 'cut: done' || echo 'cut: refused'",
+    );
+    stage.run().refused(8, &["refused"]);
+    assert_eq!(fs::read(stage.at("project/own")).unwrap(), b"own\n");
+    Ok(())
+}

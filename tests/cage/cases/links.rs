@@ -1,0 +1,135 @@
+//! Ways through the project to what is outside: dots, absolute paths, links, races.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::case;
+use crate::case::{Case, Tried};
+use crate::stage::Stage;
+
+pub const CASES: &[Case] = &[
+    case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
+    case("F7-F9", "links that stay inside, and loops", inside),
+    case("F10-F12", "to write, make, rename, list and remove through links that leave", writing),
+    case("F13", "to remove a link that leaves, with all below", removing),
+    case("F17", "a hard link to a link that leaves", hard_link),
+    case("F27", "a folder so deep that no path names its end", depth),
+    case("E40", "a file swapped for a link while it is opened (F19)", race),
+    case("F34", "a link planted for a script in another language", planted),
+];
+
+fn stage(script: &str) -> Stage {
+    Stage::bash(script)
+        .grant("write")
+        .link("../outside/secret", "project/file")
+        .link("../outside", "project/folder")
+        .link("/", "project/root")
+        .link("/proc/self/root", "project/magic")
+        .link("/proc/self/cwd/../outside", "project/cwd")
+        .file("project/sub/deep/x", "")
+}
+
+fn reading() -> Tried {
+    let stage = stage(
+        "outside=$1; cd \"$METIER_PROJECT_DIR\"
+        for path in ../outside/secret sub/../../outside/secret sub/deep/../../../outside/secret \"$outside/secret\" \\
+            \"/$outside/secret\" file folder/secret folder/../outside/secret root$outside/secret magic$outside/secret \\
+            cwd/secret root/etc/shadow folder/sub/../secret; do
+            (cat \"$path\") 2>/dev/null && echo \"$path: done\" || echo \"$path: refused\"
+        done",
+    );
+    let outside = stage.name("outside");
+    stage.args(&[&outside]).run().refused(13, &["refused"]);
+    Ok(())
+}
+
+fn inside() -> Tried {
+    let stage = Stage::bash("cat good; cat sub/../own; cat \"$METIER_PROJECT_DIR/own\"; cat loop 2>&1; true")
+        .link("own", "project/good")
+        .link("loop", "project/loop")
+        .file("project/sub/x", "");
+    let ran = stage.run();
+    assert!(ran.well().said().starts_with("own\nown\nown\n"), "{}", ran.said());
+    assert!(ran.said().contains("Too many levels"), "{}", ran.said());
+    Ok(())
+}
+
+fn writing() -> Tried {
+    let stage = stage(
+        "exec 2>/dev/null
+        try() { \"$@\" && echo \"$*: done\" || echo \"$*: refused\"; }
+        put() { echo x > \"$1\"; }
+        try put dangling; try put folder/new; try put ../outside/new; try put file
+        try mkdir folder/new; try mkdir ../outside/new; try mv own folder/own; try mv own ../outside/own
+        try mv folder/secret here; try cp folder/secret here; try ln folder/secret here; try ls folder/
+        try rm folder/secret; try rm ../outside/secret; try rmdir ../outside; try touch folder/new; try truncate -s 0 file
+        try ln -s x folder/new; try mkfifo folder/new",
+    )
+    .link("../outside/made", "project/dangling");
+    let ran = stage.run();
+    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1, "{}", ran.said());
+    assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
+    // `cp` makes an empty file here before it is refused the other.
+    ran.refused(19, &["refused"]);
+    Ok(())
+}
+
+fn removing() -> Tried {
+    let stage = stage("rm -rf folder root magic file && ls");
+    stage.run().says("cwd\nown\nsub\n");
+    assert!(stage.at("outside/secret").exists());
+    Ok(())
+}
+
+fn hard_link() -> Tried {
+    let stage = stage("ln -P file again && (cat again 2>/dev/null || echo refused)");
+    stage.run().says("refused\n");
+    Ok(())
+}
+
+/// The scratch folder is removed by the host, which must neither crash nor leave it.
+fn depth() -> Tried {
+    let stage = Stage::python(
+        "import os
+os.chdir(os.environ['HOME'])
+print(os.getcwd())
+for _ in range(8000):
+    os.mkdir('d')
+    os.chdir('d')
+open('leaf', 'w').close()",
+    );
+    let ran = stage.run();
+    let scratch = ran.well().said().trim().to_owned();
+    assert!(!std::path::Path::new(&scratch).exists(), "{scratch} was left");
+    Ok(())
+}
+
+fn race() -> Tried {
+    let stage = Stage::attacker("files", &[])?.grant("write");
+    let outside = stage.name("outside");
+    let ran = stage.args(&["race", &outside]).run();
+    ran.says("both sides were seen: yes\nstolen: 0\n");
+    Ok(())
+}
+
+fn planted() -> Tried {
+    let stage =
+        Stage::bash("ln -s ../outside/secret planted; ln -s ../outside planted-folder").grant("write");
+    stage.run().well();
+    assert!(fs::symlink_metadata(stage.at("project/planted")).is_ok());
+    stage.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
+    stage.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
+    if metier::supports(metier::executor::SkillRuntime::Lua).is_err() {
+        return crate::case::NotRun::because("Lua is not built in");
+    }
+    symlink("own", stage.at("project/good")).unwrap();
+    let read = |path: &str| {
+        let invocation = metier::engine::Invocation::new("lua").input(serde_json::json!({ "path": path }));
+        stage.engine().run(invocation).result
+    };
+    assert_eq!(read("own").unwrap(), "own\n");
+    for path in ["planted", "planted-folder/secret"] {
+        assert!(read(path).is_err(), "{path}");
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Other processes: the host, the stub, and what processes share by number or name.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use super::case;
+use crate::case::{Case, NotRun, Tried};
+use crate::stage::Stage;
+use crate::{attackers, survivors};
+
+pub const CASES: &[Case] = &[
+    case("E7", "to kill everyone, its parent, and its group", everyone),
+    case("E28", "to look into, signal, limit, slow down, pin and schedule the host", host),
+    case("E28b", "the same with the stub that watches it", stub),
+    case("E29", "what /proc shows of others", proc),
+    case("E30", "limits and priorities of the host, by the tools there are", tools),
+    case("E31", "memory, semaphores and queues that are shared by number or name", shared),
+    case("M2", "to stop another run beside it", neighbour),
+];
+
+/// A process of the host's, for as long as a case takes.
+struct Beside(Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Whether a mass kill stays inside; where it does not, it is not tried.
+fn signals_stay_inside() -> Tried {
+    let held = Stage::bash("true").run().sandbox().signals;
+    if held { Ok(()) } else { NotRun::because("signals are not kept inside on this kernel") }
+}
+
+fn everyone() -> Tried {
+    signals_stay_inside()?;
+    let mut bystander = Beside(Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap());
+    Stage::attacker("processes", &["everyone"])?.run().says("still here\n");
+    let ran = Stage::bash("kill -9 0").run();
+    assert_eq!(ran.process().signal, Some(9));
+    let ran = Stage::bash("kill -9 $PPID; kill -9 1; kill -9 -1; echo still here").run();
+    // Bash spares itself where it is asked to kill everyone.
+    assert!(ran.process().signal == Some(9) || ran.said() == "still here\n", "{ran:?}");
+    assert!(ran.process().signal == Some(9) || ran.process().exit_code == Some(0));
+    assert!(bystander.0.try_wait().unwrap().is_none(), "a bystander was killed");
+    Ok(())
+}
+
+fn host() -> Tried {
+    signals_stay_inside()?;
+    let host = std::process::id().to_string();
+    Stage::attacker("processes", &["touch", &host])?.run().refused(21, &["EPERM", "ESRCH"]);
+    Ok(())
+}
+
+fn stub() -> Tried {
+    signals_stay_inside()?;
+    Stage::attacker("processes", &["stub"])?.run().refused(21, &["EPERM", "ESRCH"]);
+    Ok(())
+}
+
+fn proc() -> Tried {
+    let host = std::process::id();
+    let ran = Stage::bash(&format!(
+        "for file in environ maps mem cmdline stat status limits mountinfo auxv exe fd/0 root/etc/passwd cwd/Cargo.toml; do
+            for process in {host} $PPID; do
+                (exec 3</proc/$process/$file) 2>/dev/null && echo \"$process $file: done\" || echo \"$process $file: refused\"
+            done
+        done
+        ls /proc 2>/dev/null && echo 'proc: done' || echo 'proc: refused'"
+    ))
+    .run();
+    ran.refused(27, &["refused"]);
+    Ok(())
+}
+
+fn tools() -> Tried {
+    let host = std::process::id().to_string();
+    let ran = Stage::bash(
+        "exec 2>/dev/null
+        for tool in 'renice -n 5 -p' 'renice -n 5 -u' 'prlimit --nofile=64 --pid' 'taskset -p 1' 'ionice -c 3 -p' 'chrt -b -p 0' 'kill -9'; do
+            command -v ${tool%% *} >/dev/null || { echo \"$tool: absent\"; continue; }
+            target=$1; case $tool in *-u) target=$UID;; esac
+            $tool $target >/dev/null && echo \"$tool: done\" || echo \"$tool: refused\"
+        done",
+    )
+    .args(&[&host])
+    .run();
+    ran.refused(7, &["refused", "absent"]);
+    Ok(())
+}
+
+fn shared() -> Tried {
+    let queue = format!("/metier-cage-{}", std::process::id());
+    let mut owner = Command::new(attackers::program("owner")?);
+    let mut owner = Beside(owner.arg(&queue).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut made = String::new();
+    BufReader::new(owner.0.stdout.take().unwrap()).read_line(&mut made).unwrap();
+    let made: Vec<&str> = made.split_whitespace().collect();
+    let ran = Stage::attacker("shared", &[made[0], made[1]])?.grant("write").run();
+    drop(owner.0.stdin.take());
+    assert!(owner.0.wait().unwrap().success(), "the host's queue was ended: {}", ran.said());
+    ran.refused(9, &["EPERM", "EACCES"]);
+    Ok(())
+}
+
+fn neighbour() -> Tried {
+    signals_stay_inside()?;
+    let quiet = Stage::bash("echo $$ > pid; sleep 1; echo unharmed").grant("write");
+    let engine = quiet.engine();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(quiet.invocation()));
+        let pid = loop {
+            let said = std::fs::read_to_string(quiet.at("project/pid")).unwrap_or_default();
+            if let Some(pid) = said.strip_suffix('\n') {
+                break pid.to_owned();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        let loud = Stage::bash("kill -9 $1 2>&1; kill -9 -$1 2>&1; exit 0").args(&[&pid]);
+        let ran = loud.run();
+        assert!(ran.said().matches("not permitted").count() == 2, "{}", ran.said());
+        assert_eq!(run.join().unwrap().process.unwrap().stdout, "unharmed\n");
+    });
+    survivors::none(quiet.mark());
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What a script is left with: powers, descriptors, environment.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::case;
+use crate::case::{Case, NotRun, Tried};
+use crate::not_run::found;
+use crate::stage::Stage;
+
+pub const CASES: &[Case] = &[
+    case("E15", "programs of root's, other users, other groups", become_another),
+    case("E15b", "capabilities", capabilities),
+    case("M3", "capabilities that an ordinary host was given", given),
+    case("M3b", "root without any power, as in a strict container", powerless),
+    case("E16", "descriptors of the host's", descriptors),
+    case("E17", "secrets in the environment", environment),
+    case("E18", "programs outside of what it may read", programs),
+];
+
+fn become_another() -> Tried {
+    let stage = Stage::attacker("powers", &["become"])?.grant("write");
+    stage.run().refused(4, &["EPERM", "EINVAL"]);
+    let ran = Stage::bash("su -c id 2>/dev/null </dev/null || sudo -n id 2>/dev/null || echo no; cp /bin/sh sh; chmod u+s sh; ./sh -c 'id -u'")
+        .grant("write")
+        .run();
+    ran.says(&format!("no\n{}\n", rustix::process::geteuid().as_raw()));
+    Ok(())
+}
+
+/// Root keeps the power to open what Landlock lets it open, whoever owns it.
+fn capabilities() -> Tried {
+    let root = rustix::process::geteuid().is_root();
+    let (held, bounding) = if root { (2, "bounding 1 ") } else { (0, "") };
+    let ran = Stage::attacker("powers", &["capabilities"])?.run();
+    let (first, rest) = ran.well().said().split_once('\n').unwrap();
+    assert_eq!(first, format!("effective 0{held:08x} permitted 0{held:08x} inheritable 000000000"));
+    assert!(rest.starts_with("ambient 0 ") && rest.contains(bounding), "{rest}");
+    assert!(rest.ends_with("new privileges never\n"), "{rest}");
+    Ok(())
+}
+
+/// Says that the tests are run by a host that is not root and has a power all the same.
+const GIVEN: &str = "METIER_CAGE_GIVEN";
+
+/// An ambient capability outlives every change of the program, so a service may have one without being root.
+fn given() -> Tried {
+    if !rustix::process::geteuid().is_root() {
+        return match std::env::var_os(GIVEN) {
+            Some(_) => capabilities(),
+            None => NotRun::because("only root can give such a power away"),
+        };
+    }
+    let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
+    again(
+        &setpriv,
+        &[
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=+net_raw,+sys_nice",
+            "--ambient-caps=+net_raw,+sys_nice",
+        ],
+    );
+    Ok(())
+}
+
+/// What root does not have it cannot keep.
+fn powerless() -> Tried {
+    if !rustix::process::geteuid().is_root() {
+        return NotRun::because("only root can be without root's powers");
+    }
+    if std::env::var_os(GIVEN).is_some() {
+        let ran = Stage::attacker("powers", &["capabilities"])?.run();
+        assert!(ran.well().said().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.said());
+        return Ok(());
+    }
+    let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
+    again(&setpriv, &["--bounding-set=-all", "--inh-caps=-all"]);
+    Ok(())
+}
+
+/// Runs both cases again, in a host with other powers.
+fn again(setpriv: &Path, powers: &[&str]) {
+    let home = tempfile::tempdir().unwrap();
+    crate::ordinary::settle(home.path());
+    let is_root = !powers[0].starts_with("--reuid");
+    if is_root {
+        // Without its powers root may only enter what is its own.
+        crate::ordinary::give(home.path(), 0);
+    }
+    let mut command = Command::new(setpriv);
+    command.args(powers).arg(home.path().join("tests"));
+    crate::ordinary::furnish(&mut command, home.path(), "every_attack_is_held");
+    let number = if is_root { "M3b" } else { "M3" };
+    let ended = command.env(GIVEN, "yes").env("METIER_CASE", number).process_group(0).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
+}
+
+fn descriptors() -> Tried {
+    let (_reader, _writer) = std::io::pipe().unwrap();
+    Stage::attacker("powers", &["descriptors"])?.run().says("0 1 2 \n");
+    Stage::attacker("powers", &["descriptors"])?.input("x").run().says("0 1 2 \n");
+    Ok(())
+}
+
+/// The test runner's own environment is as good a secret as any.
+fn environment() -> Tried {
+    let ran = Stage::bash("env").run();
+    let names: Vec<&str> =
+        ran.well().said().lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let known = |name: &str| {
+        let own =
+            ["HOME", "TMPDIR", "PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "PWD", "SHLVL", "_"];
+        own.contains(&name)
+            || ["LC_", "METIER_", "PYTHONDONTWRITEBYTECODE"].iter().any(|start| name.starts_with(start))
+    };
+    let strange: Vec<_> = names.iter().filter(|name| !known(name)).collect();
+    assert!(strange.is_empty(), "{strange:?}");
+    for ours in ["METIER_CAGE", "CARGO", "METIER_CASE"] {
+        assert!(!names.iter().any(|name| name.starts_with(ours)), "{ours}");
+    }
+    Ok(())
+}
+
+fn programs() -> Tried {
+    let stage = Stage::bash("\"$1\"; echo $?; exec \"$1\"").file("outside/tool", "#!/bin/sh\necho ran\n");
+    let tool = stage.name("outside/tool");
+    let ran = stage.args(&[&tool]).run();
+    assert_eq!((ran.said(), ran.process().exit_code), ("126\n", Some(126)));
+    assert!(
+        ran.error().help().is_some_and(|help| help.contains("outside of the project")),
+        "{:?}",
+        ran.error()
+    );
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Everything a script can take too much of.
+
+use std::time::Duration;
+
+use metier::error::ErrorKind;
+
+use super::case;
+use crate::case::{Case, NotRun, Tried};
+use crate::stage::Stage;
+use crate::survivors;
+
+pub const CASES: &[Case] = &[
+    case("E10", "every processor, for ever", spinners),
+    case("E11", "more memory than a process may have", memory),
+    case("E12", "memory as files without a name, and E13: a file beyond the largest", large),
+    case("E14", "a picture of its memory, left in the project", core),
+    case("E46", "a full, shut or vanished folder of its own", scratch),
+    case("E47", "more processes than the user may have", processes),
+    case("M9", "to raise its own limits", ceilings),
+    case("M10", "threads on every processor, which is no offence", threads),
+];
+
+fn spinners() -> Tried {
+    let stage = Stage::bash("for i in 1 2 3 4; do (while :; do :; done) & done; wait").deadline(1000);
+    let ran = stage.run();
+    assert_eq!(ran.error().kind(), ErrorKind::Deadline);
+    assert!(ran.0.duration < Duration::from_secs(4), "{:?}", ran.0.duration);
+    assert!(ran.process().cpu_ms.is_some_and(|used| used > 200), "{:?}", ran.process());
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+fn memory() -> Tried {
+    let ran = Stage::python("x = bytearray(1 << 31)").memory(256 << 20).run();
+    assert!(ran.process().stderr.contains("MemoryError"), "{:?}", ran.process());
+    let ran = Stage::python("x = bytearray(64 << 20); print(len(x))").memory(256 << 20).run();
+    ran.says("67108864\n");
+    assert!(ran.process().memory_bytes.is_some_and(|used| used > 64 << 20), "{:?}", ran.process());
+    Ok(())
+}
+
+fn large() -> Tried {
+    let ran = Stage::attacker("powers", &["large"])?.grant("write").run();
+    ran.says("file inside: done\nfile beyond: EFBIG\nmemory inside: done\nmemory beyond: EFBIG\n");
+    Ok(())
+}
+
+fn core() -> Tried {
+    let stage = Stage::bash("kill -SEGV $$").grant("write");
+    let ran = stage.run();
+    assert_eq!(ran.process().signal, Some(11));
+    let left: Vec<_> =
+        std::fs::read_dir(stage.at("project")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["own"]);
+    Ok(())
+}
+
+fn scratch() -> Tried {
+    for (script, well) in [
+        ("pwd; rm -rf \"$HOME\"", false),
+        ("chmod 000 \"$HOME\"", true),
+        (
+            "mkdir -p \"$HOME/a/b/c\"; touch \"$HOME/a/b/c/x\"; chmod 000 \"$HOME/a/b/c\" \"$HOME/a/b\"; chmod 500 \"$HOME/a\"",
+            true,
+        ),
+        (
+            "for i in $(seq 2000); do : > \"$HOME/$i\"; done; ln -s / \"$HOME/root\"; mkfifo \"$HOME/pipe\"",
+            true,
+        ),
+        ("rmdir \"$HOME\"; echo x > \"$TMPDIR/x\"", true),
+        ("cd \"$HOME\"; rmdir \"$HOME\"; rm -rf .; pwd -P; true", true),
+    ] {
+        let stage =
+            Stage::bash(&format!("echo \"$HOME\" >&2; {script}")).file("project/sub/x", "").grant("write");
+        let ran = stage.run();
+        assert_eq!(ran.0.result.is_ok(), well, "{script}: {:?}", ran.0.result);
+        let home = ran.process().stderr.lines().next().unwrap().to_owned();
+        assert!(
+            home.contains("metier-") && !std::path::Path::new(&home).exists(),
+            "{script}: {home} was left"
+        );
+        assert!(stage.at("outside/secret").exists());
+    }
+    let stage = Stage::bash("cd sub; rmdir ../sub; pwd; touch x 2>/dev/null || echo gone").grant("write");
+    std::fs::create_dir(stage.at("project/sub")).unwrap();
+    assert!(stage.run().well().said().ends_with("gone\n"));
+    Ok(())
+}
+
+/// Such a limit counts all processes of a user and would keep a busy one from running anything; what a tree forks ends with it.
+fn processes() -> Tried {
+    if rustix::process::geteuid().is_root() {
+        return NotRun::because("no number of processes limits root");
+    }
+    let stage =
+        Stage::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached").deadline(1500);
+    let ran = stage.run();
+    assert!(ran.0.duration < Duration::from_secs(6), "{:?}", ran.0.duration);
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+fn ceilings() -> Tried {
+    let ran = Stage::attacker("powers", &["ceilings"])?.memory(128 << 20).run();
+    ran.refused(4, &["EPERM"]);
+    for line in ["open files 1024", "file size 268435456", "data 134217728"] {
+        assert!(ran.said().contains(line), "{}", ran.said());
+    }
+    Ok(())
+}
+
+/// The time of all threads counts into one process's limit of processor time; the deadline counts on the wall.
+fn threads() -> Tried {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if processors < 2 {
+        return NotRun::because("there is one processor");
+    }
+    let stage =
+        Stage::python("import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])").deadline(10_000);
+    let ran = stage.run();
+    let seconds: usize = ran.well().said().trim().parse().unwrap();
+    assert!(seconds >= 10 * processors, "{seconds} s of {processors} processors end a run of 10 s early");
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The network, and services of the host's that listen on sockets.
+
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+
+use super::case;
+use crate::case::{Case, Tried};
+use crate::stage::Stage;
+
+pub const CASES: &[Case] = &[
+    case("E24", "sockets of every family", families),
+    case("E24b", "the languages' own ways to the network", languages),
+    case("E24c", "pairs of local sockets, which programs need", pairs),
+    case("E25", "sockets that the host listens on, by path and by name, by pairs too", local),
+    case("E25b", "the same with the network open", local_with_network),
+    case("M1", "what lies beside an open network", beside),
+];
+
+fn families() -> Tried {
+    Stage::attacker("sockets", &["families"])?.run().refused(21, &["EPERM"]);
+    Ok(())
+}
+
+fn languages() -> Tried {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let ran = Stage::bash(
+        "exec 2>/dev/null
+        for kind in tcp udp; do (exec 3<>/dev/$kind/127.0.0.1/$1) && echo \"$kind: done\" || echo \"$kind: refused\"; done
+        for tool in curl wget nc ping getent; do
+            command -v $tool >/dev/null || { echo \"$tool: absent\"; continue; }
+            case $tool in
+                nc) nc -w 1 127.0.0.1 $1 </dev/null;; ping) ping -c 1 -W 1 127.0.0.1;;
+                getent) timeout 2 getent ahosts example.com;; *) timeout 2 $tool -q http://127.0.0.1:$1/;;
+            esac && echo \"$tool: done\" || echo \"$tool: refused\"
+        done",
+    )
+    .args(&[&port])
+    .run();
+    ran.refused(7, &["refused", "absent"]);
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody came");
+    Ok(())
+}
+
+fn pairs() -> Tried {
+    Stage::attacker("sockets", &["pairs"])?.run().says("stream: done\nseqpacket: done\n");
+    Ok(())
+}
+
+fn local() -> Tried {
+    attack_local(None)
+}
+
+fn local_with_network() -> Tried {
+    attack_local(Some("net"))
+}
+
+fn attack_local(grant: Option<&'static str>) -> Tried {
+    let mut stage = Stage::attacker("sockets", &["local"])?;
+    let name = format!("metier-cage-{}-{}", std::process::id(), grant.is_some());
+    let (stream, datagram) = (stage.name("project/stream"), stage.name("project/datagram"));
+    let _listener = UnixListener::bind(&stream).unwrap();
+    let post = UnixDatagram::bind(&datagram).unwrap();
+    let _named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    post.set_nonblocking(true).unwrap();
+    stage = stage.args(&["local", &stream, &datagram, &format!("@{name}")]).grant("write");
+    let stage = match grant {
+        Some(grant) => stage.grant(grant),
+        None => stage,
+    };
+    stage.run().refused(7, &["EPERM", "EISCONN"]);
+    assert_eq!(post.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock, "something came");
+    Ok(())
+}
+
+fn beside() -> Tried {
+    let ran = Stage::attacker("sockets", &["beside"])?.grant("net").run();
+    ran.well();
+    assert!(!ran.sandbox().network, "the network is open: {:?}", ran.sandbox());
+    let mut lines: Vec<&str> = ran.said().lines().collect();
+    let (open, shut) = (lines.drain(..3).collect::<Vec<_>>(), lines);
+    assert!(open[0] == "tcp: done" && open[2] == "routes: done", "{open:?}");
+    assert!(shut.len() == 7 && shut.iter().all(|line| line.ends_with(": EPERM")), "{shut:?}");
+    Ok(())
+}

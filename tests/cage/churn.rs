@@ -1,0 +1,257 @@
+//! A thousand runs, sixteen at a time, in a host of half a gigabyte (E42); and a host (E38) or a helper killed in the middle.
+//!
+//! Each host is a process of its own: what other tests open and start is not counted.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use metier::engine::{Engine, Outcome};
+use metier::error::ErrorKind;
+use metier::policy::CancelToken;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::not_run::say;
+use crate::stage::{self, Stage};
+use crate::survivors;
+
+const RUNS: usize = 1000;
+const AT_A_TIME: usize = 16;
+const RESIDENT: usize = 500 << 20;
+/// By then the helper runs and every allocator has its arenas.
+const WARM: usize = 200;
+
+/// Says which host a process of this test is.
+const HOST: &str = "METIER_CAGE_HOST";
+
+/// What a run does, and how it must end.
+#[derive(Clone, Copy)]
+struct Kind {
+    script: &'static str,
+    stop: Stop,
+    ends: Option<ErrorKind>,
+}
+
+#[derive(Clone, Copy)]
+enum Stop {
+    Never,
+    Deadline(u64),
+    Cancel(u64),
+}
+
+const KINDS: [Kind; 7] = [
+    Kind { script: "echo hi", stop: Stop::Never, ends: None },
+    Kind { script: "echo a | tr a b; exit 3", stop: Stop::Never, ends: Some(ErrorKind::Script) },
+    Kind { script: "setsid sleep 1000 & (sleep 1000 &) ; echo hi", stop: Stop::Never, ends: None },
+    Kind { script: "sleep 1000 & sleep 1000", stop: Stop::Deadline(150), ends: Some(ErrorKind::Deadline) },
+    Kind { script: "trap '' TERM; sleep 1000", stop: Stop::Cancel(30), ends: Some(ErrorKind::Cancelled) },
+    Kind {
+        script: "setsid sleep 1000 & sleep 1000",
+        stop: Stop::Cancel(1),
+        ends: Some(ErrorKind::Cancelled),
+    },
+    Kind { script: "yes", stop: Stop::Never, ends: Some(ErrorKind::Output) },
+];
+
+#[test]
+fn a_thousand_runs_leave_nothing_behind() {
+    if is_host("churns") {
+        return churn();
+    }
+    let (mut host, mark, _) = host("churn::a_thousand_runs_leave_nothing_behind", "churns");
+    assert!(host.wait().unwrap().success(), "see above");
+    survivors::none(&mark);
+}
+
+#[test]
+fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
+    if is_host("dies") {
+        return churn();
+    }
+    let (mut host, mark, lines) =
+        host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
+    let helper =
+        lines.into_iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
+    // It is in the middle of things.
+    let began = Instant::now();
+    while survivors::of(&mark).len() < AT_A_TIME {
+        assert!(began.elapsed() < Duration::from_mins(1), "it does not get going");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let stubs = survivors::children_of(helper);
+    host.kill().unwrap();
+    let killed = Instant::now();
+    survivors::none(&mark);
+    let lives = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
+    while stubs.iter().chain([&helper]).any(lives) {
+        assert!(killed.elapsed() < Duration::from_secs(1), "the helper or a stub lives on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    host.wait().unwrap();
+}
+
+#[test]
+fn a_helper_that_is_killed_is_started_again() {
+    if is_host("loses its helper") {
+        return lose_helpers();
+    }
+    let (mut host, mark, _) = host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
+    assert!(host.wait().unwrap().success(), "see above");
+    survivors::none(&mark);
+}
+
+fn is_host(what: &str) -> bool {
+    std::env::var(HOST).is_ok_and(|host| host == what)
+}
+
+/// A process that is such a host, the mark of its runs, and what it said until it was warm.
+fn host(test: &str, what: &str) -> (Child, String, Vec<String>) {
+    let mut host = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(HOST, what)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(host.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let until_warm: Vec<String> = lines.by_ref().take_while(|line| line != "warm").collect();
+    std::thread::spawn(move || lines.for_each(|line| say(&line)));
+    let mark = until_warm.iter().find_map(|line| line.strip_prefix("mark "));
+    let mark = mark.unwrap_or_else(|| panic!("{}", until_warm.join("\n"))).to_owned();
+    (host, mark, until_warm)
+}
+
+/// The project of a host, with a skill whose script does as its argument says.
+fn ready() -> (Arc<Stage>, Arc<Engine>) {
+    let stage = Stage::bash("eval \"$1\"").output(1 << 16);
+    let engine = stage.engine();
+    say(&format!("mark {}", stage.mark()));
+    (Arc::new(stage), Arc::new(engine))
+}
+
+fn one(stage: &Stage, kind: Kind) -> (metier::engine::Invocation, CancelToken) {
+    let token = CancelToken::new();
+    let limits = metier::policy::Limits::default().output(1 << 16);
+    let limits = match kind.stop {
+        Stop::Deadline(milliseconds) => limits.deadline(Duration::from_millis(milliseconds)),
+        _ => limits,
+    };
+    (stage.invocation().args([kind.script]).limits(limits).cancel(token.clone()), token)
+}
+
+/// What a host has of the system's.
+#[derive(Debug)]
+struct Held {
+    descriptors: usize,
+    /// KiB.
+    resident: u64,
+    children: Vec<i32>,
+    /// KiB of the helper.
+    helper: u64,
+}
+
+fn held() -> Held {
+    let children = survivors::children();
+    let helper = children.first().map_or(0, |pid| survivors::resident(*pid));
+    Held {
+        descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
+        resident: survivors::resident(std::process::id().cast_signed()),
+        children,
+        helper,
+    }
+}
+
+fn churn() {
+    let (stage, engine) = ready();
+    let mut memory = vec![0_u8; RESIDENT];
+    memory.iter_mut().step_by(4096).for_each(|page| *page = 1);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    spin(&runtime, &stage, &engine, WARM);
+    let warm = held();
+    say(&format!("helper {}", warm.children[0]));
+    say("warm");
+    let began = Instant::now();
+    spin(&runtime, &stage, &engine, RUNS);
+    let took = began.elapsed();
+    survivors::none(stage.mark());
+    let end = held();
+    say(&format!("churn: {RUNS} runs in {took:?}; {warm:?} before, {end:?} after"));
+    assert_eq!(survivors::zombies(), 0);
+    assert_eq!(end.children, warm.children, "one helper, and the same");
+    assert_eq!(survivors::children_of(end.children[0]), [0; 0], "stubs live on");
+    assert_eq!(end.descriptors, warm.descriptors);
+    assert!(end.resident < warm.resident + (16 << 10), "{warm:?} {end:?}");
+    assert!(end.helper < warm.helper + (1 << 10), "{warm:?} {end:?}");
+    assert!(memory.iter().step_by(4096).all(|page| *page == 1));
+    drop((runtime, Arc::into_inner(engine)));
+    assert_eq!(survivors::children(), [0; 0], "the helper outlived its engine");
+}
+
+/// So many runs of all kinds, some of them side by side.
+fn spin(runtime: &tokio::runtime::Runtime, stage: &Arc<Stage>, engine: &Arc<Engine>, runs: usize) {
+    let next = Arc::new(AtomicUsize::new(0));
+    let lanes: Vec<_> = (0..AT_A_TIME)
+        .map(|_| {
+            let (stage, engine, next) = (stage.clone(), engine.clone(), next.clone());
+            runtime.spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= runs {
+                        return;
+                    }
+                    let kind = KINDS[number % KINDS.len()];
+                    let (invocation, token) = one(&stage, kind);
+                    let run = engine.run_async(invocation);
+                    if let Stop::Cancel(after) = kind.stop {
+                        tokio::spawn(async move {
+                            tokio::time::sleep(Duration::from_millis(after)).await;
+                            token.cancel();
+                        });
+                    }
+                    judge(kind, &run.await);
+                }
+            })
+        })
+        .collect();
+    runtime.block_on(async {
+        for lane in lanes {
+            lane.await.unwrap();
+        }
+    });
+}
+
+#[track_caller]
+fn judge(kind: Kind, outcome: &Outcome) {
+    let ended = outcome.result.as_ref().err().map(metier::error::SkillError::kind);
+    assert_eq!(ended, kind.ends, "{}: {:?}", kind.script, outcome.result);
+}
+
+/// Kills the helper while runs are under way: those go on to their end, and the next have another.
+fn lose_helpers() {
+    let (stage, engine) = ready();
+    say("warm");
+    let short = Kind { script: "sleep 0.3; echo hi", stop: Stop::Never, ends: None };
+    for _ in 0..10 {
+        judge(KINDS[0], &engine.run(one(&stage, KINDS[0]).0));
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| engine.run(one(&stage, short).0))).collect();
+            std::thread::sleep(Duration::from_millis(100));
+            let helper = survivors::children()[0];
+            kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
+            judge(KINDS[2], &engine.run(one(&stage, KINDS[2]).0));
+            assert!(!survivors::children().contains(&helper), "it was not waited for");
+            for run in runs {
+                judge(short, &run.join().unwrap());
+            }
+        });
+        assert_eq!(survivors::zombies(), 0);
+    }
+    survivors::none(stage.mark());
+    if stage::helper().is_none() {
+        say("the helper was a copy of the host");
+    }
+}

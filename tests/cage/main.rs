@@ -1,0 +1,29 @@
+//! The cage under attack: programs that try everything to get out, to see more, to take too much, or to stay.
+//!
+//! The attackers lie in `attackers/`, the cases in `cases/`: each says what it tries and what must come of it. All of them run as
+//! whoever runs the tests, and, where that is root, once more as an ordinary user.
+#![cfg(all(target_os = "linux", feature = "sandboxed"))]
+#![allow(missing_docs)]
+#![allow(clippy::unnecessary_wraps, reason = "every case may be one that a machine cannot run")]
+
+mod attackers;
+mod case;
+mod cases;
+mod churn;
+mod denials;
+mod interpreters;
+#[path = "../support/not_run.rs"]
+mod not_run;
+mod ordinary;
+mod stage;
+mod survivors;
+
+#[test]
+fn every_attack_is_held() {
+    case::run_all(cases::ALL);
+}
+
+#[test]
+fn every_attack_of_an_ordinary_user_is_held() {
+    ordinary::run("every_attack_is_held");
+}

@@ -1,0 +1,218 @@
+//! A project, a skill with one script, and a secret beside them, on disk for the length of a case.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
+use metier::error::SkillError;
+use metier::host::{ProcessReport, SandboxReport};
+use metier::policy::Limits;
+use metier::registry::{Root, Roots, Scope};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::attackers;
+use crate::case::NotRun;
+
+/// Names the helper where the one that was built may not be run by whoever runs the tests.
+pub const HELPER: &str = "METIER_CAGE_HELPER";
+
+/// The program that starts scripts in cages; without the command line the host itself does.
+pub fn helper() -> Option<PathBuf> {
+    let named = std::env::var_os(HELPER).map(PathBuf::from);
+    named.or_else(|| option_env!("CARGO_BIN_EXE_metier").map(PathBuf::from).filter(|path| path.exists()))
+}
+
+pub struct Stage {
+    folder: TempDir,
+    script: String,
+    grants: Vec<&'static str>,
+    args: Vec<String>,
+    input: Option<Value>,
+    limits: Limits,
+}
+
+impl Stage {
+    /// A skill called `x` whose only script is this, under this name. The project holds `own`, the folder beside it `secret`.
+    pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
+        let folder = tempfile::Builder::new().prefix("cage-").tempdir().unwrap();
+        let stage = Self {
+            folder,
+            script: format!("scripts/{name}"),
+            grants: Vec::new(),
+            args: Vec::new(),
+            input: None,
+            limits: Limits::default(),
+        };
+        stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: tries\n---\n");
+        stage.write(&format!("skills/x/{}", stage.script), text);
+        stage.write("outside/secret", "secret\n");
+        stage.write("project/own", "own\n");
+        stage
+    }
+
+    pub fn bash(text: &str) -> Self {
+        Self::new("run.bash", text)
+    }
+
+    pub fn python(text: &str) -> Self {
+        Self::new("run.py", text)
+    }
+
+    pub fn node(text: &str) -> Self {
+        Self::new("run.cjs", text)
+    }
+
+    /// An attacker in C, with arguments for each time it is called.
+    pub fn attacker(name: &'static str, args: &[&str]) -> Result<Self, NotRun> {
+        let program = attackers::program(name)?;
+        let stage = Self::bash(&format!("exec \"$METIER_SKILL_DIR/{name}\" \"$@\""));
+        fs::copy(program, stage.at(&format!("skills/x/{name}"))).unwrap();
+        Ok(stage.args(args))
+    }
+
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self
+    }
+
+    pub fn grant(mut self, permission: &'static str) -> Self {
+        self.grants.push(permission);
+        self
+    }
+
+    pub fn input(mut self, value: impl Into<Value>) -> Self {
+        self.input = Some(value.into());
+        self
+    }
+
+    pub fn deadline(mut self, milliseconds: u64) -> Self {
+        self.limits = self.limits.deadline(Duration::from_millis(milliseconds));
+        self
+    }
+
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.limits = self.limits.memory(bytes);
+        self
+    }
+
+    pub fn output(mut self, bytes: u64) -> Self {
+        self.limits = self.limits.output(bytes);
+        self
+    }
+
+    /// A file of the stage: below `project`, `outside` or `skills/x`.
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        self.write(path, text);
+        self
+    }
+
+    /// A link in the stage.
+    pub fn link(self, target: impl AsRef<Path>, path: &str) -> Self {
+        symlink(target, self.at(path)).unwrap();
+        self
+    }
+
+    /// Everything in it carries this in its name.
+    pub fn mark(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// The path of something in the stage, as text.
+    pub fn name(&self, path: &str) -> String {
+        self.at(path).to_str().unwrap().to_owned()
+    }
+
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    pub fn builder(&self) -> EngineBuilder {
+        let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
+        let builder = Engine::builder(self.at("project")).roots(roots);
+        match helper() {
+            Some(program) => builder.helper(program),
+            None => builder,
+        }
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.builder().build().unwrap()
+    }
+
+    pub fn invocation(&self) -> Invocation {
+        let invocation =
+            Invocation::new("x").script(&self.script).args(&self.args).limits(self.limits.clone());
+        let invocation = match &self.input {
+            Some(input) => invocation.input(input.clone()),
+            None => invocation,
+        };
+        self.grants.iter().fold(invocation, |invocation, grant| invocation.grant(grant.parse().unwrap()))
+    }
+
+    pub fn run(&self) -> Ran {
+        Ran(self.engine().run(self.invocation()))
+    }
+}
+
+/// What came of a run, for the eye of a test.
+#[derive(Debug)]
+pub struct Ran(pub Outcome);
+
+impl Ran {
+    #[track_caller]
+    pub fn process(&self) -> &ProcessReport {
+        self.0.process.as_ref().unwrap_or_else(|| panic!("nothing ran: {:?}", self.0.result))
+    }
+
+    #[track_caller]
+    pub fn sandbox(&self) -> SandboxReport {
+        self.0.sandbox.unwrap_or_else(|| panic!("nothing ran: {:?}", self.0.result))
+    }
+
+    /// What it said on standard output.
+    #[track_caller]
+    pub fn said(&self) -> &str {
+        &self.process().stdout
+    }
+
+    #[track_caller]
+    pub fn error(&self) -> &SkillError {
+        self.0.result.as_ref().expect_err("it went well")
+    }
+
+    /// It went well, in a cage.
+    #[track_caller]
+    pub fn well(&self) -> &Self {
+        assert!(self.0.result.is_ok(), "{:?}\n{:?}", self.0.result, self.0.process);
+        let held = self.sandbox();
+        assert!(held.files && held.tree_kill && held.unix_sockets, "{held:?}");
+        self
+    }
+
+    /// It tried `attempts` things, and each was refused in one of these ways.
+    #[track_caller]
+    pub fn refused(&self, attempts: usize, ways: &[&str]) {
+        self.well();
+        let attempted: Vec<&str> = self.said().lines().filter(|line| line.contains(": ")).collect();
+        assert_eq!(attempted.len(), attempts, "{}", self.said());
+        let refused = |line: &str| ways.iter().any(|way| line.ends_with(&format!(": {way}")));
+        let got_through: Vec<_> = attempted.into_iter().filter(|line| !refused(line)).collect();
+        assert!(got_through.is_empty(), "{got_through:?}");
+    }
+
+    #[track_caller]
+    pub fn says(&self, expected: &str) {
+        self.well();
+        assert_eq!(self.said(), expected, "{}", self.process().stderr);
+    }
+}
