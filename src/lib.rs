@@ -65,7 +65,11 @@ pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
 ///
 /// External scripts are started by a helper, a small process that is this same program, started again. Where a program
 /// does not begin with this line, the helper is a copy of the host instead, which takes the longer the more memory it has.
+/// By the same line the program is the command `metier ctx` of shell scripts, which find it under that name.
 pub fn helper_main() {
     #[cfg(unix)]
-    runtimes::sandbox::helper_main();
+    {
+        runtimes::sandbox::helper_main();
+        runtimes::client_main();
+    }
 }

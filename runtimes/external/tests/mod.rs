@@ -1,5 +1,6 @@
 //! What running a script as a process promises.
 
+mod calls;
 mod ending;
 mod starting;
 mod streams;
