@@ -56,6 +56,16 @@ pub fn load(
     runtimes::loader(runtime)?(script, &runtimes::Shared::default())
 }
 
+/// The same, with the program that starts external scripts and serves their `metier ctx`; see
+/// [`EngineBuilder::helper`](engine::EngineBuilder::helper).
+pub fn load_with_helper(
+    runtime: executor::SkillRuntime,
+    script: &executor::Script,
+    helper: impl Into<std::path::PathBuf>,
+) -> error::Result<Box<dyn executor::SkillExecutor>> {
+    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into())))
+}
+
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
 pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
     runtimes::loader(runtime).map(drop)

@@ -174,7 +174,9 @@ impl Line {
             }
         }
         // The byte that goes with a descriptor may fall in the midst of another process's request.
-        self.came.extend(bytes[..taken].iter().filter(|byte| **byte != 0));
+        for part in bytes[..taken].split(|byte| *byte == 0) {
+            self.came.extend_from_slice(part);
+        }
         taken > 0
     }
 }

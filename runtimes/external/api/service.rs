@@ -27,7 +27,8 @@ static NOTHING: Value = Value::Null;
 
 /// The host's side of one run.
 pub(in super::super) struct Service<'a> {
-    ctx: &'a SkillContext,
+    /// Stops with the run's processes, which may be before its deadline.
+    ctx: SkillContext,
     script: &'a str,
     input: &'a Value,
     fault: Mutex<Option<Fault>>,
@@ -47,7 +48,8 @@ pub(super) struct Refused {
 
 impl<'a> Service<'a> {
     /// `script` is the name that errors carry.
-    pub(in super::super) fn new(ctx: &'a SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
+    pub(in super::super) fn new(ctx: &SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
+        let ctx = ctx.under(ctx.cancel().child());
         Self { ctx, script, input: input.unwrap_or(&NOTHING), fault: Mutex::default() }
     }
 
@@ -70,6 +72,11 @@ impl<'a> Service<'a> {
             }
             lines = open;
         }
+    }
+
+    /// Stops a call that is under way, and refuses further ones: nobody is left to hear the answer.
+    pub(in super::super) fn stop(&self) {
+        self.ctx.cancel().cancel();
     }
 
     /// The error of a script that ended with this exit code: the host's own, where the script says that it ended for one.

@@ -113,8 +113,9 @@ fn watched(
     std::thread::scope(|scope| {
         let mut door = Door::new(api, scope, service);
         let pumped = pump.run(&exit, cancel, &mut door);
-        // Nobody is left to ask; a call under way is waited for, so that nothing goes on after the run.
         tree.kill();
+        // A call under way is waited for, so that nothing goes on after the run.
+        service.stop();
         pumped
     })?;
     pump.stdout.take_rest();
