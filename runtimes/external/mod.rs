@@ -86,7 +86,8 @@ impl External {
         let (name, project) = (self.file.name(), ctx.project()?.root());
         let script = self.file.unchanged()?;
         let interpreter = self.interpreter.found(name, &command::search_path())?;
-        let command = command::of(&interpreter, &script, &input.args, self.file.folder(), project);
+        let mut command = command::of(&interpreter, &script, &input.args, self.file.folder(), project);
+        self.shared.clients().excuse(&mut command, self.shared.launcher().program());
         ctx.report_sandbox(SandboxReport::NONE);
         warn(ctx, format!("{name} runs without a sandbox, with all the rights of the user"));
         self.run(Start::Plain(Box::new(command)), input.value.as_ref(), ctx)

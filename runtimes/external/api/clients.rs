@@ -11,6 +11,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
@@ -42,13 +43,25 @@ impl Clients {
     /// Lets the script of an order find the API: by its number, and by a client for its language. `program` is one whose
     /// `main` begins with [`helper_main`](crate::helper_main); without it there is no command.
     pub(in super::super) fn offer(&self, order: &mut Order, program: Option<PathBuf>) -> io::Result<()> {
+        self.written(program, |written| written.offer(order))
+    }
+
+    /// Lets a plain process find the modules, which tell it that it cannot call the host.
+    pub(in super::super) fn excuse(&self, command: &mut Command, program: Option<PathBuf>) {
+        // Without them it is told by its interpreter, in other words.
+        let say = |written: &Written| {
+            command.envs(written.modules());
+        };
+        self.written(program, say).ok();
+    }
+
+    fn written(&self, program: Option<PathBuf>, work: impl FnOnce(&Written)) -> io::Result<()> {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match &mut *written {
+        work(match &mut *written {
             Some(written) if written.is_whole() => written,
             // There is none yet, or somebody tidied up.
             gone => gone.insert(Written::new(program)?),
-        };
-        written.offer(order);
+        });
         Ok(())
     }
 }
@@ -84,6 +97,11 @@ impl Written {
         self.folder.path().join(name)
     }
 
+    /// The variables by which interpreters find their module.
+    fn modules(&self) -> [(&'static str, PathBuf); 2] {
+        [("PYTHONPATH", self.path("python")), ("NODE_PATH", self.path("node"))]
+    }
+
     fn offer(&self, order: &mut Order) {
         if let Some(files) = &mut order.cage.files {
             files.read.push(self.folder.path().into());
@@ -94,8 +112,9 @@ impl Written {
             order.environment.push((name.into(), value));
         };
         set("METIER_API_FD", API.to_string().into());
-        set("PYTHONPATH", self.path("python").into());
-        set("NODE_PATH", self.path("node").into());
+        for (name, folder) in self.modules() {
+            set(name, folder.into());
+        }
         if self.program.is_some()
             && let Some((_, path)) = order.environment.iter_mut().find(|(name, _)| name == "PATH")
         {

@@ -56,8 +56,11 @@ fn answered(number: &OsStr, arguments: Vec<OsString>) -> i32 {
 
 fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| SkillError::io("failed to write to standard output", error))
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever reads has enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| SkillError::io("failed to write to standard output", error)),
+    }
 }
 
 fn usage() -> String {

@@ -350,3 +350,21 @@ print(refused)",
     // Root may read it whatever its mode says, which proves nothing about others; the next run has whole ones again.
     says(&python("import metier, os; print(os.stat(metier.__file__).st_mode & 0o400 > 0)"), "True\n");
 }
+
+#[test]
+fn outside_of_a_cage_there_is_no_api_and_the_clients_say_so() {
+    let sentence = "the host API is there for scripts that metier runs in a sandbox";
+    for (command, stage) in [
+        ("python3", python("from metier import ctx\nctx.stat('.')")),
+        ("node", node("require('metier').ctx.stat('.')")),
+    ] {
+        if !has(command) {
+            continue;
+        }
+        let mut stage = stage;
+        stage.granted = vec!["exec:unsandboxed"];
+        let ran = stage.run();
+        assert_eq!(ran.error().kind(), ErrorKind::Script);
+        assert!(ran.process().stderr.contains(sentence), "{}", ran.process().stderr);
+    }
+}

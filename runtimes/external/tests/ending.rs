@@ -176,7 +176,9 @@ fn two_hundred_runs_leave_no_process_no_thread_and_no_descriptor() {
     let descriptors = || std::fs::read_dir("/dev/fd").unwrap().count();
     let run = |turn: usize| {
         let stage = match turn % 4 {
-            0 if turn % 20 == 0 => Stage::new("scripts/a.py", "from metier import ctx; ctx.glob('*')"),
+            0 if turn.is_multiple_of(20) => {
+                Stage::new("scripts/a.py", "from metier import ctx; ctx.glob('*')")
+            }
             0 => Stage::bash("sleep 9 & cat").input("x".repeat(100_000)),
             1 => Stage::bash("yes").output(1000),
             2 => Stage::bash("sleep 9").deadline(5),
