@@ -32,6 +32,9 @@ pub(crate) struct Shared {
     /// Starts processes in cages.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
+    /// What scripts in them call the host by.
+    #[cfg(unix)]
+    clients: std::sync::Arc<external::Clients>,
 }
 
 impl Shared {
@@ -39,6 +42,12 @@ impl Shared {
     #[cfg(unix)]
     fn launcher(&self) -> &sandbox::Launcher {
         &self.launcher
+    }
+
+    /// What scripts in cages call the host by.
+    #[cfg(unix)]
+    fn clients(&self) -> &external::Clients {
+        &self.clients
     }
 
     /// `helper` is the program that starts processes, where the embedder named one.
@@ -49,6 +58,8 @@ impl Shared {
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
                 helper.map(sandbox::Source::Program).unwrap_or_default(),
             )),
+            #[cfg(unix)]
+            clients: std::sync::Arc::default(),
         }
     }
 }
@@ -103,6 +114,12 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
         Some(feature) => error.with_help(format!("build metier with the Cargo feature `{feature}`")),
         None => error.with_help(format!("this version of metier has no {runtime} runtime")),
     })
+}
+
+/// Calls the host for a shell script, where this program was started for that, and ends it.
+#[cfg(unix)]
+pub(crate) fn client_main() {
+    external::client_main();
 }
 
 /// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.

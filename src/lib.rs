@@ -58,6 +58,16 @@ pub fn load(
     runtimes::loader(runtime)?(script, &runtimes::Shared::default())
 }
 
+/// The same, with the program that starts external scripts and serves their `metier ctx`; see
+/// [`EngineBuilder::helper`](engine::EngineBuilder::helper).
+pub fn load_with_helper(
+    runtime: executor::SkillRuntime,
+    script: &executor::Script,
+    helper: impl Into<std::path::PathBuf>,
+) -> error::Result<Box<dyn executor::SkillExecutor>> {
+    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into())))
+}
+
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
 pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
     runtimes::loader(runtime).map(drop)
@@ -67,7 +77,11 @@ pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
 ///
 /// External scripts are started by a helper, a small process that is this same program, started again. Where a program
 /// does not begin with this line, the helper is a copy of the host instead, which takes the longer the more memory it has.
+/// By the same line the program is the command `metier ctx` of shell scripts, which find it under that name.
 pub fn helper_main() {
     #[cfg(unix)]
-    runtimes::sandbox::helper_main();
+    {
+        runtimes::sandbox::helper_main();
+        runtimes::client_main();
+    }
 }

@@ -1,71 +1,81 @@
 //! The host API means the same in every language: each row's example, run in each, against one answer.
-#![cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
+#![cfg(any(
+    feature = "lua-runtime",
+    feature = "rhai-runtime",
+    feature = "wasm-runtime",
+    all(feature = "sandboxed", target_os = "linux")
+))]
 #![allow(missing_docs)]
+
+#[path = "support/not_run.rs"]
+mod not_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
-use metier::executor::{Script, SkillInput, SkillRuntime};
+use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use metier::host::{Access, Canned, Example, Files, HostFunction, SkillContext, functions};
 use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection, Watchdog};
+use not_run::{found, not_run};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The program behind `metier ctx`, if this build has it; the variable is set for builds that leave it out, too.
+const METIER: Option<&str> = if cfg!(feature = "cli") { option_env!("CARGO_BIN_EXE_metier") } else { None };
 
 /// Rhai's memory limit is exact where this counts.
 #[global_allocator]
 static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
 
+/// One plug-in with a function for each promise; its source lies beside it.
+const PLUG_IN: &[u8] = include_bytes!("plugins/conformance.wasm");
+
 /// A language, and in it: a script that calls the function named by `input.name` with the list `input.args`, one that
-/// answers with its input, and the same promises broken in the ways every language knows.
+/// answers with its input, and the same promises broken in the ways every language knows. For a language that does not
+/// read JSON, `{{name}}` and `{{args}}` stand for those two; of WebAssembly, each script is a function of the plug-in.
 struct Language {
     runtime: SkillRuntime,
-    call: Source,
-    echo: Source,
-    handled: Source,
-    endless: Source,
-    growing: Source,
-    flooding: Source,
-    too_much: Source,
-    /// The largest integer it holds exactly, and the next one, which it refuses; nothing where it holds them all.
-    exact: Option<(i64, u64)>,
-}
-
-/// A script: its bytes, and the function to call where one file holds several.
-#[derive(Clone, Copy)]
-struct Source(&'static [u8], Option<&'static str>);
-
-#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
-const fn text(source: &'static str) -> Source {
-    Source(source.as_bytes(), None)
-}
-
-/// A function of the plug-in that keeps every promise at once; its source lies beside it.
-#[cfg(feature = "wasm-runtime")]
-const fn plug_in(function: &'static str) -> Source {
-    Source(include_bytes!("plugins/conformance.wasm"), Some(function))
+    /// The script's path, whose ending tells an interpreter.
+    path: &'static str,
+    /// The command without which it is not run, if there is one.
+    needs: Option<&'static str>,
+    call: &'static str,
+    echo: &'static str,
+    handled: &'static str,
+    endless: &'static str,
+    growing: &'static str,
+    /// The memory that it outgrows, in bytes, and how that ends.
+    memory: (u64, ErrorKind),
+    flooding: &'static str,
+    too_much: &'static str,
+    /// The largest integer it holds exactly, and the next one, which it refuses, if JSON can say it.
+    exact: (i64, Option<u64>),
 }
 
 const LANGUAGES: &[Language] = &[
     #[cfg(feature = "lua-runtime")]
     Language {
         runtime: SkillRuntime::Lua,
-        call: text("local args = input.args return ctx[input.name](table.unpack(args, 1, #args))"),
-        echo: text("return input"),
-        handled: text(
-            "local ok, e = pcall(ctx.write, 'a.txt', 'x') return {e.kind, e.message == tostring(e)}",
-        ),
-        endless: text("while true do pcall(function() while true do end end) end"),
-        growing: text("local t = {} while true do t[#t + 1] = {#t} end"),
-        flooding: text("while true do print(('x'):rep(1000)) end"),
-        too_much: text("local t = {1} for i = 1, 20 do t = {t, t} end return t"),
-        exact: Some((1 << 53, (1 << 53) + 1)),
+        path: "scripts/main",
+        needs: None,
+        call: "local args = input.args return ctx[input.name](table.unpack(args, 1, #args))",
+        echo: "return input",
+        handled: "local ok, e = pcall(ctx.write, 'a.txt', 'x') return {e.kind, e.message == tostring(e)}",
+        endless: "while true do pcall(function() while true do end end) end",
+        growing: "local t = {} while true do t[#t + 1] = {#t} end",
+        memory: (1 << 20, ErrorKind::Memory),
+        flooding: "while true do print(('x'):rep(1000)) end",
+        too_much: "local t = {1} for i = 1, 20 do t = {t, t} end return t",
+        exact: (1 << 53, Some((1 << 53) + 1)),
     },
     #[cfg(feature = "rhai-runtime")]
     Language {
         runtime: SkillRuntime::Rhai,
-        call: text(
-            "let f = Fn(input.name);
+        path: "scripts/main",
+        needs: None,
+        call: "let f = Fn(input.name);
             let a = input.args;
             switch a.len() {
                 0 => f.call(ctx),
@@ -74,39 +84,97 @@ const LANGUAGES: &[Language] = &[
                 3 => f.call(ctx, a[0], a[1], a[2]),
                 4 => f.call(ctx, a[0], a[1], a[2], a[3]),
             }",
-        ),
-        echo: text("input"),
-        handled: text(
-            "try { ctx.write(\"a.txt\", \"x\") } catch (e) { return [e.kind, e.message == e.to_string()]; }",
-        ),
-        endless: text("loop { try { loop {} } catch {} }"),
-        growing: text("let a = []; loop { a.push([a.len()]); }"),
-        flooding: text("let s = \"\"; s.pad(1000, 'x'); loop { print(s); }"),
-        too_much: text("let a = [1]; for i in 0..16 { a = [a, a]; } a"),
-        exact: Some((i64::MAX, i64::MAX as u64 + 1)),
+        echo: "input",
+        handled: "try { ctx.write(\"a.txt\", \"x\") } catch (e) { return [e.kind, e.message == e.to_string()]; }",
+        endless: "loop { try { loop {} } catch {} }",
+        growing: "let a = []; loop { a.push([a.len()]); }",
+        memory: (1 << 20, ErrorKind::Memory),
+        flooding: "let s = \"\"; s.pad(1000, 'x'); loop { print(s); }",
+        too_much: "let a = [1]; for i in 0..16 { a = [a, a]; } a",
+        exact: (i64::MAX, Some(i64::MAX as u64 + 1)),
     },
     #[cfg(feature = "wasm-runtime")]
     Language {
         runtime: SkillRuntime::Wasm,
-        call: plug_in("call"),
-        echo: plug_in("echo"),
-        handled: plug_in("handled"),
-        endless: plug_in("endless"),
-        growing: plug_in("growing"),
-        flooding: plug_in("flooding"),
-        too_much: plug_in("too_much"),
-        exact: None,
+        path: "scripts/main",
+        needs: None,
+        call: "call",
+        echo: "echo",
+        handled: "handled",
+        endless: "endless",
+        growing: "growing",
+        memory: (1 << 20, ErrorKind::Memory),
+        flooding: "flooding",
+        too_much: "too_much",
+        exact: (i64::MAX, None),
+    },
+    #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+    Language {
+        runtime: SkillRuntime::External,
+        path: "scripts/main.py",
+        needs: Some("python3"),
+        call: "import json
+from metier import ctx, input
+print(json.dumps(getattr(ctx, input['name'])(*input['args'])))",
+        echo: "import json, metier
+print(json.dumps(metier.input))",
+        handled: "import json
+from metier import ctx, MetierError
+try: ctx.write('a.txt', 'x')
+except MetierError as e: print(json.dumps([e.kind, e.message == str(e)]))",
+        endless: "while True:
+    try:
+        while True: pass
+    except BaseException: pass",
+        growing: "kept = []
+while True: kept.append(bytearray(1 << 20))",
+        memory: (128 << 20, ErrorKind::Script),
+        flooding: "while True: print('x' * 1000)",
+        too_much: "print([1] * 100000)",
+        exact: (i64::MAX, None),
+    },
+    #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+    Language {
+        runtime: SkillRuntime::External,
+        path: "scripts/main.js",
+        needs: Some("node"),
+        call: "const {ctx, input} = require('metier');
+console.log(JSON.stringify(ctx[input.name](...input.args)));",
+        echo: "console.log(JSON.stringify(require('metier').input));",
+        handled: "const {ctx} = require('metier');
+try { ctx.write('a.txt', 'x') } catch (e) { console.log(JSON.stringify([e.kind, `MetierError: ${e.message}` === String(e)])) }",
+        endless: "for (;;) { try { for (;;) {} } catch {} }",
+        growing: "const kept = []; for (;;) kept.push(Buffer.alloc(1 << 20, 1));",
+        memory: (1 << 30, ErrorKind::Script),
+        flooding: "for (;;) require('fs').writeSync(1, 'x'.repeat(1000));",
+        too_much: "console.log(JSON.stringify(Array(100000).fill(1)));",
+        exact: (1 << 53, Some((1 << 53) + 1)),
+    },
+    #[cfg(all(feature = "sandboxed", target_os = "linux"))]
+    Language {
+        runtime: SkillRuntime::External,
+        path: "scripts/main.bash",
+        needs: Some("bash"),
+        call: "metier ctx --json {{name}} --args {{args}}",
+        echo: "metier ctx --json input",
+        handled: "metier ctx write a.txt x 2> \"$TMPDIR/said\"
+[ $? = 4 ] && read -r said < \"$TMPDIR/said\" && [[ $said == metier:* ]] && echo '[\"denied\", true]'",
+        endless: "trap '' TERM; while :; do while :; do :; done; done",
+        growing: "x=xxxxxxxx; while :; do x=$x$x; done",
+        memory: (64 << 20, ErrorKind::Script),
+        flooding: "while :; do printf '%01000d' 0; done",
+        too_much: "printf '%0100000d' 0",
+        exact: (i64::MAX, None),
     },
 ];
 
 #[test]
 fn every_example_gives_its_answer_in_every_language() {
-    for language in LANGUAGES {
+    for language in languages() {
         for function in functions() {
-            let answer =
-                call(language.runtime, language.call, function, function.name, function.example.allow);
+            let answer = call(language, language.call, function, function.name, function.example.allow);
             let expected: Value = serde_json::from_str(function.example.answer).unwrap();
-            assert_eq!(answer.unwrap(), expected, "{} in {}", function.name, language.runtime);
+            assert_eq!(answer.unwrap(), expected, "{} in {}", function.name, language.path);
         }
     }
 }
@@ -120,9 +188,9 @@ fn every_function_that_needs_a_permission_is_refused_without_it_in_the_same_word
             Access::Write(_) => "write",
             _ => function.example.allow.first().expect(function.name),
         };
-        let sentences = LANGUAGES.iter().map(|language| {
-            let error = call(language.runtime, language.call, function, function.name, &[]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Denied, "{} in {}: {error}", function.name, language.runtime);
+        let sentences = languages().map(|language| {
+            let error = call(language, language.call, function, function.name, &[]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{} in {}: {error}", function.name, language.path);
             let way_out = format!("run with --allow {permission}");
             assert!(error.message().ends_with(&format!(": not permitted; {way_out}")), "{error}");
             assert_eq!(error.help(), Some(way_out.as_str()));
@@ -135,19 +203,19 @@ fn every_function_that_needs_a_permission_is_refused_without_it_in_the_same_word
 
 #[test]
 fn a_refusal_a_script_handles_is_no_failure() {
-    for language in LANGUAGES {
+    for language in languages() {
         let write = functions().iter().find(|function| function.name == "write").unwrap();
-        let error = call(language.runtime, language.call, write, "write", &[]).unwrap_err();
-        assert!(error.location().is_some_and(|at| at.file == "scripts/main"), "{error:?}");
-        let handled = call(language.runtime, language.handled, write, "write", &[]).unwrap();
-        assert_eq!(handled, json!(["denied", true]), "{}", language.runtime);
+        let error = call(language, language.call, write, "write", &[]).unwrap_err();
+        assert!(error.location().is_some_and(|at| at.file == language.path), "{error:?}");
+        let handled = call(language, language.handled, write, "write", &[]).unwrap();
+        assert_eq!(handled, json!(["denied", true]), "{}", language.path);
     }
 }
 
 #[test]
 fn json_comes_back_as_it_went_in() {
     let deep = (0..100).fold(json!([]), |inner, _| json!([inner]));
-    for language in LANGUAGES {
+    for language in languages() {
         for value in [
             json!(null),
             json!([]),
@@ -162,89 +230,125 @@ fn json_comes_back_as_it_went_in() {
             deep.clone(),
         ] {
             let answer = run(language, language.echo, value.clone(), Limits::default());
-            assert_eq!(answer.unwrap(), value, "{}", language.runtime);
+            assert_eq!(answer.unwrap(), value, "{}", language.path);
         }
     }
 }
 
 #[test]
 fn integers_are_exact_or_refused_and_never_rounded() {
-    for language in LANGUAGES {
-        let (largest, smallest) = match language.exact {
-            Some((largest, _)) => (json!(largest), json!(-largest)),
-            None => (json!(u64::MAX), json!(i64::MIN)),
-        };
-        let integers = json!([largest, smallest]);
-        let answer = run(language, language.echo, integers.clone(), Limits::default());
-        assert_eq!(answer.unwrap(), integers, "{}", language.runtime);
-        let Some((_, beyond)) = language.exact else { continue };
+    for language in languages() {
+        let (largest, beyond) = language.exact;
+        let answer = run(language, language.echo, json!([largest, -largest]), Limits::default());
+        assert_eq!(answer.unwrap(), json!([largest, -largest]), "{}", language.path);
+        let Some(beyond) = beyond else { continue };
         let error = run(language, language.echo, json!({"id": beyond}), Limits::default()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}: {error}", language.runtime);
-        assert!(error.message().starts_with("input.id"), "{}: {error}", language.runtime);
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}: {error}", language.path);
+        assert!(error.message().starts_with("input.id"), "{}: {error}", language.path);
     }
 }
 
 #[test]
 fn limits_mean_the_same_in_every_language() {
     let limits = || Limits::default().deadline(Duration::from_millis(300)).operations(u64::MAX);
-    for language in LANGUAGES {
+    for language in languages() {
+        let (memory, outgrown) = language.memory;
         for (source, limits, kind) in [
             (language.endless, limits(), ErrorKind::Deadline),
-            (language.growing, Limits::default().memory(1 << 20).operations(u64::MAX), ErrorKind::Memory),
+            (language.growing, Limits::default().memory(memory).operations(u64::MAX), outgrown),
             (language.flooding, Limits::default(), ErrorKind::Output),
             (language.too_much, Limits::default().output(1 << 16), ErrorKind::Output),
         ] {
             let started = Instant::now();
             let over = limits.deadline + Duration::from_millis(500);
             let error = run(language, source, Value::Null, limits).unwrap_err();
-            let runtime = language.runtime;
-            assert_eq!(error.kind(), kind, "{runtime}: {error}");
-            assert!(started.elapsed() < over, "{kind} in {runtime}: {:?}", started.elapsed());
+            assert_eq!(error.kind(), kind, "{source}: {error}");
+            assert!(started.elapsed() < over, "{source}: {:?}", started.elapsed());
         }
     }
 }
 
 #[test]
 fn a_cancelled_run_ends_as_cancelled_in_every_language() {
-    for language in LANGUAGES {
+    for language in languages() {
         let token = CancelToken::new();
+        let project = tempfile::tempdir().unwrap();
         let context = SkillContext::builder("conformance")
+            .project(Files::open(project.path()).unwrap())
             .limits(Limits::default().operations(u64::MAX))
             .cancel(token.clone())
             .build();
-        let executor = metier::load(language.runtime, &script(language.endless)).unwrap();
+        let loaded = Loaded::new(language, language.endless).unwrap();
         let canceller = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
             token.cancel();
         });
-        let error = executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
+        let error = loaded.executor.execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
         canceller.join().unwrap();
-        assert_eq!(error.kind(), ErrorKind::Cancelled, "{}", language.runtime);
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{}", language.path);
     }
 }
 
 /// Runs a script under limits, its deadline included.
-fn run(language: &Language, source: Source, input: Value, limits: Limits) -> Result<Value> {
+fn run(language: &Language, source: &str, input: Value, limits: Limits) -> Result<Value> {
     let (watchdog, token) = (Watchdog::new(), CancelToken::new());
     let _armed = watchdog.arm(Instant::now() + limits.deadline, &token);
-    let context = SkillContext::builder("conformance").limits(limits).cancel(token).build();
-    let executor = metier::load(language.runtime, &script(source))?;
-    Ok(executor.execute_with_context(input.into(), Some(&context))?.value)
+    let project = tempfile::tempdir().unwrap();
+    let files = Files::open(project.path()).unwrap();
+    let context = SkillContext::builder("conformance").project(files).limits(limits).cancel(token).build();
+    let loaded = Loaded::new(language, source)?;
+    Ok(loaded.executor.execute_with_context(input.into(), Some(&context))?.value)
 }
 
-fn script(Source(bytes, function): Source) -> Script {
-    Script {
-        skill: "conformance".into(),
-        path: "scripts/main".into(),
-        folder: None,
-        source: bytes.into(),
-        function: function.map(str::to_owned),
+/// A script, compiled, and where it lies: processes need a file.
+struct Loaded {
+    executor: Box<dyn SkillExecutor>,
+    _folder: TempDir,
+}
+
+impl Loaded {
+    fn new(language: &Language, source: &str) -> Result<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(language.path);
+        std::fs::create_dir(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, source).unwrap();
+        let (bytes, function) = match language.runtime {
+            SkillRuntime::Wasm => (PLUG_IN, Some(source.to_owned())),
+            _ => (source.as_bytes(), None),
+        };
+        let script = Script {
+            skill: "conformance".into(),
+            path: language.path.into(),
+            folder: Some(folder.path().into()),
+            source: bytes.into(),
+            function,
+        };
+        let executor = match METIER {
+            Some(program) => metier::load_with_helper(language.runtime, &script, program),
+            None => metier::load(language.runtime, &script),
+        };
+        Ok(Self { executor: executor?, _folder: folder })
     }
 }
 
+/// The languages that can run here.
+fn languages() -> impl Iterator<Item = &'static Language> {
+    let lacks = |language: &Language| match language.needs? {
+        "bash" if METIER.is_none() => Some("built without cli".to_owned()),
+        command => found(command).is_none().then(|| format!("{command} is not on PATH")),
+    };
+    LANGUAGES.iter().filter(move |language| {
+        let lack = lacks(language);
+        if let Some(reason) = &lack {
+            not_run(&format!("conformance of {}", language.path), reason);
+        }
+        lack.is_none()
+    })
+}
+
 fn call(
-    language: SkillRuntime,
-    source: Source,
+    language: &Language,
+    source: &str,
     function: &HostFunction,
     name: &str,
     allow: &[&str],
@@ -261,8 +365,10 @@ fn call(
         .providers(Canned::new(function.example.given).unwrap().providers())
         .build();
     let args: Value = serde_json::from_str(function.example.args).unwrap();
+    let quoted = format!("'{}'", function.example.args.replace('\'', r"'\''"));
+    let source = source.replace("{{name}}", name).replace("{{args}}", &quoted);
     let input = SkillInput::from(json!({"name": name, "args": args}));
-    Ok(metier::load(language, &script(source))?.execute_with_context(input, Some(&context))?.value)
+    Ok(Loaded::new(language, &source)?.executor.execute_with_context(input, Some(&context))?.value)
 }
 
 fn lay_out(root: &Path, example: &Example) {

@@ -2,6 +2,7 @@
 //!
 //! The way of a run: choose the interpreter, build the command and the cage it runs in, run the process, judge how it ended.
 
+mod api;
 mod command;
 mod denial;
 mod file;
@@ -22,6 +23,8 @@ mod verdict;
 
 use serde_json::Value;
 
+use self::api::Service;
+pub(super) use self::api::{Clients, client_main};
 use self::file::ScriptFile;
 use self::interpreter::Interpreter;
 use self::process::Start;
@@ -69,11 +72,11 @@ impl SkillExecutor for External {
         ctx.cancel().check()?;
         let is_plain = ctx.isolation() == Isolation::Off || ctx.permissions().grants(&Need::unsandboxed());
         if is_plain {
-            return self.run_plainly(input, ctx);
+            return self.run_plainly(&input, ctx);
         }
         match self.run_caged(&input, ctx) {
             Err(error) if is_missing_cage(&error) && ctx.isolation() == Isolation::BestEffort => {
-                self.run_plainly(input, ctx)
+                self.run_plainly(&input, ctx)
             }
             outcome => outcome,
         }
@@ -82,14 +85,15 @@ impl SkillExecutor for External {
 
 impl External {
     /// With all the rights of the user, which the report and the log say.
-    fn run_plainly(&self, input: SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+    fn run_plainly(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         let (name, project) = (self.file.name(), ctx.project()?.root());
         let script = self.file.unchanged()?;
         let interpreter = self.interpreter.found(name, &command::search_path())?;
-        let command = command::of(&interpreter, &script, &input.args, self.file.folder(), project);
+        let mut command = command::of(&interpreter, &script, &input.args, self.file.folder(), project);
+        self.shared.clients().excuse(&mut command, self.shared.launcher().program());
         ctx.report_sandbox(SandboxReport::NONE);
         warn(ctx, format!("{name} runs without a sandbox, with all the rights of the user"));
-        self.run(Start::Plain(Box::new(command)), input.value, ctx)
+        self.run(Start::Plain(Box::new(command)), input.value.as_ref(), ctx)
     }
 
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
@@ -106,25 +110,31 @@ impl External {
             interpreter: &interpreter.program,
         };
         let cage = reach::cage(ctx, &places);
-        let order = command::order(&interpreter, &script, &input.args, &places, cage, ctx.limits())
+        let mut order = command::order(&interpreter, &script, &input.args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
-        self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.clone(), ctx)
+        let launcher = self.shared.launcher();
+        let offered = self.shared.clients().offer(&mut order, launcher.program());
+        offered.map_err(|error| SkillError::io("failed to write the clients of the host API", error))?;
+        self.run(Start::Caged(launcher, Box::new(order)), input.value.as_ref(), ctx)
     }
 
-    fn run(&self, start: Start<'_>, input: Option<Value>, ctx: &SkillContext) -> Result<SkillOutput> {
+    fn run(&self, start: Start<'_>, input: Option<&Value>, ctx: &SkillContext) -> Result<SkillOutput> {
         let name = self.file.name();
+        let service = Service::new(ctx, name, input);
         let request = process::Request {
             start,
             stdin: input.map(|value| value.to_string().into_bytes()),
             limits: ctx.limits(),
             cancel: ctx.cancel(),
+            service: &service,
         };
         let project = ctx.project()?.root();
         let ended = process::run(request).map_err(|error| {
             // What was stopped on its way in did not fail to start.
             ctx.cancel().check().err().unwrap_or_else(|| verdict::not_started(name, project, error))
         })?;
-        verdict::of(ctx, name, ended)
+        let code = ended.status.code();
+        verdict::of(ctx, name, ended).map_err(|error| service.explained(error, code))
     }
 }
 

@@ -119,8 +119,8 @@ mod tests {
         fs::write(path.join("lifted-2"), "").unwrap();
         fs::write(path.join("a/b/c/file"), "").unwrap();
         std::os::unix::fs::symlink(beside.path(), path.join("a/link")).unwrap();
-        fs::set_permissions(path.join("a/b"), Permissions::from_mode(0)).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path.join("a/b"), Permissions::from_mode(0o0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
         drop(scratch);
         assert!(!path.exists());
         assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");

@@ -21,8 +21,18 @@ impl Launcher {
 
     /// Always an error: `unsupported`.
     #[allow(clippy::unused_self, reason = "as where there are cages")]
-    pub(crate) fn start(&self, _order: &Order, _streams: [OwnedFd; 3]) -> io::Result<Started> {
+    pub(crate) fn start(
+        &self,
+        _order: &Order,
+        _streams: [OwnedFd; 3],
+        _api: Option<OwnedFd>,
+    ) -> io::Result<Started> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    pub(crate) fn program(&self) -> Option<std::path::PathBuf> {
+        None
     }
 }
 
@@ -31,6 +41,11 @@ impl Started {
     pub(crate) fn ended(self) -> Option<Report> {
         None
     }
+}
+
+/// Nothing is handed down where there are no cages.
+pub(crate) fn inherited(_number: i32) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// There is nothing to help with.

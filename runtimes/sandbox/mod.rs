@@ -2,8 +2,8 @@
 
 mod order;
 
-pub(crate) use super::cage::{Launcher, Started, helper_main};
-pub(crate) use order::{Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
+pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
+pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
 
 use std::path::PathBuf;
 

@@ -4,6 +4,9 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+/// The descriptor by which a script in a cage reaches the host API.
+pub(crate) const API: i32 = 3;
+
 /// A program and the cage it runs in. Everything in it is decided by the host; nothing comes from the script.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {

@@ -4,6 +4,7 @@ mod amount;
 mod api;
 mod catalog;
 mod completions;
+mod ctx;
 mod input;
 mod list;
 mod misuse;
@@ -68,6 +69,8 @@ enum Command {
     New(new::Args),
     /// List the functions a script may call on ctx
     Api(api::Args),
+    /// Call a function of the host API from a shell script
+    Ctx(ctx::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
     /// Print completions for a shell
@@ -98,6 +101,7 @@ fn answer(cli: Cli) -> Result<u8> {
         Command::Validate(args) => validate::run(&args, &session),
         Command::New(args) => new::run(&args, &session),
         Command::Api(args) => api::run(&args, &session),
+        Command::Ctx(args) => ctx::run(&args),
         Command::Catalog(args) => catalog::run(&args, &session),
         Command::Completions(args) => completions::run(&args),
     }

@@ -18,7 +18,7 @@ use crate::policy::{CancelToken, Isolation, Limits, Permissions};
 ///
 /// Cloning is cheap and gives the same context.
 #[derive(Clone)]
-pub struct SkillContext(Arc<Inner>);
+pub struct SkillContext(Arc<Inner>, CancelToken);
 
 struct Inner {
     skill: String,
@@ -27,7 +27,6 @@ struct Inner {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
-    cancel: CancelToken,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -116,7 +115,12 @@ impl SkillContext {
 
     /// The token that stops the run, at the caller's word or at its deadline.
     pub fn cancel(&self) -> &CancelToken {
-        &self.0.cancel
+        &self.1
+    }
+
+    /// The same context for a part of the run that may have to stop before the run does.
+    pub(crate) fn under(&self, cancel: CancelToken) -> Self {
+        Self(self.0.clone(), cancel)
     }
 
     /// Writes a log line, without secrets; `output` when the log is full.
@@ -262,7 +266,7 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> SkillContext {
-        SkillContext(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             skill: self.skill,
             project: self.project,
             skill_files: self.skill_files,
@@ -270,13 +274,13 @@ impl ContextBuilder {
             journal: Journal::new(self.limits.output),
             limits: self.limits,
             isolation: self.isolation,
-            cancel: self.cancel,
             observer: self.observer,
             providers: self.providers,
             caller: self.caller,
             handed_on: self.handed_on,
             redaction: Redaction::default(),
             report: Mutex::default(),
-        }))
+        });
+        SkillContext(inner, self.cancel)
     }
 }

@@ -24,7 +24,7 @@ pub const SOURCES: &str = "METIER_CAGE_ATTACKERS";
 /// The program made of `attackers/NAME.c`.
 pub fn program(name: &'static str) -> Result<PathBuf, NotRun> {
     let compiler = ["cc", "clang", "gcc"].into_iter().find(|compiler| found(compiler).is_some());
-    let compiler = compiler.ok_or_else(|| NotRun("there is no C compiler".into()))?;
+    let compiler = compiler.ok_or_else(|| NotRun::Here("there is no C compiler".into()))?;
     // Those of a case that failed are as good as before.
     let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(program) = built.programs.get(name) {

@@ -21,11 +21,20 @@ pub type Tried = Result<(), NotRun>;
 
 /// Why a case could not be tried here.
 #[derive(Debug)]
-pub struct NotRun(pub String);
+pub enum NotRun {
+    /// This machine lacks something.
+    Here(String),
+    /// It is a matter of another user, as whom the suite runs too.
+    AsThisUser(&'static str),
+}
 
 impl NotRun {
     pub fn because(reason: impl Into<String>) -> Tried {
-        Err(Self(reason.into()))
+        Err(Self::Here(reason.into()))
+    }
+
+    pub fn as_this_user(reason: &'static str) -> Tried {
+        Err(Self::AsThisUser(reason))
     }
 }
 
@@ -47,7 +56,13 @@ pub fn run_all(groups: &[&[Case]]) {
                 while let Some(case) = { waiting.lock().unwrap().pop_front() } {
                     match tried(case) {
                         Ok(Ok(())) => *held.lock().unwrap() += 1,
-                        Ok(Err(NotRun(reason))) => {
+                        Ok(Err(NotRun::AsThisUser(reason))) => {
+                            say(&format!(
+                                "left to another user: {} because {reason} ({})",
+                                case.number, case.tries
+                            ));
+                        }
+                        Ok(Err(NotRun::Here(reason))) => {
                             say(&format!("not run: {} because {reason} ({})", case.number, case.tries));
                             *not_run.lock().unwrap() += 1;
                         }

@@ -85,9 +85,9 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     host.kill().unwrap();
     let killed = Instant::now();
     survivors::none(&mark);
-    let lives = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
-    while stubs.iter().chain([&helper]).any(lives) {
-        assert!(killed.elapsed() < Duration::from_secs(1), "the helper or a stub lives on");
+    let is_there = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
+    while stubs.iter().chain([&helper]).any(is_there) {
+        assert!(killed.elapsed() < Duration::from_secs(1), "the helper or a stub is_there on");
         std::thread::sleep(Duration::from_millis(2));
     }
     host.wait().unwrap();

@@ -6,12 +6,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
 use super::super::super::sandbox::{End, Launcher, Order, Report, Started};
 use super::Tree;
 
 /// A tree under its stub. Dropping it kills the tree.
 pub(super) struct Caged {
     streams: [Option<File>; 3],
+    api: Option<OwnedFd>,
     started: Option<Started>,
     report: Option<Report>,
 }
@@ -21,9 +24,15 @@ impl Caged {
         let (stdin, feed) = input(has_input)?;
         let (stdout, out) = io::pipe()?;
         let (stderr, err) = io::pipe()?;
-        let started = launcher.start(order, [stdin, out.into(), err.into()])?;
+        let (api, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let started = launcher.start(order, [stdin, out.into(), err.into()], Some(theirs))?;
         let taken = [feed, Some(OwnedFd::from(stdout)), Some(OwnedFd::from(stderr))];
-        Ok(Self { streams: taken.map(|end| end.map(File::from)), started: Some(started), report: None })
+        Ok(Self {
+            streams: taken.map(|end| end.map(File::from)),
+            api: Some(api),
+            started: Some(started),
+            report: None,
+        })
     }
 }
 
@@ -39,6 +48,10 @@ fn input(has_input: bool) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
 impl Tree for Caged {
     fn streams(&mut self) -> [Option<File>; 3] {
         std::mem::take(&mut self.streams)
+    }
+
+    fn api(&mut self) -> Option<OwnedFd> {
+        self.api.take()
     }
 
     fn exit(&self) -> io::Result<OwnedFd> {

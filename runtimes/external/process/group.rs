@@ -62,6 +62,11 @@ impl Tree for Group {
         ]
     }
 
+    /// A descriptor beyond the standard streams takes a fork of the host to hand down.
+    fn api(&mut self) -> Option<OwnedFd> {
+        None
+    }
+
     fn exit(&self) -> io::Result<OwnedFd> {
         exit::signal(self.leader())
     }

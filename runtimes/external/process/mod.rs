@@ -1,6 +1,7 @@
 //! One process from its start to its last byte: fed, drained and stopped by one thread that sleeps until something happens.
 
 mod caged;
+mod door;
 mod exit;
 mod group;
 mod stream;
@@ -16,9 +17,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
 
 use self::caged::Caged;
+use self::door::Door;
 use self::group::Group;
 use self::stream::{Feed, Intake};
 use super::super::sandbox::{Launcher, Order, Report};
+use super::api::Service;
 use crate::policy::{CancelToken, Limits};
 
 pub(super) use self::caged::Refused;
@@ -33,6 +36,8 @@ pub(super) struct Request<'a> {
     pub(super) limits: &'a Limits,
     /// Stops it, at the deadline too.
     pub(super) cancel: &'a CancelToken,
+    /// Answers what it asks of the host; a plain process has no way to ask.
+    pub(super) service: &'a Service<'a>,
 }
 
 /// How it starts.
@@ -63,6 +68,8 @@ pub(super) struct Kept {
 trait Tree {
     /// Its standard streams, the first time they are asked for; input, output, error.
     fn streams(&mut self) -> [Option<File>; 3];
+    /// The host's end of the API, the first time it is asked for.
+    fn api(&mut self) -> Option<OwnedFd>;
     /// Readable from the moment it has exited.
     fn exit(&self) -> io::Result<OwnedFd>;
     /// Kills what can be reached of it.
@@ -77,14 +84,14 @@ trait Tree {
 /// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a cage ends it.
 /// The error is that of the start, or of the few descriptors the run needs.
 pub(super) fn run(request: Request<'_>) -> io::Result<Ended> {
-    let Request { start, stdin, limits, cancel } = request;
+    let Request { start, stdin, limits, cancel, service } = request;
     let memory = limits.memory.unwrap_or(Limits::MEMORY_PROCESS);
     match start {
         Start::Plain(mut command) => {
-            watched(Group::start(&mut command, stdin.is_some(), memory)?, stdin, limits, cancel)
+            watched(Group::start(&mut command, stdin.is_some(), memory)?, stdin, limits, cancel, service)
         }
         Start::Caged(launcher, order) => {
-            watched(Caged::start(launcher, &order, stdin.is_some())?, stdin, limits, cancel)
+            watched(Caged::start(launcher, &order, stdin.is_some())?, stdin, limits, cancel, service)
         }
     }
 }
@@ -94,6 +101,7 @@ fn watched(
     input: Option<Vec<u8>>,
     limits: &Limits,
     cancel: &CancelToken,
+    service: &Service<'_>,
 ) -> io::Result<Ended> {
     let [stdin, stdout, stderr] = tree.streams();
     let mut pump = Pump {
@@ -101,8 +109,15 @@ fn watched(
         stdout: Intake::new(stdout, limits.output)?,
         stderr: Intake::new(stderr, limits.output)?,
     };
-    pump.run(&tree.exit()?, cancel)?;
-    tree.kill();
+    let (api, exit) = (tree.api(), tree.exit()?);
+    std::thread::scope(|scope| {
+        let mut door = Door::new(api, scope, service);
+        let pumped = pump.run(&exit, cancel, &mut door);
+        tree.kill();
+        // A call under way is waited for, so that nothing goes on after the run.
+        service.stop();
+        pumped
+    })?;
     pump.stdout.take_rest();
     pump.stderr.take_rest();
     let (status, report) = tree.reap()?;
@@ -127,7 +142,7 @@ struct Pump {
 }
 
 impl Pump {
-    fn run(&mut self, exit: &OwnedFd, cancel: &CancelToken) -> io::Result<()> {
+    fn run(&mut self, exit: &OwnedFd, cancel: &CancelToken, door: &mut Door<'_, '_>) -> io::Result<()> {
         // The listener owns the only writing end: when it is called it is dropped, and the reading end hangs up.
         let (stop, stopper) = io::pipe()?;
         let _listening = cancel.on_stop(move |_| drop(stopper));
@@ -136,6 +151,7 @@ impl Pump {
             waiting.extend(self.stdin.waiting());
             waiting.extend(self.stdout.waiting());
             waiting.extend(self.stderr.waiting());
+            waiting.extend(door.waiting());
             match poll(&mut waiting, None) {
                 Err(rustix::io::Errno::INTR) => continue,
                 ready => ready?,
@@ -147,6 +163,7 @@ impl Pump {
             self.stdin.give();
             self.stdout.take();
             self.stderr.take();
+            door.answer();
             if self.stdout.is_full() || self.stderr.is_full() {
                 return Ok(());
             }

@@ -163,7 +163,7 @@ fn a_project_that_is_gone_is_a_sentence() {
 }
 
 #[test]
-fn two_hundred_runs_leave_no_process_and_no_descriptor() {
+fn two_hundred_runs_leave_no_process_no_thread_and_no_descriptor() {
     const ALONE: &str = "METIER_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         // Other tests open and start things meanwhile, so this one runs again in a process of its own.
@@ -176,6 +176,9 @@ fn two_hundred_runs_leave_no_process_and_no_descriptor() {
     let descriptors = || std::fs::read_dir("/dev/fd").unwrap().count();
     let run = |turn: usize| {
         let stage = match turn % 4 {
+            0 if turn.is_multiple_of(20) => {
+                Stage::new("scripts/a.py", "from metier import ctx; ctx.glob('*')")
+            }
             0 => Stage::bash("sleep 9 & cat").input("x".repeat(100_000)),
             1 => Stage::bash("yes").output(1000),
             2 => Stage::bash("sleep 9").deadline(5),
@@ -188,6 +191,9 @@ fn two_hundred_runs_leave_no_process_and_no_descriptor() {
     (0..200).for_each(run);
     assert_eq!((descriptors(), children()), before);
     assert_eq!(before.1, 1, "the helper, and nobody else");
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap();
+    assert!(!tasks.map(|task| name(task.unwrap())).any(|name| name.starts_with("metier-api")));
 }
 
 /// Children of this process, those that nobody has reaped included.

@@ -1,5 +1,6 @@
 //! What running a script as a process promises.
 
+mod calls;
 mod ending;
 mod starting;
 mod streams;
@@ -15,7 +16,7 @@ use super::super::Shared;
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
-use crate::host::{Files, LogLine, ProcessReport, SandboxReport, SkillContext};
+use crate::host::{Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Watchdog};
 
 /// One helper for all tests.
@@ -30,6 +31,7 @@ struct Stage {
     limits: Limits,
     cancel: CancelToken,
     granted: Vec<&'static str>,
+    providers: Providers,
 }
 
 /// What came of a run.
@@ -56,7 +58,16 @@ impl Stage {
         };
         let input = SkillInput::default();
         let limits = Limits::default().deadline(Duration::from_secs(20));
-        Self { project, skill, script, input, limits, cancel: CancelToken::new(), granted: vec!["write"] }
+        Self {
+            project,
+            skill,
+            script,
+            input,
+            limits,
+            cancel: CancelToken::new(),
+            granted: vec!["write"],
+            providers: Providers::default(),
+        }
     }
 
     fn bash(source: &str) -> Self {
@@ -98,6 +109,7 @@ impl Stage {
             .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
             .limits(self.limits.clone())
             .cancel(self.cancel.clone())
+            .providers(self.providers.clone())
             .build()
     }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,12 +49,18 @@ impl Launcher {
         Self { source, helper: Mutex::default() }
     }
 
-    /// Has the helper start the program, with these ends of its standard streams.
-    pub(crate) fn start(&self, order: &Order, streams: [OwnedFd; 3]) -> io::Result<Started> {
+    /// Has the helper start the program, with these ends of its standard streams and of the host API.
+    pub(crate) fn start(
+        &self,
+        order: &Order,
+        streams: [OwnedFd; 3],
+        api: Option<OwnedFd>,
+    ) -> io::Result<Started> {
         let (control_read, control) = io::pipe()?;
         let (report, report_write) = io::pipe()?;
         let [stdin, stdout, stderr] = streams;
-        let ends = Ends { stdin, stdout, stderr, control: control_read.into(), report: report_write.into() };
+        let ends =
+            Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
         let mut helper = self.helper();
         let taken = match helper.as_ref() {
             Some(running) => running.take_on(order, &ends),
@@ -70,6 +76,15 @@ impl Launcher {
             *helper = Some(new);
         }
         Ok(Started { control: control.into(), report: report.into() })
+    }
+
+    /// The program that serves as the helper: one whose `main` begins with the hook. None where a copy of the host serves.
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        match &self.source {
+            Source::Program(path) => std::path::absolute(path).ok(),
+            Source::Itself if HOOKED.load(Ordering::Relaxed) => std::env::current_exe().ok(),
+            Source::Itself => None,
+        }
     }
 
     #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid};
 use serde::{Deserialize, Serialize};
 
-use super::super::sandbox::{Ceilings, Enforced, Order};
+use super::super::sandbox::{API, Ceilings, Enforced, Order};
 use super::{calls, capabilities, files, system};
 
 /// What the leader tells the stub, a line each.
@@ -25,9 +25,11 @@ pub(super) enum Setup {
 const LEAST_ABI: u8 = 3;
 
 /// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
-pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], stub: OwnedFd) -> ! {
+pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], api: Option<OwnedFd>, stub: OwnedFd) -> ! {
+    // Whatever has the number of the API, nothing that is still needed may have it.
+    let Ok(stub) = elsewhere(stub) else { system::exit(127) };
     let mut stub = File::from(stub);
-    let (step, error) = match prepared(order, streams) {
+    let (step, error) = match prepared(order, streams, api) {
         Ok((enforced, mut command)) => {
             say(&mut stub, &Setup::Ready(enforced));
             match calls::filter(&order.cage) {
@@ -57,7 +59,17 @@ fn say(stub: &mut File, line: &Setup) {
     }
 }
 
-fn prepared(order: &Order, streams: [OwnedFd; 3]) -> Result<(Enforced, Command), (&'static str, io::Error)> {
+/// The same descriptor by a number above that of the API.
+#[allow(clippy::needless_pass_by_value, reason = "the other number is given up")]
+fn elsewhere(descriptor: OwnedFd) -> rustix::io::Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(&descriptor, API + 1)
+}
+
+fn prepared(
+    order: &Order,
+    streams: [OwnedFd; 3],
+    api: Option<OwnedFd>,
+) -> Result<(Enforced, Command), (&'static str, io::Error)> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     // Should the stub be killed for want of memory, this process goes with it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
@@ -77,17 +89,24 @@ fn prepared(order: &Order, streams: [OwnedFd; 3]) -> Result<(Enforced, Command),
     if order.cage.required && enforced.files_abi < LEAST_ABI {
         return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
-    let [stdin, stdout, stderr] = streams;
+    let [stdin, stdout, stderr] = streams.map(|stream| elsewhere(stream).map_err(at("descriptors")));
     let mut command = Command::new(&order.program);
     command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
-    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    system::close_from(3).map_err(|error| ("descriptors", error))?;
+    command.stdin(Stdio::from(stdin?)).stdout(Stdio::from(stdout?)).stderr(Stdio::from(stderr?));
+    hand_on(api).map_err(|error| ("descriptors", error))?;
     system::reset_signals();
     Ok((enforced, command))
 }
 
 /// To the kernel, one byte means no picture of the memory at all, not even to a program that collects them, which 0 allows.
 const NO_CORE: u64 = 1;
+
+/// Leaves the program its standard streams and, by its number, the end of the API.
+fn hand_on(api: Option<OwnedFd>) -> io::Result<()> {
+    let Some(api) = api else { return system::close_from(API) };
+    system::place(&elsewhere(api)?, API)?;
+    system::close_from(API + 1)
+}
 
 fn limit(ceilings: Ceilings) -> rustix::io::Result<()> {
     let all = [

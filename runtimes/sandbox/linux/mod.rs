@@ -19,6 +19,7 @@ mod tests;
 mod wire;
 
 pub(crate) use helper::{Launcher, Started};
+pub(crate) use system::inherited;
 
 /// The argument that makes a program the helper.
 const HELPER: &str = "__metier-helper";

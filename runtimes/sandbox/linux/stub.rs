@@ -26,9 +26,9 @@ const GONE: Duration = Duration::from_secs(5);
 
 /// Runs the order to its end, reports, and answers with the stub's own exit code.
 pub(super) fn watch(order: &Order, ends: Ends) -> i32 {
-    let Ends { stdin, stdout, stderr, control, report } = ends;
+    let Ends { stdin, stdout, stderr, api, control, report } = ends;
     let mut report = File::from(report);
-    let outcome = Tree::start(order, [stdin, stdout, stderr]).map(|tree| tree.ended(order, &control));
+    let outcome = Tree::start(order, [stdin, stdout, stderr], api).map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: error.raw_os_error().unwrap_or(0) },
         enforced: Enforced::default(),
@@ -49,7 +49,7 @@ struct Tree {
 type Failed = (&'static str, std::io::Error);
 
 impl Tree {
-    fn start(order: &Order, streams: [OwnedFd; 3]) -> Result<Self, Failed> {
+    fn start(order: &Order, streams: [OwnedFd; 3], api: Option<OwnedFd>) -> Result<Self, Failed> {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
         system::reap_automatically(false);
         setsid().map_err(at("session"))?;
@@ -58,9 +58,9 @@ impl Tree {
         let scoped = order.cage.files.is_some() && files::keep_signals_inside() && nobody_else_is_in_reach();
         let (setup, report) = std::io::pipe().map_err(|error| ("pipe", error))?;
         match system::fork().map_err(|error| ("fork", error))? {
-            Side::Child => leader::become_program(order, streams, report.into()),
+            Side::Child => leader::become_program(order, streams, api, report.into()),
             Side::Parent(leader) => {
-                drop((streams, report));
+                drop((streams, api, report));
                 let exit = pidfd_open(leader, PidfdFlags::empty()).map_err(at("pidfd"))?;
                 Ok(Self { leader, exit, setup: File::from(OwnedFd::from(setup)), scoped })
             }

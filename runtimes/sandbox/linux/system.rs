@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 
@@ -41,8 +41,27 @@ pub(super) fn kill_everyone() {
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
+/// Gives the program that comes next this descriptor by that number, whatever had it before.
+///
+/// For a process that is about to become a program, and holds nothing it needs by that number.
+pub(super) fn place(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: passes two integers; whoever owned the number before is never asked for it again.
+    let placed = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
+    if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A copy of a descriptor that this program was started with.
+pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: passes integers; a number that is not open is an error.
+    match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the copy is new, and nobody else has it.
+        copy => Ok(unsafe { OwnedFd::from_raw_fd(copy) }),
+    }
+}
+
 /// Closes every descriptor from this one on when the program changes.
-pub(super) fn close_from(first: u32) -> io::Result<()> {
+pub(super) fn close_from(first: RawFd) -> io::Result<()> {
     // SAFETY: closes nothing now; it marks descriptors to be closed by `execve`.
     let closed =
         unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };

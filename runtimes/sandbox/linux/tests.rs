@@ -49,7 +49,7 @@ fn run(launcher: &Launcher, order: &Order) -> Ran {
     feed.write_all(b"input").unwrap();
     drop(feed);
     let streams: [OwnedFd; 3] = [stdin.into(), out.into(), err.into()];
-    let started = launcher.start(order, streams).unwrap();
+    let started = launcher.start(order, streams, None).unwrap();
     let (mut said, mut complained) = (String::new(), String::new());
     stdout.read_to_string(&mut said).unwrap();
     stderr.read_to_string(&mut complained).unwrap();

@@ -18,22 +18,27 @@ pub(super) struct Ends {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+    /// The script's end of the host API, where it has one.
+    pub(super) api: Option<OwnedFd>,
     /// Hangs up when the tree is to be killed.
     pub(super) control: OwnedFd,
     /// Takes the report.
     pub(super) report: OwnedFd,
 }
 
-const DESCRIPTORS: usize = 6;
+/// Those of every order, and the one that some have.
+const LEAST: usize = 6;
+const MOST: usize = LEAST + 1;
 
 /// Sends an order. Its text goes through a file in memory: arguments may be larger than a message.
 pub(super) fn send(socket: &OwnedFd, order: &Order, ends: &Ends) -> io::Result<()> {
     let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
     text.write_all(&serde_json::to_vec(order)?)?;
     let text = OwnedFd::from(text);
-    let all: [BorrowedFd<'_>; DESCRIPTORS] =
-        [&text, &ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let always: [&OwnedFd; LEAST] =
+        [&text, &ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report];
+    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(&ends.api).map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
         return Err(io::ErrorKind::OutOfMemory.into());
@@ -45,7 +50,7 @@ pub(super) fn send(socket: &OwnedFd, order: &Order, ends: &Ends) -> io::Result<(
 /// The next order; nothing when the host is gone.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
     let mut word = [0; 16];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut place = [IoSliceMut::new(&mut word)];
@@ -57,18 +62,18 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
     if received.bytes == 0 {
         return Ok(None);
     }
-    let mut descriptors = Vec::with_capacity(DESCRIPTORS);
+    let mut descriptors = Vec::with_capacity(MOST);
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
             descriptors.extend(rights);
         }
     }
-    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
-    else {
+    let api = descriptors.split_off(LEAST.min(descriptors.len())).pop();
+    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; LEAST]>::try_from(descriptors) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let (mut text, mut order) = (File::from(text), Vec::new());
     text.rewind()?;
     text.read_to_end(&mut order)?;
-    Ok(Some((serde_json::from_slice(&order)?, Ends { stdin, stdout, stderr, control, report })))
+    Ok(Some((serde_json::from_slice(&order)?, Ends { stdin, stdout, stderr, api, control, report })))
 }

@@ -49,7 +49,7 @@ fn given() -> Tried {
     if !rustix::process::geteuid().is_root() {
         return match std::env::var_os(GIVEN) {
             Some(_) => capabilities(),
-            None => NotRun::because("only root can give such a power away"),
+            None => NotRun::as_this_user("only root can give such a power away"),
         };
     }
     let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
@@ -69,7 +69,7 @@ fn given() -> Tried {
 /// What root does not have it cannot keep.
 fn powerless() -> Tried {
     if !rustix::process::geteuid().is_root() {
-        return NotRun::because("only root can be without root's powers");
+        return NotRun::as_this_user("only root can be without root's powers");
     }
     if std::env::var_os(GIVEN).is_some() {
         let ran = Stage::attacker("powers", &["capabilities"])?.run();
@@ -101,8 +101,8 @@ fn again(setpriv: &Path, powers: &[&str]) {
 
 fn descriptors() -> Tried {
     let (_reader, _writer) = std::io::pipe().unwrap();
-    Stage::attacker("powers", &["descriptors"])?.run().says("0 1 2 \n");
-    Stage::attacker("powers", &["descriptors"])?.input("x").run().says("0 1 2 \n");
+    Stage::attacker("powers", &["descriptors"])?.run().says("0 1 2 3 \n");
+    Stage::attacker("powers", &["descriptors"])?.input("x").run().says("0 1 2 3 \n");
     Ok(())
 }
 
@@ -115,7 +115,9 @@ fn environment() -> Tried {
         let own =
             ["HOME", "TMPDIR", "PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "PWD", "SHLVL", "_"];
         own.contains(&name)
-            || ["LC_", "METIER_", "PYTHONDONTWRITEBYTECODE"].iter().any(|start| name.starts_with(start))
+            || ["LC_", "METIER_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "NODE_PATH"]
+                .iter()
+                .any(|start| name.starts_with(start))
     };
     let strange: Vec<_> = names.iter().filter(|name| !known(name)).collect();
     assert!(strange.is_empty(), "{strange:?}");

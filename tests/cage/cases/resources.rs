@@ -90,7 +90,7 @@ fn scratch() -> Tried {
 /// Such a limit counts all processes of a user and would keep a busy one from running anything; what a tree forks ends with it.
 fn processes() -> Tried {
     if rustix::process::geteuid().is_root() {
-        return NotRun::because("no number of processes limits root");
+        return NotRun::as_this_user("no number of processes limits root");
     }
     let stage =
         Stage::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached").deadline(1500);

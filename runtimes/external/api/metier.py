@@ -1,0 +1,145 @@
+"""The host API of metier for scripts in Python 3.8 and later.
+
+    from metier import ctx, input
+
+    text = ctx.read_file("README.md")
+
+Every function of `metier api` is a method of `ctx`, under each of its names; what it refuses raises MetierError. `input` is
+the input of the run.
+"""
+
+import array
+import json
+import os
+import socket
+import sys
+import threading
+
+__all__ = ["ctx", "input", "MetierError"]
+
+_FUNCTIONS = json.loads({{functions}})
+
+
+class MetierError(Exception):
+    """What the host refused: kind, as in "denied", message, and help or None."""
+
+    def __init__(self, kind, message, help=None):
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.help = help
+        self._id = None
+
+
+class _Line:
+    """A line to the host of this process's own. Processes that split off make another, threads take turns."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._pid = None
+        self._id = 0
+
+    def ask(self, call, args):
+        with self._lock:
+            if self._pid != os.getpid():
+                self._connect()
+            self._id += 1
+            request = _text({"id": self._id, "call": call, "args": args})
+            try:
+                self._socket.sendall(request)
+                answer = self._answers.readline()
+            except BaseException as error:
+                # Whatever comes now belongs to a call that nobody waits for.
+                self._pid = None
+                if isinstance(error, OSError):
+                    raise MetierError("unavailable", f"the host does not answer: {error}") from None
+                raise
+        if not answer.endswith(b"\n"):
+            self._pid = None
+            raise MetierError("unavailable", "the host has hung up")
+        answer = json.loads(answer)
+        if "error" in answer:
+            error = MetierError(**answer["error"])
+            error._id = answer["id"]
+            raise error
+        return answer["ok"]
+
+    def _connect(self):
+        number = os.environ.get("METIER_API_FD")
+        if number is None:
+            raise MetierError("unavailable", "the host API is there for scripts that metier runs in a sandbox")
+        try:
+            door = socket.socket(fileno=os.dup(int(number)))
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            rights = array.array("i", [theirs.fileno()])
+            with door, theirs:
+                door.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        except (OSError, ValueError) as error:
+            sentence = f"descriptor {number} does not lead to the host: {error}"
+            raise MetierError("unavailable", sentence) from None
+        self._socket, self._answers, self._pid = ours, ours.makefile("rb"), os.getpid()
+
+
+def _text(request):
+    try:
+        return json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MetierError("invalid-argument", f"ctx.{request['call']}: {error}") from None
+
+
+class _Context:
+    """What the run reaches. `help(ctx)` lists the functions."""
+
+
+def _method(function):
+    names = [param["name"] for param in function["params"]]
+
+    def method(self, *args, **named):
+        args = list(args)
+        for name in names[len(args):]:
+            args.append(named.pop(name, None))
+        if named:
+            sentence = f"{function['signature']}: there is no parameter {', '.join(named)} left to give"
+            raise MetierError("invalid-argument", sentence)
+        return _line.ask(function["name"], args)
+
+    params = "".join(f"\n\n{param['name']}: {param['doc']}" for param in function["params"])
+    method.__name__, method.__doc__ = function["name"], function["doc"] + params
+    return method
+
+
+for _function in _FUNCTIONS:
+    for _name in [_function["name"], *_function["aliases"]]:
+        setattr(_Context, _name, _method(_function))
+
+_line = _Line()
+ctx = _Context()
+
+
+def __getattr__(name):
+    if name == "input":
+        globals()["input"] = value = _line.ask("input", [])
+        return value
+    raise AttributeError(f"module 'metier' has no attribute {name!r}")
+
+
+_hook = sys.excepthook
+
+
+def _uncaught(kind, error, trace):
+    """Tells the host which of its errors the script ends for, after Python has said so."""
+    _hook(kind, error, trace)
+    if not isinstance(error, MetierError) or error._id is None:
+        return
+    line = None
+    while trace:
+        if trace.tb_frame.f_globals.get("__name__") == "__main__":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    try:
+        _line.ask("fail", [error._id, 1, line])
+    except MetierError:
+        pass
+
+
+sys.excepthook = _uncaught

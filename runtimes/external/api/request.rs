@@ -1,0 +1,133 @@
+//! A request as it is written, and its answer.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::exact;
+use crate::host::{HostFunction, functions};
+
+/// The longest text that may be an id, in bytes.
+const LONGEST_ID: usize = 200;
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// A number or a text, which the answer repeats; `null` where there is none.
+    pub(super) id: Value,
+    pub(super) call: String,
+    pub(super) args: Vec<Value>,
+    /// Whether the caller holds every number as a double.
+    pub(super) doubles: bool,
+}
+
+impl Request {
+    /// Reads a line; the error comes with the id, as far as it can be told.
+    pub(super) fn read(line: &[u8]) -> Result<Self, (Value, SkillError)> {
+        let text = std::str::from_utf8(line).map_err(|_| (Value::Null, wrong("is not UTF-8")))?;
+        let value =
+            exact::json(text).map_err(|reason| (Value::Null, wrong(&format!("is no JSON: {reason}"))))?;
+        let Value::Object(mut parts) = value else { return Err((Value::Null, wrong("is no object"))) };
+        let id = parts.remove("id").unwrap_or_default();
+        if !is_id(&id) {
+            return Err((Value::Null, wrong("has an `id` that is no number and no short text")));
+        }
+        Self::of(id.clone(), parts).map_err(|error| (id, error))
+    }
+
+    fn of(id: Value, mut parts: Map<String, Value>) -> Result<Self> {
+        let Some(Value::String(call)) = parts.remove("call") else {
+            return Err(wrong("has no `call`, the name of a function"));
+        };
+        let args = match parts.remove("args") {
+            None => Vec::new(),
+            Some(Value::Array(args)) => args,
+            Some(_) => return Err(wrong("has `args` that are no list")),
+        };
+        let doubles = match parts.remove("doubles") {
+            None => false,
+            Some(Value::Bool(doubles)) => doubles,
+            Some(_) => return Err(wrong("has a `doubles` that is neither true nor false")),
+        };
+        if !parts.is_empty() {
+            return Err(wrong("has keys beside `id`, `call`, `args` and `doubles`"));
+        }
+        Ok(Self { id, call, args, doubles })
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    match id {
+        Value::Null | Value::Number(_) => true,
+        Value::String(text) => text.len() <= LONGEST_ID,
+        _ => false,
+    }
+}
+
+fn wrong(what: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidArgument, format!("the request {what}"))
+        .with_help(r#"write a line like {"id": 1, "call": "read_file", "args": ["a.txt"]}"#)
+}
+
+/// The answer to a request, with the end of its line.
+pub(super) fn answered(id: &Value, answer: &Result<Cow<'_, Value>>) -> Vec<u8> {
+    let text = match answer {
+        // Put together by hand: a value may be large, and is not copied into another.
+        Ok(value) => format!("{{\"id\":{id},\"ok\":{value}}}\n"),
+        Err(error) => {
+            let (kind, message) = (error.kind().name(), error.message());
+            format!(
+                "{}\n",
+                json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}})
+            )
+        }
+    };
+    text.into_bytes()
+}
+
+/// The table of functions, as clients need it.
+pub(super) fn api() -> Value {
+    let row = |function: &&HostFunction| {
+        let param = |param: &crate::host::Param| json!({"name": param.name, "required": param.required, "doc": param.doc});
+        json!({
+            "name": function.name,
+            "aliases": function.aliases,
+            "signature": function.signature(),
+            "params": function.params.iter().map(param).collect::<Vec<_>>(),
+            "doc": function.doc,
+        })
+    };
+    functions().iter().map(row).collect()
+}
+
+/// Refuses integers that a double would round, as languages do that hold every number so.
+pub(super) fn check_doubles(value: &Value, kind: ErrorKind, name: &str) -> Result<()> {
+    let mut path = Vec::new();
+    let Some(number) = rounded(value, &mut path) else { return Ok(()) };
+    let path: String = path.into_iter().rev().collect();
+    let sentence = format!("{name}{path}: JavaScript cannot hold the integer {number} exactly");
+    Err(SkillError::new(kind, sentence).with_help("pass it as a string, or keep integers within ±2^53"))
+}
+
+/// The first integer beyond ±2^53, and the way to it, innermost part first.
+fn rounded<'a>(value: &'a Value, path: &mut Vec<String>) -> Option<&'a Value> {
+    const LARGEST: u64 = 1 << 53;
+    match value {
+        Value::Number(number) => {
+            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            size.filter(|size| *size > LARGEST).map(|_| value)
+        }
+        Value::Array(items) => items.iter().enumerate().find_map(|(position, item)| {
+            let found = rounded(item, path)?;
+            path.push(format!("[{position}]"));
+            Some(found)
+        }),
+        Value::Object(entries) => entries.iter().find_map(|(key, entry)| {
+            let found = rounded(entry, path)?;
+            path.push(format!(".{key}"));
+            Some(found)
+        }),
+        _ => None,
+    }
+}

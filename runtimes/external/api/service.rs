@@ -1,0 +1,184 @@
+//! What a run answers its processes: one call at a time, in the order in which they are heard.
+
+use std::borrow::Cow;
+use std::io::PipeReader;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+
+use super::line::{Line, Turn};
+use super::request::{self, Request};
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::host::{SkillContext, guarded};
+
+/// Lines that are open at a time; a process that sends one more waits.
+const MOST_LINES: usize = 32;
+
+/// Bytes of requests and of unread answers for all lines of a run, where its output may not be larger.
+const MOST_HELD: usize = 64 << 20;
+
+/// Bytes of a request beside its arguments.
+const ENVELOPE: usize = 4 << 10;
+
+/// The input of a run that has none.
+static NOTHING: Value = Value::Null;
+
+/// The host's side of one run.
+pub(in super::super) struct Service<'a> {
+    /// Stops with the run's processes, which may be before its deadline.
+    ctx: SkillContext,
+    script: &'a str,
+    input: &'a Value,
+    fault: Mutex<Option<Fault>>,
+}
+
+/// An error that a process ends for, and the exit code it ends with.
+struct Fault {
+    code: i32,
+    error: SkillError,
+}
+
+/// The error a line was last answered, and the request it was for.
+pub(super) struct Refused {
+    id: Value,
+    error: SkillError,
+}
+
+impl<'a> Service<'a> {
+    /// `script` is the name that errors carry.
+    pub(in super::super) fn new(ctx: &SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
+        let ctx = ctx.under(ctx.cancel().child());
+        Self { ctx, script, input: input.unwrap_or(&NOTHING), fault: Mutex::default() }
+    }
+
+    /// Answers what comes by this descriptor, and by those that are sent over it, until `over` hangs up or nobody is left.
+    pub(in super::super) fn serve(&self, door: OwnedFd, over: &PipeReader) {
+        let mut lines = vec![Line::door(door)];
+        while !lines.is_empty() && has_come(&lines, over) {
+            let mut open = Vec::with_capacity(lines.len());
+            let is_full = lines.len() > MOST_LINES;
+            let held = lines.iter().map(Line::held).sum();
+            for mut line in std::mem::take(&mut lines) {
+                if is_over(over) {
+                    return;
+                }
+                let is_open = (is_full && line.is_door()) || self.attend(&mut line, held);
+                open.extend(line.sent().into_iter().map(Line::new));
+                if is_open {
+                    open.push(line);
+                }
+            }
+            lines = open;
+        }
+    }
+
+    /// Stops a call that is under way, and refuses further ones: nobody is left to hear the answer.
+    pub(in super::super) fn stop(&self) {
+        self.ctx.cancel().cancel();
+    }
+
+    /// The error of a script that ended with this exit code: the host's own, where the script says that it ended for one.
+    pub(in super::super) fn explained(&self, error: SkillError, code: Option<i32>) -> SkillError {
+        let fault = self.fault().take().filter(|fault| Some(fault.code) == code);
+        match fault {
+            Some(fault) if error.kind() == ErrorKind::Script => fault.error,
+            _ => error,
+        }
+    }
+
+    /// One turn of one line; whether it stays open.
+    fn attend(&self, line: &mut Line, held: usize) -> bool {
+        let most = MOST_HELD.max(2 * self.longest());
+        let longest = self.longest().min(most.saturating_sub(held) + line.held());
+        match line.turn(longest) {
+            Turn::Gone => return false,
+            Turn::Nothing => {}
+            Turn::TooLong => line.say(request::answered(&Value::Null, &Err(too_long(longest)))),
+            Turn::Request(text) => {
+                let answer = self.answer(&text, line.refused());
+                line.say(answer);
+            }
+        }
+        true
+    }
+
+    fn longest(&self) -> usize {
+        usize::try_from(self.ctx.limits().output).unwrap_or(usize::MAX / 4).saturating_add(ENVELOPE)
+    }
+
+    fn answer(&self, text: &[u8], refused: &mut Option<Refused>) -> Vec<u8> {
+        let (id, answer) = match Request::read(text) {
+            Ok(request) => {
+                let id = request.id.clone();
+                (id, guarded("the host", ErrorKind::Script, || self.called(request, refused.as_ref())))
+            }
+            Err((id, error)) => (id, Err(error)),
+        };
+        if let Err(error) = &answer {
+            *refused = Some(Refused { id: id.clone(), error: error.clone() });
+        }
+        request::answered(&id, &answer)
+    }
+
+    fn called(&self, request: Request, refused: Option<&Refused>) -> Result<Cow<'_, Value>> {
+        let (answer, kind, name) = match request.call.as_str() {
+            "input" => (Cow::Borrowed(self.input), ErrorKind::InvalidInput, "input"),
+            "api" => (Cow::Owned(request::api()), ErrorKind::InvalidOutput, "api"),
+            "fail" => return self.fail(&request.args, refused),
+            function => {
+                let answer = self.ctx.call(function, request.args)?;
+                // Whatever failed before, the script goes on.
+                *self.fault() = None;
+                (Cow::Owned(answer), ErrorKind::InvalidOutput, "the answer")
+            }
+        };
+        if request.doubles {
+            request::check_doubles(&answer, kind, name)?;
+        }
+        Ok(answer)
+    }
+
+    /// `fail(id, code, line?)`: the process ends for the error that request was answered.
+    fn fail(&self, args: &[Value], refused: Option<&Refused>) -> Result<Cow<'_, Value>> {
+        let refused = refused.filter(|refused| Some(&refused.id) == args.first());
+        let code = args.get(1).and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        let (Some(refused), Some(code)) = (refused, code) else {
+            let sentence = "fail(id, code, line?): id must be that of the request that failed last";
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+        };
+        let line = args.get(2).and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
+        let place = Location { file: self.script.to_owned(), line, column: None };
+        *self.fault() = Some(Fault { code, error: refused.error.clone().with_location(place) });
+        Ok(Cow::Borrowed(&NOTHING))
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Option<Fault>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn too_long(most: usize) -> SkillError {
+    let sentence = format!("a request to the host is larger than the {most} bytes it may have");
+    SkillError::new(ErrorKind::Output, sentence)
+        .with_help("read the answers, write in parts, or raise the output limit")
+}
+
+/// Waits until some line has its turn; false when the run is over.
+fn has_come(lines: &[Line], over: &PipeReader) -> bool {
+    const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_full = lines.len() > MOST_LINES;
+    let mut waiting = vec![PollFd::new(over, PollFlags::IN)];
+    waiting.extend(lines.iter().filter(|line| !(is_full && line.is_door())).map(Line::waiting));
+    let is_ready = lines.is_empty() || lines.iter().any(Line::has_request);
+    let timeout = is_ready.then_some(&AT_ONCE);
+    match poll(&mut waiting, timeout) {
+        Ok(_) => waiting.first().is_some_and(|over| over.revents().is_empty()),
+        Err(error) => error == rustix::io::Errno::INTR,
+    }
+}
+
+fn is_over(over: &PipeReader) -> bool {
+    !has_come(&[], over)
+}
