@@ -9,7 +9,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -119,6 +119,15 @@ impl Written {
             && let Some((_, path)) = order.environment.iter_mut().find(|(name, _)| name == "PATH")
         {
             *path = before(&self.path("bin"), path);
+        }
+    }
+}
+
+impl Drop for Written {
+    /// A script may have taken away the modes that removing them needs.
+    fn drop(&mut self) {
+        for name in [""].iter().chain(&FOLDERS) {
+            fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o700)).ok();
         }
     }
 }

@@ -81,9 +81,14 @@ impl Line {
         self.going.is_empty() && self.came[self.searched..].contains(&b'\n')
     }
 
-    /// Bytes that came and that are to go.
-    pub(super) fn held(&self) -> usize {
-        self.came.len() + self.going.len()
+    /// Bytes of requests that had no turn yet.
+    pub(super) fn unfinished(&self) -> usize {
+        self.came.len()
+    }
+
+    /// Bytes of an answer that is to go.
+    pub(super) fn unread(&self) -> usize {
+        self.going.len()
     }
 
     /// The descriptors that came, if they are lines.
@@ -105,20 +110,21 @@ impl Line {
         if !self.going.is_empty() {
             return Turn::Nothing;
         }
-        if let Some(request) = self.request() {
-            return request;
+        let mut found = self.request();
+        if found.is_none() {
+            if !self.take() {
+                return Turn::Gone;
+            }
+            found = self.request();
         }
-        if !self.take() {
-            return Turn::Gone;
-        }
-        match self.request() {
+        match found {
             None if self.came.len() > longest => {
                 self.came = Vec::new();
                 self.searched = 0;
                 if mem::replace(&mut self.skips, true) { Turn::Nothing } else { Turn::TooLong }
             }
             Some(Turn::Request(text)) if text.len() > longest => Turn::TooLong,
-            request => request.unwrap_or(Turn::Nothing),
+            found => found.unwrap_or(Turn::Nothing),
         }
     }
 

@@ -36,12 +36,12 @@ class _Line:
 
     def __init__(self):
         self._lock = threading.Lock()
-        self._pid = None
+        self._socket = None
         self._id = 0
 
     def ask(self, call, args):
         with self._lock:
-            if self._pid != os.getpid():
+            if self._socket is None:
                 self._connect()
             self._id += 1
             request = _text({"id": self._id, "call": call, "args": args})
@@ -50,12 +50,12 @@ class _Line:
                 answer = self._answers.readline()
             except BaseException as error:
                 # Whatever comes now belongs to a call that nobody waits for.
-                self._pid = None
+                self._socket = None
                 if isinstance(error, OSError):
                     raise MetierError("unavailable", f"the host does not answer: {error}") from None
                 raise
         if not answer.endswith(b"\n"):
-            self._pid = None
+            self._socket = None
             raise MetierError("unavailable", "the host has hung up")
         answer = json.loads(answer)
         if "error" in answer:
@@ -77,7 +77,7 @@ class _Line:
         except (OSError, ValueError) as error:
             sentence = f"descriptor {number} does not lead to the host: {error}"
             raise MetierError("unavailable", sentence) from None
-        self._socket, self._answers, self._pid = ours, ours.makefile("rb"), os.getpid()
+        self._socket, self._answers = ours, ours.makefile("rb")
 
 
 def _text(request):
@@ -113,6 +113,7 @@ for _function in _FUNCTIONS:
         setattr(_Context, _name, _method(_function))
 
 _line = _Line()
+os.register_at_fork(after_in_child=_line.__init__)
 ctx = _Context()
 
 

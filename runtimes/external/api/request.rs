@@ -23,17 +23,20 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads a line; the error comes with the id, as far as it can be told.
-    pub(super) fn read(line: &[u8]) -> Result<Self, (Value, SkillError)> {
+    /// Reads a line, nothing where it is an answer; the error comes with the id, as far as it can be told.
+    pub(super) fn read(line: &[u8]) -> Result<Option<Self>, (Value, SkillError)> {
         let text = std::str::from_utf8(line).map_err(|_| (Value::Null, wrong("is not UTF-8")))?;
         let value =
             exact::json(text).map_err(|reason| (Value::Null, wrong(&format!("is no JSON: {reason}"))))?;
         let Value::Object(mut parts) = value else { return Err((Value::Null, wrong("is no object"))) };
+        if parts.contains_key("ok") || parts.contains_key("error") {
+            return Ok(None);
+        }
         let id = parts.remove("id").unwrap_or_default();
         if !is_id(&id) {
             return Err((Value::Null, wrong("has an `id` that is no number and no short text")));
         }
-        Self::of(id.clone(), parts).map_err(|error| (id, error))
+        Self::of(id.clone(), parts).map(Some).map_err(|error| (id, error))
     }
 
     fn of(id: Value, mut parts: Map<String, Value>) -> Result<Self> {
@@ -129,5 +132,37 @@ fn rounded<'a>(value: &'a Value, path: &mut Vec<String>) -> Option<&'a Value> {
             Some(found)
         }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_no_request_so_that_a_line_to_oneself_falls_silent() {
+        let error = Err(wrong("is wrong"));
+        for answer in [Ok(Cow::Owned(json!(1))), error] {
+            assert!(Request::read(&answered(&json!(1), &answer)).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn names_of_the_protocol_are_no_functions() {
+        assert!(["input", "api", "fail"].into_iter().all(|name| crate::host::function(name).is_none()));
+    }
+
+    #[test]
+    fn integers_beyond_a_double_are_refused_with_their_place() {
+        let beyond = json!({"a": [0, {"b": -9_007_199_254_740_993_i64}], "c": u64::MAX});
+        let error = check_doubles(&beyond, ErrorKind::InvalidInput, "input").unwrap_err();
+        assert!(
+            error.message().starts_with("input.a[1].b: JavaScript cannot hold the integer -9007"),
+            "{error}"
+        );
+        assert!(
+            check_doubles(&json!([1_i64 << 53, -(1_i64 << 53), 1e300]), ErrorKind::InvalidInput, "input")
+                .is_ok()
+        );
     }
 }

@@ -16,7 +16,7 @@ use crate::host::{SkillContext, guarded};
 /// Lines that are open at a time; a process that sends one more waits.
 const MOST_LINES: usize = 32;
 
-/// Bytes of requests and of unread answers for all lines of a run, where its output may not be larger.
+/// Bytes of unfinished requests, and of unread answers, for all lines of a run, where its output may not be larger.
 const MOST_HELD: usize = 64 << 20;
 
 /// Bytes of a request beside its arguments.
@@ -57,20 +57,19 @@ impl<'a> Service<'a> {
     pub(in super::super) fn serve(&self, door: OwnedFd, over: &PipeReader) {
         let mut lines = vec![Line::door(door)];
         while !lines.is_empty() && has_come(&lines, over) {
-            let mut open = Vec::with_capacity(lines.len());
-            let is_full = lines.len() > MOST_LINES;
-            let held = lines.iter().map(Line::held).sum();
-            for mut line in std::mem::take(&mut lines) {
+            let (mut open, mut sent) = (Vec::with_capacity(lines.len()), Vec::new());
+            for at in 0..lines.len() {
                 if is_over(over) {
                     return;
                 }
-                let is_open = (is_full && line.is_door()) || self.attend(&mut line, held);
-                open.extend(line.sent().into_iter().map(Line::new));
-                if is_open {
-                    open.push(line);
-                }
+                let load = Load::of(&lines);
+                let line = &mut lines[at];
+                open.push(load.lets_wait(line) || self.attend(line, &load));
+                sent.append(&mut line.sent());
             }
-            lines = open;
+            let mut open = open.into_iter();
+            lines.retain(|_| open.next().unwrap_or_default());
+            lines.extend(sent.into_iter().map(Line::new));
         }
     }
 
@@ -89,16 +88,17 @@ impl<'a> Service<'a> {
     }
 
     /// One turn of one line; whether it stays open.
-    fn attend(&self, line: &mut Line, held: usize) -> bool {
+    fn attend(&self, line: &mut Line, load: &Load) -> bool {
         let most = MOST_HELD.max(2 * self.longest());
-        let longest = self.longest().min(most.saturating_sub(held) + line.held());
+        let longest = self.longest().min(most.saturating_sub(load.unfinished) + line.unfinished());
         match line.turn(longest) {
             Turn::Gone => return false,
             Turn::Nothing => {}
             Turn::TooLong => line.say(request::answered(&Value::Null, &Err(too_long(longest)))),
             Turn::Request(text) => {
-                let answer = self.answer(&text, line.refused());
-                line.say(answer);
+                if let Some(answer) = self.answer(&text, line.refused()) {
+                    line.say(answer);
+                }
             }
         }
         true
@@ -108,9 +108,11 @@ impl<'a> Service<'a> {
         usize::try_from(self.ctx.limits().output).unwrap_or(usize::MAX / 4).saturating_add(ENVELOPE)
     }
 
-    fn answer(&self, text: &[u8], refused: &mut Option<Refused>) -> Vec<u8> {
+    fn answer(&self, text: &[u8], refused: &mut Option<Refused>) -> Option<Vec<u8>> {
         let (id, answer) = match Request::read(text) {
-            Ok(request) => {
+            // Somebody sent both ends of a line: answered, it would go round for ever.
+            Ok(None) => return None,
+            Ok(Some(request)) => {
                 let id = request.id.clone();
                 (id, guarded("the host", ErrorKind::Script, || self.called(request, refused.as_ref())))
             }
@@ -119,7 +121,7 @@ impl<'a> Service<'a> {
         if let Err(error) = &answer {
             *refused = Some(Refused { id: id.clone(), error: error.clone() });
         }
-        request::answered(&id, &answer)
+        Some(request::answered(&id, &answer))
     }
 
     fn called(&self, request: Request, refused: Option<&Refused>) -> Result<Cow<'_, Value>> {
@@ -159,6 +161,28 @@ impl<'a> Service<'a> {
     }
 }
 
+/// How much is under way on all lines.
+struct Load {
+    is_full: bool,
+    unfinished: usize,
+    unread: usize,
+}
+
+impl Load {
+    fn of(lines: &[Line]) -> Self {
+        Self {
+            is_full: lines.len() > MOST_LINES,
+            unfinished: lines.iter().map(Line::unfinished).sum(),
+            unread: lines.iter().map(Line::unread).sum(),
+        }
+    }
+
+    /// Whether a line waits until others are done: for a place, or for answers to be read.
+    fn lets_wait(&self, line: &Line) -> bool {
+        (self.is_full && line.is_door()) || (self.unread > MOST_HELD && line.unread() == 0)
+    }
+}
+
 fn too_long(most: usize) -> SkillError {
     let sentence = format!("a request to the host is larger than the {most} bytes it may have");
     SkillError::new(ErrorKind::Output, sentence)
@@ -168,10 +192,11 @@ fn too_long(most: usize) -> SkillError {
 /// Waits until some line has its turn; false when the run is over.
 fn has_come(lines: &[Line], over: &PipeReader) -> bool {
     const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let is_full = lines.len() > MOST_LINES;
+    let load = Load::of(lines);
+    let turns = || lines.iter().filter(|line| !load.lets_wait(line));
     let mut waiting = vec![PollFd::new(over, PollFlags::IN)];
-    waiting.extend(lines.iter().filter(|line| !(is_full && line.is_door())).map(Line::waiting));
-    let is_ready = lines.is_empty() || lines.iter().any(Line::has_request);
+    waiting.extend(turns().map(Line::waiting));
+    let is_ready = lines.is_empty() || turns().any(Line::has_request);
     let timeout = is_ready.then_some(&AT_ONCE);
     match poll(&mut waiting, timeout) {
         Ok(_) => waiting.first().is_some_and(|over| over.revents().is_empty()),

@@ -227,14 +227,18 @@ fn whatever_descriptor_is_sent_the_host_goes_on() {
 def send(*fds): door.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))])
 read, write = os.pipe()
 os.mkfifo('fifo')
-for fd in [read, write, os.open('fifo', os.O_RDWR), os.open('.', os.O_RDONLY), os.open('/dev/zero', os.O_RDONLY), 3, 0]:
+for fd in [read, write, os.open('fifo', os.O_RDWR), os.open('.', os.O_RDONLY), os.open('/dev/zero', os.O_RDONLY), 0]:
     send(fd)
 try: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 except PermissionError: pass
 else: raise SystemExit('a datagram socket could reach whom it is not connected to')
 send(*[read] * 200)
+# Both ends of one: what the host says there, it hears.
+loop = socket.socketpair()
+loop[0].sendall(b'x\\n')
+send(*[end.fileno() for end in loop])
 # More lines than are taken at a time, kept open, then dropped; one of them is never finished.
-pairs = [socket.socketpair() for _ in range(31)]
+pairs = [socket.socketpair() for _ in range(29)]
 for ours, theirs in pairs: send(theirs.fileno())
 pairs[0][0].sendall(b'{\"id\"')
 for ours, theirs in pairs[1:]:
