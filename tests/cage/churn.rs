@@ -24,6 +24,9 @@ const RESIDENT: usize = 500 << 20;
 /// By then the helper runs and every allocator has its arenas.
 const WARM: usize = 200;
 
+/// Processes of runs that are under way at once in any host, however slowly it starts them.
+const SOME: usize = 4;
+
 /// Says which host a process of this test is.
 const HOST: &str = "METIER_CAGE_HOST";
 
@@ -71,22 +74,21 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     if is_host("dies") {
         return churn();
     }
-    let (mut host, mark, lines) =
+    let (mut host, mark, said) =
         host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
-    let helper =
-        lines.into_iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
+    let helper = said.iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
     // It is in the middle of things.
     let began = Instant::now();
-    while survivors::of(&mark).len() < AT_A_TIME {
+    while survivors::of(&mark).len() < SOME {
         assert!(began.elapsed() < Duration::from_mins(1), "it does not get going");
         std::thread::sleep(Duration::from_millis(2));
     }
-    let stubs = survivors::children_of(helper);
+    let watchers = survivors::children_of(helper);
     host.kill().unwrap();
     let killed = Instant::now();
     survivors::none(&mark);
     let lives = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
-    while stubs.iter().chain([&helper]).any(lives) {
+    while watchers.iter().chain([&helper]).any(lives) {
         assert!(killed.elapsed() < Duration::from_secs(1), "the helper or a stub lives on");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -182,7 +184,12 @@ fn churn() {
     say(&format!("churn: {RUNS} runs in {took:?}; {warm:?} before, {end:?} after"));
     assert_eq!(survivors::zombies(), 0);
     assert_eq!(end.children, warm.children, "one helper, and the same");
-    assert_eq!(survivors::children_of(end.children[0]), [0; 0], "stubs live on");
+    // The copy of a large host takes a moment to go.
+    let ended = Instant::now();
+    while !survivors::children_of(end.children[0]).is_empty() {
+        assert!(ended.elapsed() < Duration::from_secs(1), "stubs live on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     assert_eq!(end.descriptors, warm.descriptors);
     assert!(end.resident < warm.resident + (16 << 10), "{warm:?} {end:?}");
     assert!(end.helper < warm.helper + (1 << 10), "{warm:?} {end:?}");
