@@ -13,6 +13,7 @@ use metier::engine::{Engine, Outcome};
 use metier::error::ErrorKind;
 use metier::policy::CancelToken;
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use crate::not_run::say;
 use crate::stage::{self, Stage};
@@ -64,7 +65,7 @@ fn a_thousand_runs_leave_nothing_behind() {
     if is_host("churns") {
         return churn();
     }
-    let (mut host, mark, _) = host("churn::a_thousand_runs_leave_nothing_behind", "churns");
+    let (mut host, mark, _, _folder) = host("churn::a_thousand_runs_leave_nothing_behind", "churns");
     assert!(host.wait().unwrap().success(), "see above");
     survivors::none(&mark);
 }
@@ -74,7 +75,7 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     if is_host("dies") {
         return churn();
     }
-    let (mut host, mark, said) =
+    let (mut host, mark, said, _folder) =
         host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
     let helper = said.iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
     // It is in the middle of things.
@@ -100,7 +101,8 @@ fn a_helper_that_is_killed_is_started_again() {
     if is_host("loses its helper") {
         return lose_helpers();
     }
-    let (mut host, mark, _) = host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
+    let (mut host, mark, _, _folder) =
+        host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
     assert!(host.wait().unwrap().success(), "see above");
     survivors::none(&mark);
 }
@@ -109,11 +111,14 @@ fn is_host(what: &str) -> bool {
     std::env::var(HOST).is_ok_and(|host| host == what)
 }
 
-/// A process that is such a host, the mark of its runs, and what it said until it was warm.
-fn host(test: &str, what: &str) -> (Child, String, Vec<String>) {
+/// A process that is such a host, the mark of its runs, what it said until it was warm, and the folder of all it makes: who is
+/// killed clears nothing away.
+fn host(test: &str, what: &str) -> (Child, String, Vec<String>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(HOST, what)
+        .env("TMPDIR", folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -123,7 +128,7 @@ fn host(test: &str, what: &str) -> (Child, String, Vec<String>) {
     std::thread::spawn(move || lines.for_each(|line| say(&line)));
     let mark = until_warm.iter().find_map(|line| line.strip_prefix("mark "));
     let mark = mark.unwrap_or_else(|| panic!("{}", until_warm.join("\n"))).to_owned();
-    (host, mark, until_warm)
+    (host, mark, until_warm, folder)
 }
 
 /// The project of a host, with a skill whose script does as its argument says.
