@@ -13,7 +13,9 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+// Where there is no cage, what is said of one is said to nobody.
 #[cfg(unix)]
+#[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
 pub(crate) mod sandbox;
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod warm;
