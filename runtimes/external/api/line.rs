@@ -192,3 +192,21 @@ fn is_line(descriptor: &impl AsFd) -> bool {
     let is_local = getsockname(descriptor).is_ok_and(|name| name.address_family() == AddressFamily::UNIX);
     is_local && socket_type(descriptor).is_ok_and(|kind| kind == SocketType::STREAM)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    #[test]
+    fn only_a_local_stream_can_be_a_line() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(is_line(&UnixStream::pair().unwrap().0));
+        assert!(!is_line(&far), "it may be told to take its time when it is closed");
+        assert!(!is_line(&UnixDatagram::pair().unwrap().0));
+        assert!(!is_line(&std::io::pipe().unwrap().0));
+        assert!(!is_line(&std::fs::File::open("/dev/zero").unwrap()));
+    }
+}
