@@ -30,7 +30,7 @@
 //! - [`engine`]: the pipeline that puts them together, with a blocking and an async door.
 //!
 //! The core is synchronous, keeps no global state and prints nothing; it logs through `tracing`. Tested on Linux; on other
-//! systems Lua skills are meant to work, external scripts need a Unix.
+//! systems embedded languages are meant to work; external scripts need Linux, or a Unix and `exec:unsandboxed`.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod engine;

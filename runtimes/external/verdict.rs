@@ -116,7 +116,7 @@ fn last_line(stderr: &Kept) -> Option<String> {
     Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
 }
 
-/// What the cage enforced, as the script's own process said it before it began.
+/// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
 fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
@@ -125,7 +125,7 @@ fn held(caged: &Report) -> SandboxReport {
         network: held.shut_network,
         unix_sockets: held.calls,
         signals: held.scope,
-        tree_kill: true,
+        tree_kill: held.tree_gone,
         protected_paths: false,
         metadata_outside: false,
     }

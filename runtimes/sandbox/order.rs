@@ -90,6 +90,8 @@ pub(crate) struct Enforced {
     pub(crate) calls: bool,
     /// How the tree is killed: `scoped` reaches every descendant at once, `walk` finds them generation by generation.
     pub(crate) scoped_kill: bool,
+    /// Nothing of the tree was left when the stub reported.
+    pub(crate) tree_gone: bool,
 }
 
 /// What the whole tree used.

@@ -26,7 +26,7 @@ pub struct Args {
     /// The input: JSON, @FILE, or - for standard input [default: {}]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
-    /// Grant a permission the skill asks for, such as write, write:out or exec (may be repeated)
+    /// Grant a permission the skill asks for, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
     /// Stop the run after this time [default: 30s]

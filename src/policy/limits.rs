@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub deadline: Duration,
-    /// Bytes of memory. Exact in Lua and WebAssembly, approximate in Rhai (64 MiB by default), per process outside (2 GiB by
-    /// default).
+    /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::heap::CountingAllocator) is
+    /// installed, about elsewhere (64 MiB by default); per process outside (2 GiB by default).
     pub memory: Option<u64>,
     /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly where a
     /// limit is set; other languages count none.

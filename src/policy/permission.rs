@@ -80,7 +80,8 @@ impl Permission {
     pub const READ: Self = Self { word: Word::Read, scope: None };
     /// Changing files of the project, protected paths excepted.
     pub const WRITE: Self = Self { word: Word::Write, scope: None };
-    /// Running the skill's scripts as processes.
+    /// Being run as a process: skills may ask for it, and nothing needs it, since processes run in a cage. What leads out of
+    /// the cage is `exec:unsandboxed`.
     pub const EXEC: Self = Self { word: Word::Exec, scope: None };
 
     /// The permission another client's tool name plainly means (`Bash(git:*)` is `exec`), or nothing.

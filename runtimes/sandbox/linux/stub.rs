@@ -70,14 +70,14 @@ impl Tree {
     fn ended(mut self, order: &Order, control: &OwnedFd) -> Report {
         let until = Instant::now().checked_add(Duration::from_millis(order.deadline_ms));
         self.wait(until, control);
-        let (status, left_behind) = self.kill_all();
+        let (status, left_behind, tree_gone) = self.kill_all();
         let (enforced, refused) = self.setup();
         let (cpu_us, memory) = system::used_by_children();
         let end = match refused {
             Some((step, errno)) => End::Refused { step, errno },
             None => End::Ran { status },
         };
-        let enforced = Enforced { scoped_kill: self.scoped, ..enforced };
+        let enforced = Enforced { scoped_kill: self.scoped, tree_gone, ..enforced };
         Report { end, enforced, used: Used { cpu_us, memory, left_behind } }
     }
 
@@ -100,8 +100,8 @@ impl Tree {
         }
     }
 
-    /// Kills whatever lives and reaps it: the leader's status, and how many others there were.
-    fn kill_all(&self) -> (i32, u32) {
+    /// Kills whatever lives and reaps it: the leader's status, how many others there were, and whether all are gone.
+    fn kill_all(&self) -> (i32, u32, bool) {
         let (mut status, mut others) = (None, 0);
         let began = Instant::now();
         loop {
@@ -115,11 +115,11 @@ impl Tree {
                     Ok(Some(_)) => others += 1,
                     Ok(None) => break,
                     // No child is left, and as the reaper of its tree the stub would have them all.
-                    Err(_) => return (status.unwrap_or(libc::SIGKILL), others),
+                    Err(_) => return (status.unwrap_or(libc::SIGKILL), others, true),
                 }
             }
             if began.elapsed() > GONE {
-                return (status.unwrap_or(libc::SIGKILL), others);
+                return (status.unwrap_or(libc::SIGKILL), others, false);
             }
             std::thread::sleep(Duration::from_micros(200));
         }

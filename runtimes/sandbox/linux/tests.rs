@@ -102,7 +102,7 @@ fn nothing_of_the_tree_outlives_the_leader() {
     );
     let report = ran.report.unwrap();
     assert_eq!(report.end, End::Ran { status: 0 });
-    assert!(report.used.left_behind >= 3, "{report:?}");
+    assert!(report.used.left_behind >= 3 && report.enforced.tree_gone, "{report:?}");
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
 }
 
