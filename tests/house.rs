@@ -11,10 +11,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("policy", &["error"]),
     ("host", &["error", "policy"]),
     ("skill", &["error", "policy"]),
+    ("plan", &["error", "exact", "policy", "host", "skill"]),
     ("executor", &["error", "policy", "host"]),
     ("registry", &["error", "policy", "host", "skill", "executor"]),
-    ("runtimes", &["error", "exact", "heap", "policy", "host", "executor"]),
-    ("engine", &["error", "policy", "host", "skill", "executor", "registry", "runtimes"]),
+    ("runtimes", &["error", "exact", "heap", "policy", "host", "skill", "plan", "executor"]),
+    ("engine", &["error", "policy", "host", "skill", "plan", "executor", "registry", "runtimes"]),
 ];
 
 /// Files that may hold `unsafe`; each says at its top why it must.

@@ -13,14 +13,14 @@ mod parsed;
 mod profile;
 mod repair;
 mod report;
-mod rule;
+pub(crate) mod rule;
 mod runtime;
 mod skills_ref;
 mod text;
 mod tools;
 mod unknown;
 mod version;
-mod yaml;
+pub(crate) mod yaml;
 
 #[cfg(test)]
 mod tests;

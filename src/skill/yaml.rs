@@ -6,6 +6,7 @@
 //! alias is paid for in full before it is copied.
 
 mod builder;
+mod typed;
 
 use std::ops::Range;
 
@@ -23,16 +24,16 @@ pub(super) const MAX_TEXT: usize = 256 * 1024;
 
 /// A value and where it stood, in bytes of the text it was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) span: Range<usize>,
+pub(crate) struct Node {
+    pub(crate) span: Range<usize>,
     /// The column it starts in, from 0.
-    pub(super) column: usize,
-    pub(super) style: Style,
-    pub(super) value: Value,
+    pub(crate) column: usize,
+    pub(crate) style: Style,
+    pub(crate) value: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
@@ -40,7 +41,7 @@ pub(super) enum Value {
 
 /// How a value was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// A scalar without quotes.
     Plain,
     /// A scalar in single or double quotes.
@@ -52,30 +53,30 @@ pub(super) enum Style {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) key_span: Range<usize>,
-    pub(super) node: Node,
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) node: Node,
 }
 
 /// One YAML document.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Nothing when there were only comments and blanks.
-    pub(super) root: Option<Node>,
+    pub(crate) root: Option<Node>,
     /// The first anchor, alias or tag: legal, and refused by stricter parsers.
     pub(super) property: Option<Range<usize>>,
 }
 
 /// Why there is no tree.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) rule: &'static Rule,
-    pub(super) span: Range<usize>,
-    pub(super) message: String,
+pub(crate) struct Fault {
+    pub(crate) rule: &'static Rule,
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
 }
 
-pub(super) fn parse(text: &str) -> Result<Tree, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Tree, Fault> {
     let options = options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
@@ -117,7 +118,7 @@ impl Tree {
 
 impl Node {
     /// The text of a scalar.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(text) => Some(text),
             Value::List(_) | Value::Map(_) => None,
@@ -125,7 +126,7 @@ impl Node {
     }
 
     /// What YAML 1.2 reads as null: nothing, `~` or `null`, unquoted.
-    pub(super) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.style == Style::Plain && matches!(self.text(), Some("" | "~" | "null" | "Null" | "NULL"))
     }
 
@@ -179,7 +180,7 @@ impl Weight {
 }
 
 impl Fault {
-    pub(super) fn help(&self) -> &'static str {
+    pub(crate) fn help(&self) -> &'static str {
         match *self.rule {
             rule::YAML_DUPLICATE_KEY => "keep one of them",
             rule::YAML_TOO_DEEP | rule::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
