@@ -19,3 +19,4 @@ mod stopping;
 mod strangers;
 mod streams;
 mod terminal;
+mod testing;
