@@ -16,7 +16,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("registry", &["error", "policy", "host", "skill", "executor"]),
     ("runtimes", &["error", "exact", "heap", "policy", "host", "skill", "plan", "executor"]),
     ("engine", &["error", "policy", "host", "skill", "plan", "executor", "registry", "runtimes"]),
-    ("cases", &["error", "exact", "policy", "host", "registry", "engine"]),
+    ("cases", &["error", "exact", "policy", "host", "skill", "executor", "registry", "engine"]),
 ];
 
 /// Files that may hold `unsafe`; each says at its top why it must.

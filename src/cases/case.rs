@@ -11,6 +11,7 @@ use super::layout::Content;
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::exact;
 use crate::policy::Permission;
+use crate::skill::contract::Example;
 
 /// One call of a skill in a fresh project, and what must come of it.
 ///
@@ -34,13 +35,15 @@ use crate::policy::Permission;
 ///   }
 /// }
 /// ```
+/// Without `allow` the run is granted what the skill asks for. What lies in the folder `cases/project` is there in every case.
 /// `value` is the whole value; of `contains`, objects may have more fields than it names. `files` are those after the run,
 /// `null` where none may be. `calls` are the calls of tools, all of them and in order.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) name: String,
     pub(super) says: Said,
-    pub(super) allow: Vec<Permission>,
+    /// What the run is granted; what the skill asks for, where the case does not say.
+    pub(super) allow: Option<Vec<Permission>>,
 }
 
 /// The file's own words.
@@ -56,8 +59,7 @@ pub(super) struct Said {
     pub(super) git: Option<Vec<Commit>>,
     #[serde(default)]
     pub(super) given: Map<String, Value>,
-    #[serde(default)]
-    allow: Vec<String>,
+    allow: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
     pub(super) expect: Expected,
@@ -71,12 +73,24 @@ impl Case {
         // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
         exact::json(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
-        let allow = says.allow.iter().map(|name| name.parse()).collect::<Result<_>>();
+        let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
+        let allow = says.allow.as_ref().map(parsed).transpose();
         let allow = allow.map_err(|error: SkillError| invalid(file, None, error.message()))?;
         Ok(Self { name: name.into(), says, allow })
     }
 
-    /// Its name: the file's, without the ending.
+    /// An example of a contract: its input goes in, and of what it tells nothing may be missing.
+    pub(super) fn of_example(number: usize, example: &Example) -> Self {
+        let name = match &example.description {
+            Some(description) => format!("example {number}: {description}"),
+            None => format!("example {number}"),
+        };
+        let expect = example.expected_output.clone().map(Expected::containing).unwrap_or_default();
+        let says = Said { input: Some(example.inputs.clone()), expect, ..Said::default() };
+        Self { name, says, allow: None }
+    }
+
+    /// Its name: the file's, without the ending, or the example's number and description.
     pub fn name(&self) -> &str {
         &self.name
     }

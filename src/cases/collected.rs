@@ -16,9 +16,11 @@ pub struct Collected {
     pub errors: Vec<SkillError>,
 }
 
-/// Reads `cases/*.json` in the skill's folder; skills inside the binary bring none.
+/// The examples of the skill's contract, and `cases/*.json` in its folder; skills inside the binary bring no files.
 pub fn cases_of(skill: &Skill) -> Result<Collected> {
     let mut collected = Collected::default();
+    let examples = skill.contract().map(|contract| contract.examples.as_slice()).unwrap_or_default();
+    collected.cases.extend((1..).zip(examples).map(|(number, example)| Case::of_example(number, example)));
     for path in skill.folder().files_in("cases")? {
         let name = path.strip_prefix("cases/").unwrap_or(&path);
         let Some(name) = name.strip_suffix(".json") else { continue };

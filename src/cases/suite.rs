@@ -1,5 +1,6 @@
 //! Runs cases, each in a fresh project.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,17 +9,21 @@ use serde_json::Value;
 use super::case::Case;
 use super::difference::Difference;
 use super::history::write_history;
-use super::layout::lay_out;
+use super::layout::{Content, lay_out};
 use super::recorder::Calls;
 use super::verdict::{Status, Verdict};
-use crate::engine::{Engine, Invocation, Outcome};
+use crate::engine::{Engine, Invocation, Outcome, asks_of};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRuntime;
 use crate::host::{Canned, Files, Providers};
-use crate::policy::Permission;
+use crate::policy::{Asked, Permission};
 use crate::registry::{Roots, Skill};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
 const LEADING_OUT: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
+
+/// Bytes that `cases/project` may hold.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Runs cases of skills that lie in these roots.
 pub struct Suite {
@@ -48,9 +53,10 @@ impl Suite {
 
     /// Runs a case of that skill in a project of its own, which is gone afterwards.
     pub fn run(&self, skill: &Skill, case: &Case) -> Verdict {
-        let (status, outcome) = match self.obstacle(case) {
+        let granted = granted(skill, case);
+        let (status, outcome) = match self.obstacle(case, &granted) {
             Some(reason) => (Status::NotRun(reason), None),
-            None => match self.tried(skill, case) {
+            None => match self.tried(skill, case, granted) {
                 Ok((found, outcome)) if found.is_empty() => (Status::Passed, Some(outcome)),
                 Ok((found, outcome)) => (Status::Failed(found), Some(outcome)),
                 Err(error) => (Status::NotRun(error.to_string()), None),
@@ -66,16 +72,21 @@ impl Suite {
     }
 
     /// Why the case would prove nothing here.
-    fn obstacle(&self, case: &Case) -> Option<String> {
+    fn obstacle(&self, case: &Case, granted: &[Permission]) -> Option<String> {
         if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
             return Some(format!("{command} is not on PATH"));
         }
         let leads_out = |permission: &&Permission| LEADING_OUT.contains(&permission.to_string().as_str());
-        let missing = case.allow.iter().filter(leads_out).find(|need| !self.granted.contains(need))?;
+        let missing = granted.iter().filter(leads_out).find(|need| !self.granted.contains(need))?;
         Some(format!("it needs {missing}, which leads out of its project; grant it with --allow {missing}"))
     }
 
-    fn tried(&self, skill: &Skill, case: &Case) -> Result<(Vec<Difference>, Outcome)> {
+    fn tried(
+        &self,
+        skill: &Skill,
+        case: &Case,
+        granted: Vec<Permission>,
+    ) -> Result<(Vec<Difference>, Outcome)> {
         let folder = tempfile::Builder::new().prefix("metier-case-").tempdir();
         let folder =
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
@@ -83,6 +94,7 @@ impl Suite {
         if let Some(commits) = &case.says.git {
             write_history(&project, commits)?;
         }
+        lay_out(&project, &common(skill)?)?;
         lay_out(&project, &case.says.files)?;
         let calls = Calls::default();
         let engine =
@@ -91,19 +103,45 @@ impl Suite {
             Some(program) => engine.helper(program),
             None => engine,
         };
-        let outcome = engine.build()?.run(self.invocation(skill, case));
+        let outcome =
+            engine.build()?.run(granted.into_iter().fold(invocation(skill, case), Invocation::grant));
         Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
     }
+}
 
-    fn invocation(&self, skill: &Skill, case: &Case) -> Invocation {
-        let mut invocation = Invocation::new(skill.qualified()).args(&case.says.args);
-        if let Some(input) = &case.says.input {
-            invocation = invocation.input(input.clone());
-        }
-        if let Some(script) = &case.says.script {
-            invocation = invocation.script(script);
-        }
-        case.allow.iter().cloned().fold(invocation, Invocation::grant)
+/// What the case grants, or else what its skill asks for.
+fn granted(skill: &Skill, case: &Case) -> Vec<Permission> {
+    match &case.allow {
+        Some(named) => named.clone(),
+        // In process or not, a skill that asks for everything names nothing that could be granted here.
+        None => match asks_of(skill, SkillRuntime::External) {
+            Asked::These(asked) => asked,
+            Asked::Everything => Vec::new(),
+        },
+    }
+}
+
+/// The files that are there in every case of the skill: those in its `cases/project`.
+fn common(skill: &Skill) -> Result<BTreeMap<String, Content>> {
+    let mut files = BTreeMap::new();
+    let mut left = MOST_BYTES;
+    for path in skill.folder().files()? {
+        let Some(name) = path.strip_prefix("cases/project/") else { continue };
+        let content = skill.folder().read(&path, left)?;
+        left -= content.len() as u64;
+        files.insert(name.to_owned(), Content::of(&content));
+    }
+    Ok(files)
+}
+
+fn invocation(skill: &Skill, case: &Case) -> Invocation {
+    let mut invocation = Invocation::new(skill.qualified()).args(&case.says.args);
+    if let Some(input) = &case.says.input {
+        invocation = invocation.input(input.clone());
+    }
+    match &case.says.script {
+        Some(script) => invocation.script(script),
+        None => invocation,
     }
 }
 

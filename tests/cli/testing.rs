@@ -134,11 +134,67 @@ fn a_case_lays_nothing_out_and_reads_nothing_outside_its_project() {
     );
 }
 
+const HELM: &str = "
+skill:
+  name: x
+  inputs:
+    chart: {type: string, pattern: '^[a-z/.-]+$', required: true}
+    dry_run: {type: boolean, default: false}
+  outputs:
+    valid: {type: boolean}
+  examples:
+    - description: a good chart
+      inputs: {chart: ./charts/app}
+      expected_output: {valid: true, chart: {name: ./charts/app}}
+    - inputs: {chart: b}
+";
+
+#[test]
+fn examples_of_a_contract_are_tests_ar_18() {
+    let script = "return {valid = not input.dry_run, chart = {name = input.chart, more = 1}, errors = {}}";
+    let project = Project::new().lua("x", script).file(".metier/skills/x/skill.yaml", HELM);
+    let answer = project.metier(&["test", "x"]);
+    assert!(answer.stdout.starts_with("ok       x example 1: a good chart  "), "{answer:?}");
+    assert!(answer.stdout.ends_with("2 passed, 0 failed, 0 not run\n") && answer.code == 0, "{answer:?}");
+    let wrong = Project::new().lua("x", "return {valid = false}").file(".metier/skills/x/skill.yaml", HELM);
+    let answer = tested(&wrong);
+    let places: Vec<_> =
+        answer["cases"][0]["differences"].as_array().unwrap().iter().map(|one| &one["place"]).collect();
+    assert_eq!(places, [".chart", ".valid"], "{answer:#}");
+    assert_eq!((&answer["passed"], &answer["failed"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn a_case_that_grants_nothing_by_name_has_what_the_skill_asks_for() {
+    let script = "ctx.write('out.txt', 'x') return 1";
+    passes(&one("write", script, &json!({"expect": {"value": 1}})));
+    let refused = json!({"allow": [], "expect": {"error": {"kind": "denied"}}});
+    passes(&one("write", script, &refused));
+    let network = Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: net\n---\n")
+        .file(".metier/skills/x/scripts/main.sh", "echo ran");
+    let network = case(network, "x", "one", &json!({"expect": {"value": "ran"}}));
+    assert_eq!(tested(&network)["not_run"], 1, "what leads out is the caller's to grant");
+}
+
+#[test]
+fn files_of_the_folder_project_are_there_in_every_case() {
+    let project = one(
+        "write",
+        "return ctx.read_file('docs/a.md') .. ctx.read_file('b')",
+        &json!({
+            "files": {"b": "own"}, "expect": {"value": "common own"}
+        }),
+    );
+    passes(&project.file(".metier/skills/x/cases/project/docs/a.md", "common "));
+}
+
 #[test]
 fn a_failure_is_expected_by_its_kind_and_a_part_of_its_sentence() {
     let script = "ctx.write('a', 'b')";
-    passes(&one("write", script, &json!({"expect": {"error": {"kind": "denied", "message": "write a"}}})));
-    let other = one("write", script, &json!({"expect": {"error": {"kind": "io"}}}));
+    let told = json!({"allow": [], "expect": {"error": {"kind": "denied", "message": "write a"}}});
+    passes(&one("write", script, &told));
+    let other = one("write", script, &json!({"allow": [], "expect": {"error": {"kind": "io"}}}));
     assert_eq!(tested(&other)["cases"][0]["differences"][0]["got"]["kind"], "denied");
 }
 
