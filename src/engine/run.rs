@@ -1,17 +1,20 @@
 //! The pipeline: resolve, select, permit, load, execute, redact, bound. Each step makes one new value. A skill that another
 //! one calls goes the same way, under its caller's token, limits and permissions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::asked::asked_by;
+use super::invocation::Remembered;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
+use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
 use crate::registry::Skill;
 
@@ -63,7 +66,13 @@ impl Parts {
         let (process, sandbox) = context.take_reports();
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
-        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
+        Outcome {
+            log: context.take_log(),
+            process,
+            sandbox,
+            steps: context.take_steps(),
+            ..Outcome::of(name, version, &limits, result)
+        }
     }
 
     fn prepared(
@@ -84,7 +93,10 @@ impl Parts {
             function: None,
         };
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
+        let asked = match asked_by(&skill.manifest().allowed_tools, selected.runtime) {
+            Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
+            Asked::Everything => Asked::Everything,
+        };
         let context = SkillContext::builder(skill.name())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)
@@ -101,6 +113,10 @@ impl Parts {
             Some(caller) => context.called_by(caller.clone()),
             None => context,
         };
+        let context = match journal_file(invocation, skill, selected)? {
+            Some(file) => context.journal_file(file),
+            None => context,
+        };
         Ok((executor, context))
     }
 
@@ -110,6 +126,21 @@ impl Parts {
         }
         let protection = Protection::new(self.protected.iter().cloned());
         Permissions::new(asked, invocation.granted.iter().cloned(), protection)
+    }
+}
+
+/// Where the run remembers its steps, where it is to. Only plans have any.
+fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> Result<Option<PathBuf>> {
+    let is_plan = selected.runtime == SkillRuntime::ToolSequence;
+    match &invocation.journal {
+        Some(Remembered::In(folder)) if is_plan => Ok(Some(plan::file_of(folder, skill.name()))),
+        Some(Remembered::In(_)) => {
+            let sentence =
+                format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
+            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without --journal"))
+        }
+        Some(Remembered::At(file)) if is_plan => Ok(Some(file.clone())),
+        _ => Ok(None),
     }
 }
 

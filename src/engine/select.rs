@@ -2,6 +2,7 @@
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
+use crate::plan::{self, Plan};
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
@@ -30,16 +31,33 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
     let declared = skill.manifest().runtime.as_deref().map(str::parse::<SkillRuntime>).transpose()?;
     let path = match named {
         Some(path) => known(skill, path)?,
-        None => inferred(skill.name(), &skill.scripts()?, declared, |path| {
+        None => match inferred(skill.name(), &skill.scripts()?, declared, |path| {
             skill.folder().read(path, Limits::FILE).ok()
-        })?,
+        }) {
+            Ok(path) => path,
+            Err(_) if may_be_plan(declared) && has_plan(skill) => CONTRACT.to_owned(),
+            Err(error) => return Err(error),
+        },
     };
-    let told = SkillRuntime::of_file(&path);
+    let told = if path == CONTRACT { SkillRuntime::ToolSequence } else { SkillRuntime::of_file(&path) };
     match declared {
         // A script named by hand may be in another language than the skill's main one.
         Some(runtime) if named.is_none() || told == SkillRuntime::External => Ok(Selected { path, runtime }),
         _ => Ok(Selected { path, runtime: told }),
     }
+}
+
+/// Where a skill without a script may have a plan.
+const CONTRACT: &str = "skill.yaml";
+
+fn may_be_plan(declared: Option<SkillRuntime>) -> bool {
+    declared.is_none_or(|runtime| runtime == SkillRuntime::ToolSequence)
+}
+
+/// Whether the skill's contract has steps, readable or not: what is wrong with them is told when they are loaded.
+fn has_plan(skill: &Skill) -> bool {
+    let source = skill.folder().read(CONTRACT, Plan::LARGEST as u64);
+    source.is_ok_and(|source| !matches!(plan::from_contract(&source, CONTRACT), Ok(None)))
 }
 
 /// The path as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
