@@ -1,5 +1,6 @@
 //! What a run may do and how much of it: permissions, limits, the signal that stops it.
 
+pub mod amount;
 mod isolation;
 mod limits;
 mod permission;

@@ -1,0 +1,1 @@
+//! What a contract says, and what is told about one that is wrong.
