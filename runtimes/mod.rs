@@ -144,3 +144,8 @@ pub(crate) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool
 pub(crate) fn has_interpreter(path: &str, source: &[u8]) -> Result<()> {
     external::is_installed(path, source)
 }
+
+/// Whether a program of that name is on `PATH`. It is not started.
+pub(crate) fn has_program(name: &str) -> bool {
+    external::is_on_path(name)
+}

@@ -95,7 +95,7 @@ impl Interpreter {
         let found = self.candidates.iter().find_map(|command| {
             // A skill names a command; a path would choose the program past PATH.
             let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
-            let program = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))?;
+            let program = on_path(name, folders)?;
             Some(Found { program, args: args.to_vec() })
         });
         found.ok_or_else(|| self.missing(script))
@@ -116,6 +116,14 @@ impl fmt::Display for Interpreter {
         let commands: Vec<String> = self.candidates.iter().map(|command| command.join(" ")).collect();
         f.write_str(&commands.join(", "))
     }
+}
+
+pub(super) fn is_on_path(name: &str, folders: &[PathBuf]) -> bool {
+    !name.contains('/') && on_path(name, folders).is_some()
+}
+
+fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

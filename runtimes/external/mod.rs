@@ -56,6 +56,11 @@ pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
     Interpreter::of(path, source, None)?.found(path, &command::search_path()).map(drop)
 }
 
+/// Whether a program of that name lies on `PATH`.
+pub(super) fn is_on_path(name: &str) -> bool {
+    interpreter::is_on_path(name, &command::search_path())
+}
+
 struct External {
     file: ScriptFile,
     interpreter: Interpreter,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Parts;
-use super::asked::asked_by;
+use super::asked::asks_of;
 use super::select::{Selected, select};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
@@ -14,6 +14,7 @@ use crate::host::{Providers, ToolProvider};
 use crate::plan::{self, Callee, Callees, Lookup, Plan};
 use crate::policy::{Asked, Limits, Permission};
 use crate::registry::{Folder, Skill};
+use crate::skill::contract::Schema;
 
 /// How deep skills call one another; see [`super::nested`].
 const DEEPEST: usize = 8;
@@ -83,7 +84,7 @@ fn identity_of(folder: &Folder) -> String {
 fn callee(skill: &Skill) -> Result<Callee> {
     let selected = select(skill, None)?;
     let plan = plan_of(skill, &selected)?;
-    let asked = match (asked_by(&skill.manifest().allowed_tools, selected.runtime), &plan) {
+    let asked = match (asks_of(skill, selected.runtime), &plan) {
         (Asked::These(asked), Some(plan)) => {
             Asked::These(asked.into_iter().chain(plan.tools().filter_map(Permission::tool)).collect())
         }
@@ -101,8 +102,10 @@ fn callee(skill: &Skill) -> Result<Callee> {
 }
 
 /// What the skill takes and answers with, where its contract says.
-fn schemas(_skill: &Skill) -> (Option<Value>, Option<Value>) {
-    (None, None)
+fn schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
+    let Some(contract) = skill.contract() else { return (None, None) };
+    let json = |schema: &Option<Schema>| schema.as_ref().map(|schema| schema.json().clone());
+    (json(&contract.inputs), json(&contract.outputs))
 }
 
 /// The skill's plan, where it has one.
@@ -119,7 +122,8 @@ fn add(engine: &Parts, name: &str, digest: &mut Sha256, depth: usize) -> Result<
     let skill = engine.registry.find(name)?;
     let selected = select(skill, None)?;
     let mut files = skill.scripts()?;
-    files.extend(["SKILL.md", "skill.yaml", "skill.json"].map(str::to_owned));
+    files.push("SKILL.md".to_owned());
+    files.extend(skill.contract_file().map(str::to_owned));
     files.push(selected.path.clone());
     for file in files {
         if let Ok(bytes) = skill.folder().read(&file, Limits::FILE) {

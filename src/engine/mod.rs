@@ -4,6 +4,8 @@ mod asked;
 mod availability;
 mod builder;
 mod callable;
+mod contract;
+mod dependencies;
 mod future;
 mod invocation;
 mod loaded;
@@ -20,7 +22,7 @@ use crate::host::Providers;
 use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Skill};
 
-pub use asked::asked_by;
+pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use future::Run;

@@ -1,5 +1,5 @@
-//! The pipeline: resolve, select, permit, load, execute, redact, bound. Each step makes one new value. A skill that another
-//! one calls goes the same way, under its caller's token, limits and permissions.
+//! The pipeline: resolve, select, check the input, load, permit, execute, check the value, redact, bound. Each step makes one
+//! new value. A skill that another one calls goes the same way, under its caller's token, limits and permissions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::asked::asked_by;
+use super::asked::asks_of;
+use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
 use super::select::{Selected, select};
-use super::{Invocation, Outcome, Parts};
+use super::{Invocation, Outcome, Parts, dependencies};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
@@ -24,10 +25,12 @@ const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
-        let limits = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let found = self.registry.find(&invocation.skill);
+        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(started + limits.deadline.min(LONGEST), &token);
-        let mut outcome = match self.registry.find(&invocation.skill) {
+        let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
             Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
         };
@@ -38,7 +41,7 @@ impl Parts {
     fn run_skill(
         &self,
         skill: &Skill,
-        invocation: Invocation,
+        mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
     ) -> Outcome {
@@ -47,20 +50,26 @@ impl Parts {
             Ok(selected) => selected,
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let named = limits.clone();
-        let limits = selected.settled(limits);
+        let named = narrowed_in(skill, selected.runtime, limits);
+        let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
+        let input = dependencies::required(skill, &self.registry)
+            .and_then(|()| checked_input(skill, invocation.input.take()));
+        let input = match input {
+            Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
+            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+        };
         let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let input = SkillInput { value: invocation.input, args: invocation.args };
         let result = context
             .cancel()
             .check()
             .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
         let redaction = context.redaction();
         let result = result
-            .map(|output| redaction.value(output.value))
+            .and_then(|output| checked_value(skill, output.value))
+            .map(|value| redaction.value(value))
             .and_then(|value| bounded(value, limits.output))
             .map_err(|error| redaction.error(error));
         let (process, sandbox) = context.take_reports();
@@ -90,10 +99,10 @@ impl Parts {
             path: selected.path.clone(),
             source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
             folder: Some(folder.clone()),
-            function: None,
+            function: selected.function.clone(),
         };
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = match asked_by(&skill.manifest().allowed_tools, selected.runtime) {
+        let asked = match asks_of(skill, selected.runtime) {
             Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
             Asked::Everything => Asked::Everything,
         };

@@ -22,7 +22,6 @@ mod rule;
 mod schedule;
 mod schema;
 mod scope;
-mod span;
 mod step;
 mod step_reader;
 mod template;

@@ -28,7 +28,7 @@ rules! {
     WHEN = "step-when", "A condition cannot be read.";
     FOR_EACH = "step-for-each", "A loop does not say what it is for, or not how often.";
     AFTER = "step-after", "What a step comes after is no earlier step.";
-    TIMEOUT = "step-timeout", "A time is no number with a unit.";
+    TIMEOUT = "step-timeout", "A time is none.";
     REFERENCE = "reference-syntax", "A reference cannot be read.";
     REFERENCE_UNKNOWN = "reference-unknown", "A reference names no step and no variable there is.";
     REFERENCE_FORWARD = "reference-forward", "A reference names the step itself or a later one.";

@@ -11,15 +11,18 @@ use super::condition::Condition;
 use super::findings::{Findings, brief};
 use super::read::{found, known_keys};
 use super::reference::{RESERVED, is_name};
-use super::span::duration;
 use super::step::{Call, ForEach, OnFailure, Places, Step};
 use super::template::Template;
 use super::{Form, rule};
 use crate::host::function;
+use crate::policy::amount::duration;
 use crate::skill::yaml::{Entry, Node, Style, Value};
 
 const KEYS: [&str; 10] =
     ["id", "skill", "tool", "args", "inputs_from", "on_failure", "when", "for_each", "after", "timeout"];
+
+/// The clock cannot hold much more.
+const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Characters an id or a name may have.
 const LONGEST_NAME: usize = 200;
@@ -286,7 +289,7 @@ fn outcome(word: &str) -> Option<OnFailure> {
     }
     let inside = word.strip_prefix("retry(")?.strip_suffix(')')?;
     let (times, backoff) = match inside.split_once(',') {
-        Some((times, backoff)) => (times, duration(backoff.trim())?),
+        Some((times, backoff)) => (times, duration(backoff).ok()?),
         None => (inside, OnFailure::FIRST_WAIT),
     };
     let times = times.trim().parse().ok()?;
@@ -311,7 +314,7 @@ fn after(node: &Node, findings: &mut Findings<'_>) -> Vec<String> {
 }
 
 fn timeout(node: &Node, findings: &mut Findings<'_>) -> Option<Duration> {
-    let time = node.text().and_then(duration).filter(|time| !time.is_zero());
+    let time = node.text().and_then(|text| duration(text).ok()).map(|time| time.min(LONGEST));
     if time.is_none() {
         let message = "a timeout is a time";
         findings.add(

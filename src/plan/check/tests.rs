@@ -176,7 +176,7 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
         ("on_failure: abort", "on_failure: [abort]", "step-on-failure", 7),
         ("on_failure: abort", "after: helm-install", "step-after", 7),
         ("on_failure: abort", "after: {a: b}", "step-after", 7),
-        ("on_failure: abort", "timeout: 5", "step-timeout", 7),
+        ("on_failure: abort", "timeout: soon", "step-timeout", 7),
         ("on_failure: abort", "timeout: 0s", "step-timeout", 7),
         ("on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
         ("on_failure: abort", "when: $inputs.nobody", "reference-input", 7),

@@ -10,7 +10,7 @@ use super::read;
 const KEYS: [&str; 4] = ["path", "function", "runtime", "description"];
 
 /// A script of the skill, and how to enter it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Entrypoint {
     /// Its path in the skill's folder, `/`-separated, without `.` and `..`.
     pub path: String,

@@ -19,6 +19,8 @@ const TEXT: usize = 8;
 /// Letters of a text, and choices of an enum, that are shown.
 const SHOWN: usize = 60;
 const CHOICES: usize = 10;
+/// Bytes of a path, or of a name in it, beyond which it is not repeated.
+const LONGEST_PATH: usize = 500;
 
 /// Why a value does not fit.
 #[derive(Clone, Debug)]
@@ -115,10 +117,13 @@ impl Told<'_> {
             self.more += 1;
             return;
         }
-        let mut path = error.instance_path().as_str().to_owned();
-        if let Some(name) = name {
-            path = format!("{path}/{}", escaped(&shortened(name)));
-        }
+        let path = error.instance_path().as_str();
+        let path = match name {
+            _ if path.len() > LONGEST_PATH => "/…".to_owned(),
+            Some(name) if name.len() > LONGEST_PATH => format!("{path}/…"),
+            Some(name) => format!("{path}/{}", escaped(name)),
+            None => path.to_owned(),
+        };
         let keyword = error.kind().keyword().to_owned();
         self.violations.push(Violation { path, keyword, expected, found });
     }
@@ -178,10 +183,13 @@ fn with_article(kind: &str) -> String {
     }
 }
 
-/// A value in a sentence: what is short in full, what is long by its size.
+/// A value in a sentence: what is short in full, what is long by its size. Never a part of a text, for a part of a secret would
+/// not be known as one.
 fn found(value: &Json) -> String {
     match value {
-        Json::String(text) => Json::from(shortened(text)).to_string(),
+        Json::String(text) if text.chars().nth(SHOWN).is_some() => {
+            format!("a text of {} characters", text.chars().count())
+        }
         Json::Array(items) if items.is_empty() => "an empty list".to_owned(),
         Json::Array(items) => format!("a list of {}", counted(items.len(), "item")),
         Json::Object(fields) => object(fields),
