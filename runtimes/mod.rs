@@ -13,6 +13,7 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+mod sequence;
 // Where there is no cage, what is said of one is said to nobody.
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
@@ -24,6 +25,7 @@ mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::plan::Callees;
 
 /// Compiles a script once; the executor runs it many times.
 pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     /// What scripts in them call the host by.
     #[cfg(unix)]
     clients: std::sync::Arc<external::Clients>,
+    /// What plans may call, where there is an engine that knows.
+    callees: Option<std::sync::Arc<dyn Callees>>,
 }
 
 impl Shared {
@@ -62,7 +66,13 @@ impl Shared {
             )),
             #[cfg(unix)]
             clients: std::sync::Arc::default(),
+            callees: None,
         }
+    }
+
+    /// The same, with what plans may call.
+    pub(crate) fn with_callees(self, callees: std::sync::Arc<dyn Callees>) -> Self {
+        Self { callees: Some(callees), ..self }
     }
 }
 
@@ -102,6 +112,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },
+    Runtime { name: SkillRuntime::ToolSequence, feature: None, load: Some(sequence::load) },
     Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },
 ];
 

@@ -41,6 +41,7 @@ pub mod exact;
 pub mod executor;
 pub mod heap;
 pub mod host;
+pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::callable::Callable;
 use super::loaded::{Loaded, Loader};
 use super::nested::Callees;
 use super::shipped::Unpacked;
@@ -127,7 +128,11 @@ impl EngineBuilder {
             protected,
             limits: self.limits,
             isolation: self.isolation,
-            loaded: Loaded::new(self.loaders, Shared::new(self.helper)),
+            loaded: Loaded::new(
+                self.loaders,
+                Shared::new(self.helper)
+                    .with_callees(Arc::new(Callable::new(parts.clone(), &self.providers))),
+            ),
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,

@@ -3,6 +3,7 @@
 mod asked;
 mod availability;
 mod builder;
+mod callable;
 mod contract;
 mod dependencies;
 mod future;

@@ -1,6 +1,7 @@
 //! The pipeline: resolve, select, check the input, load, permit, execute, check the value, redact, bound. Each step makes one
 //! new value. A skill that another one calls goes the same way, under its caller's token, limits and permissions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,13 @@ use serde_json::Value;
 
 use super::asked::asks_of;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
+use super::invocation::Remembered;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts, dependencies};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
+use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
 use crate::registry::Skill;
 
@@ -72,7 +75,13 @@ impl Parts {
         let (process, sandbox) = context.take_reports();
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
-        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
+        Outcome {
+            log: context.take_log(),
+            process,
+            sandbox,
+            steps: context.take_steps(),
+            ..Outcome::of(name, version, &limits, result)
+        }
     }
 
     fn prepared(
@@ -93,7 +102,10 @@ impl Parts {
             function: selected.function.clone(),
         };
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = asks_of(skill, selected.runtime);
+        let asked = match asks_of(skill, selected.runtime) {
+            Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
+            Asked::Everything => Asked::Everything,
+        };
         let context = SkillContext::builder(skill.name())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)
@@ -110,6 +122,10 @@ impl Parts {
             Some(caller) => context.called_by(caller.clone()),
             None => context,
         };
+        let context = match journal_file(invocation, skill, selected)? {
+            Some(file) => context.journal_file(file),
+            None => context,
+        };
         Ok((executor, context))
     }
 
@@ -119,6 +135,21 @@ impl Parts {
         }
         let protection = Protection::new(self.protected.iter().cloned());
         Permissions::new(asked, invocation.granted.iter().cloned(), protection)
+    }
+}
+
+/// Where the run remembers its steps, where it is to. Only plans have any.
+fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> Result<Option<PathBuf>> {
+    let is_plan = selected.runtime == SkillRuntime::ToolSequence;
+    match &invocation.journal {
+        Some(Remembered::In(folder)) if is_plan => Ok(Some(plan::file_of(folder, skill.name()))),
+        Some(Remembered::In(_)) => {
+            let sentence =
+                format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
+            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without --journal"))
+        }
+        Some(Remembered::At(file)) if is_plan => Ok(Some(file.clone())),
+        _ => Ok(None),
     }
 }
 

@@ -42,6 +42,9 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
     if let Some(entrypoint) = entered {
         return enter(skill, entrypoint, declared, named.is_none());
     }
+    if let Some(path) = planned(skill, named, declared) {
+        return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
+    }
     let path = match named {
         Some(path) => known(skill, path)?,
         None => inferred(skill.name(), &skill.scripts()?, declared, |path| {
@@ -99,6 +102,18 @@ fn enter(
         None => runtime_of(&path, declared, is_main),
     };
     Ok(Selected { path, runtime, function })
+}
+
+/// The contract's file, where its steps are what runs: no entrypoint and no other runtime is named.
+fn planned(skill: &Skill, named: Option<&str>, declared: Option<SkillRuntime>) -> Option<String> {
+    let file = skill
+        .contract_file()
+        .filter(|_| skill.contract().is_some_and(|contract| contract.steps.is_some()))?;
+    let is_meant = match named {
+        Some(path) => path.strip_prefix("./").unwrap_or(path) == file,
+        None => declared.is_none_or(|runtime| runtime == SkillRuntime::ToolSequence),
+    };
+    is_meant.then(|| file.to_owned())
 }
 
 /// The path as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.

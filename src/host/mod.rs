@@ -11,6 +11,7 @@ mod journal;
 mod providers;
 mod redaction;
 mod report;
+mod steps;
 mod table;
 mod tools;
 
@@ -26,5 +27,6 @@ pub use providers::{
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
 pub use report::{ProcessReport, SandboxReport};
+pub use steps::{StepEvent, StepReport, StepStatus};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
 pub use tools::Tools;

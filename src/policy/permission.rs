@@ -84,6 +84,11 @@ impl Permission {
     /// the cage is `exec:unsandboxed`.
     pub const EXEC: Self = Self { word: Word::Exec, scope: None };
 
+    /// Calling the embedder's tool of that name, where it can be one.
+    pub fn tool(name: &str) -> Option<Self> {
+        (!name.is_empty()).then(|| Self { word: Word::Tool, scope: Some(name.to_owned()) })
+    }
+
     /// The permission another client's tool name plainly means (`Bash(git:*)` is `exec`), or nothing.
     pub fn from_foreign(tool: &str) -> Option<Self> {
         let name = tool.split('(').next().unwrap_or(tool).trim();
@@ -94,6 +99,20 @@ impl Permission {
     /// Whether the permission names what it covers, as `net:example.com` does and `net` does not.
     pub fn is_scoped(&self) -> bool {
         self.scope.is_some()
+    }
+
+    /// Whether it leads to more than reading the project and running in a cage.
+    pub(super) fn does_more_than_read(&self) -> bool {
+        match self.word {
+            Word::Read | Word::Wasi => false,
+            Word::Exec => self.is_scoped(),
+            _ => true,
+        }
+    }
+
+    /// Whether both are about the same kind of thing.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.word == other.word
     }
 
     /// The path below which this permission lets a script write: the root is empty.
