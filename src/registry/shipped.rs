@@ -29,6 +29,9 @@ macro_rules! shipped {
 
 shipped! {
     "changelog": "SKILL.md", "scripts/changelog.py";
+    "release-notes": "SKILL.md", "skill.yaml";
+    "repo-health": "SKILL.md", "skill.yaml";
+    "summarize": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
     "todo-report": "SKILL.md", "scripts/report.lua";
     "word-count": "SKILL.md", "scripts/count.lua";
 }
