@@ -10,7 +10,7 @@ use super::stage::Local;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
-use crate::plan::{self, Callee, Callees, Drive, Journal, Lookup, Plan};
+use crate::plan::{self, Callee, Callees, Drive, Journal, Lookup, Nobody, Plan};
 use crate::policy::{Permission, Watchdog};
 use crate::runtimes::Shared;
 
@@ -86,18 +86,5 @@ impl SkillExecutor for Sequence {
     /// The tools its steps name: whoever reads the plan sees them.
     fn asks(&self) -> Vec<Permission> {
         self.plan.tools().filter_map(Permission::tool).collect()
-    }
-}
-
-/// Where there is no engine, nothing is known of what there is to call.
-struct Nobody;
-
-impl Callees for Nobody {
-    fn skill(&self, _name: &str) -> Lookup<Callee> {
-        Lookup::Untold
-    }
-
-    fn tool(&self, _name: &str) -> Lookup<Value> {
-        Lookup::Untold
     }
 }

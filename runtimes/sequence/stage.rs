@@ -29,7 +29,10 @@ impl Stage for Local {
             Call::Tool(_) => false,
             Call::Skill(name) => self.callees.get(name).is_some_and(|callee| {
                 let handed_on = ctx.permissions().handed_on(ctx.skill(), name, callee.asked.clone());
-                handed_on.only_reads() && (!callee.is_process || ctx.isolation() == Isolation::Required)
+                // Without a cage a process can do anything, and a plan may come to one.
+                let is_held =
+                    ctx.isolation() == Isolation::Required || !callee.is_process && callee.calls.is_empty();
+                is_held && handed_on.only_reads()
             }),
         }
     }

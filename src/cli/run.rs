@@ -1,6 +1,7 @@
 //! `metier run`: one skill, run to its end.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use metier::engine::{Invocation, Outcome};
@@ -41,6 +42,9 @@ pub struct Args {
     /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
     #[arg(long, value_name = "COUNT")]
     operations: Option<String>,
+    /// Remember each finished step of a plan in this folder, and go on from there when run again
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
     #[command(flatten)]
     provided: Provided,
     /// Arguments for the script, if it is an external one
@@ -70,6 +74,9 @@ fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcom
     }
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
+    }
+    if let Some(folder) = &args.journal {
+        invocation = invocation.journal(folder);
     }
     let secrets = args.provided.secrets()?;
     for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {

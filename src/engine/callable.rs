@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::Parts;
+use super::{Engine, Parts};
 use super::asked::asks_of;
 use super::select::{Selected, select};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -99,6 +99,14 @@ fn callee(skill: &Skill) -> Result<Callee> {
         asked,
         is_process: selected.runtime == SkillRuntime::External,
     })
+}
+
+impl Engine {
+    /// The plan that a skill runs, read and not checked; nothing where it runs none. `invalid-skill` where it cannot be read.
+    pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
+        // Why a skill cannot run is told by its availability.
+        select(skill, None).map_or(Ok(None), |selected| plan_of(skill, &selected))
+    }
 }
 
 /// What the skill takes and answers with, where its contract says.

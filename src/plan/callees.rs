@@ -24,6 +24,19 @@ pub trait Callees: Send + Sync {
     }
 }
 
+/// Knows nothing of what there is: for a plan that is read where no engine is.
+pub struct Nobody;
+
+impl Callees for Nobody {
+    fn skill(&self, _name: &str) -> Lookup<Callee> {
+        Lookup::Untold
+    }
+
+    fn tool(&self, _name: &str) -> Lookup<Value> {
+        Lookup::Untold
+    }
+}
+
 /// Whether there is such a thing.
 #[derive(Clone, Debug)]
 pub enum Lookup<T> {

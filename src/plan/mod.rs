@@ -34,7 +34,7 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::skill::Diagnostic;
 
 pub use argument::{Argument, Parameter, Place};
-pub use callees::{Callee, Callees, Lookup};
+pub use callees::{Callee, Callees, Lookup, Nobody};
 pub use check::check;
 pub use condition::{Condition, Operand};
 pub use drive::{Drive, Stage};
@@ -147,6 +147,17 @@ pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
     let is_contract = file.ends_with(".yaml") || file.ends_with(".yml");
     let read = if is_contract { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
     read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| refusal(file, &found))
+}
+
+/// What is wrong with the plan in a file, as far as it can be told without knowing what there is to call; nothing where the
+/// file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is declared.
+pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
+    let is_contract = file.ends_with(".yaml") || file.ends_with(".yml");
+    let read = if is_contract { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    match read {
+        Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, "", inputs, &Nobody)),
+        Err(found) => found,
+    }
 }
 
 /// The error of a plan that does not load: its first finding, where that stands, and how many more there are.

@@ -103,11 +103,12 @@ impl Permission {
 
     /// Whether it leads to more than reading the project and running in a cage.
     pub(super) fn does_more_than_read(&self) -> bool {
-        match self.word {
-            Word::Read | Word::Wasi => false,
-            Word::Exec => self.is_scoped(),
-            _ => true,
-        }
+        !matches!(self.word, Word::Read | Word::Wasi | Word::Exec) || self.counts_unasked()
+    }
+
+    /// Whether a caller's grant of it holds for every skill of the run, ask or not: `exec:unsandboxed`.
+    pub(super) fn counts_unasked(&self) -> bool {
+        self.word == Word::Exec && self.is_scoped()
     }
 
     /// Whether both are about the same kind of thing.

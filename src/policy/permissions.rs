@@ -101,7 +101,8 @@ impl Permissions {
         self.is_granted(need)
     }
 
-    /// Whether the run can do nothing but read: no permission that leads to more is both granted and asked, whatever its scope.
+    /// Whether the run can do nothing but read: no permission that leads to more is both granted and asked, whatever its scope,
+    /// and none that a grant alone gives.
     pub fn only_reads(&self) -> bool {
         let may_be_asked = |granted: &Permission| {
             self.askers.iter().all(|asker| match &asker.asked {
@@ -109,7 +110,7 @@ impl Permissions {
                 Asked::These(asked) => asked.iter().any(|permission| permission.is_alike(granted)),
             })
         };
-        !self.granted.iter().any(|permission| permission.does_more_than_read() && may_be_asked(permission))
+        !self.granted.iter().any(|permission| permission.counts_unasked() || permission.does_more_than_read() && may_be_asked(permission))
     }
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie
@@ -215,7 +216,8 @@ mod tests {
             (&[][..], &[][..], true),
             (&["read", "exec", "wasi"], &["read:.env", "exec", "wasi"], true),
             (&["write"], &[], true),
-            (&[], &["write", "net", "tool:x", "exec:unsandboxed"], true),
+            (&[], &["write", "net", "tool:x"], true),
+            (&[], &["exec:unsandboxed"], false),
             (&["write:a"], &["write:b"], false),
             (&["net:a.example"], &["net"], false),
             (&["tool:x"], &["tool:x"], false),

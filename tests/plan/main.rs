@@ -1,0 +1,12 @@
+//! What plans promise: checked before the first step, run in order, narrowed, stopped, taken up again.
+#![cfg(all(unix, feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+mod failing;
+mod hostile;
+mod loading;
+mod narrowing;
+mod project;
+mod resuming;
+mod side_by_side;
+mod values;
