@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Engine, Parts};
 use super::asked::asks_of;
 use super::select::{Selected, select};
+use super::{Engine, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::host::{Providers, ToolProvider};
