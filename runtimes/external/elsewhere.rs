@@ -27,6 +27,7 @@ pub(super) struct Ended {
 pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
     pub(super) truncated: bool,
+    pub(super) came: u64,
 }
 
 /// Always an error: `unsupported`.

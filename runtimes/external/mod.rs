@@ -5,6 +5,7 @@
 mod api;
 mod command;
 mod denial;
+mod exceeded;
 mod file;
 mod interpreter;
 #[cfg(not(unix))]

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::LazyLock;
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
 use super::command;
@@ -149,20 +148,12 @@ fn holds_more(prefix: &Path) -> bool {
     is_home || user.is_some_and(|user| user.starts_with(prefix) || prefix == user.join(".local"))
 }
 
-/// How many threads of a script can run at a time.
-static PROCESSORS: LazyLock<u64> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64));
-
 fn ceilings(limits: &Limits) -> Ceilings {
-    /// A whole program can go wrong by filling a disk; no script we know writes more to one file.
-    const FILE_SIZE: u64 = 256 << 20;
-    const OPEN_FILES: u64 = 1024;
+    let limits = limits.clone().of_process();
     Ceilings {
-        memory: Some(limits.memory.unwrap_or(Limits::MEMORY_PROCESS)),
-        // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail. All of
-        // its threads count.
-        cpu_seconds: Some(limits.deadline.as_secs().saturating_add(2).saturating_mul(*PROCESSORS)),
-        file_size: Some(FILE_SIZE),
-        open_files: Some(OPEN_FILES),
+        memory: limits.memory,
+        cpu_seconds: limits.cpu.map(|time| time.as_secs()),
+        file_size: limits.file_size,
+        open_files: limits.open_files,
     }
 }

@@ -2,6 +2,7 @@
 
 mod amount;
 mod api;
+mod bounds;
 mod catalog;
 mod completions;
 mod ctx;

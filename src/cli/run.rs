@@ -6,14 +6,15 @@ use std::sync::Arc;
 use metier::engine::{Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
-use metier::policy::{CancelToken, Limits, Permission};
+use metier::policy::{CancelToken, Permission};
 
+use super::bounds::Bounds;
+use super::input;
 use super::output;
 use super::provided::Provided;
 use super::session::Session;
 use super::terminal::visible;
 use super::watch::Watch;
-use super::{amount, input};
 
 /// The options of `metier run`.
 #[derive(clap::Args)]
@@ -29,18 +30,8 @@ pub struct Args {
     /// Grant a permission the skill asks for, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
-    /// Stop the run after this time [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<String>,
-    /// Memory the run may use [default: 64MB in process, 2GB per process]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// Bytes the value, the log and each output stream may have [default: 8MB]
-    #[arg(long, value_name = "SIZE")]
-    output: Option<String>,
-    /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
-    #[arg(long, value_name = "COUNT")]
-    operations: Option<String>,
+    #[command(flatten)]
+    bounds: Bounds,
     #[command(flatten)]
     provided: Provided,
     /// Arguments for the script, if it is an external one
@@ -64,7 +55,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcome> {
-    let mut invocation = Invocation::new(&args.name).args(&args.for_script).limits(limits(args)?);
+    let mut invocation = Invocation::new(&args.name)
+        .args(&args.for_script)
+        .limits(args.bounds.limits()?)
+        .isolation(args.bounds.isolation());
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }
@@ -85,23 +79,6 @@ fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcom
     let outcome = engine.run(invocation.observer(watch.clone()));
     watch.end();
     Ok(outcome)
-}
-
-fn limits(args: &Args) -> Result<Limits> {
-    let mut limits = Limits::default();
-    if let Some(time) = &args.timeout {
-        limits = limits.deadline(amount::duration(time)?);
-    }
-    if let Some(size) = &args.memory {
-        limits = limits.memory(amount::bytes(size)?);
-    }
-    if let Some(size) = &args.output {
-        limits = limits.output(amount::bytes(size)?);
-    }
-    if let Some(count) = &args.operations {
-        limits = limits.operations(amount::count(count)?);
-    }
-    Ok(limits)
 }
 
 /// A name that is no permission warns and grants nothing.
@@ -135,6 +112,12 @@ fn report(outcome: &Outcome, session: &Session) -> Result<()> {
     }
     if let Some(process) = &outcome.process {
         output::talk_of_process(&process.stderr);
+    }
+    if outcome.limits.truncated && outcome.result.is_ok() {
+        output::note(&format!(
+            "what it wrote was cut at {} bytes; --output sets another cap",
+            outcome.limits.output_bytes
+        ));
     }
     match &outcome.result {
         Ok(value) => print(value),

@@ -2,6 +2,7 @@
 
 mod asked;
 mod availability;
+mod bound;
 mod builder;
 mod future;
 mod invocation;

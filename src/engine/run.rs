@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::asked::asked_by;
+use super::bound::Bound;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts};
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Result};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
@@ -56,14 +55,16 @@ impl Parts {
             .check()
             .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
         let redaction = context.redaction();
-        let result = result
-            .map(|output| redaction.value(output.value))
-            .and_then(|value| bounded(value, limits.output))
-            .map_err(|error| redaction.error(error));
         let (process, sandbox) = context.take_reports();
+        let bound = Bound::of(&limits, process.as_ref());
+        let result = result
+            .map(|output| bound.redacted(redaction, output.value))
+            .and_then(|value| bound.hold(value))
+            .map_err(|error| redaction.error(error));
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
         Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
+            .cut(bound.was_cut())
     }
 
     fn prepared(
@@ -116,24 +117,4 @@ impl Parts {
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
 fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded("the runtime", ErrorKind::Script, work)
-}
-
-/// Refuses a value whose JSON is larger than the cap, whichever runtime made it.
-fn bounded(value: Value, cap: u64) -> Result<Value> {
-    struct Counter(u64);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let left = self.0.checked_sub(bytes.len() as u64).ok_or(std::io::ErrorKind::FileTooLarge)?;
-            self.0 = left;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    match serde_json::to_writer(Counter(cap), &value) {
-        Ok(()) => Ok(value),
-        Err(_) => Err(SkillError::new(ErrorKind::Output, format!("the value is larger than {cap} bytes"))
-            .with_help("answer with less, or raise the output limit")),
-    }
 }

@@ -25,6 +25,7 @@ pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
-pub use report::{ProcessReport, SandboxReport};
+pub(crate) use redaction::Redaction;
+pub use report::{ProcessReport, SandboxReport, Usage};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
 pub use tools::Tools;

@@ -2,6 +2,7 @@
 
 mod isolation;
 mod limits;
+mod overflow;
 mod permission;
 mod permissions;
 mod protected;
@@ -10,6 +11,7 @@ mod watchdog;
 
 pub use isolation::Isolation;
 pub use limits::Limits;
+pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};
 pub use protected::Protection;

@@ -15,6 +15,7 @@ mod options;
 mod outcome;
 mod providing;
 mod running;
+mod sandbox;
 mod stopping;
 mod strangers;
 mod streams;
