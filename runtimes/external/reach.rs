@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
-use super::command;
+use super::interpreter::search_path;
 use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
 
@@ -65,6 +65,43 @@ pub(super) fn cage(ctx: &SkillContext, places: &Places<'_>) -> Cage {
     }
 }
 
+/// The cage of a script that may do nothing in particular.
+pub(super) fn strictest() -> Cage {
+    let read = SYSTEM.iter().map(Into::into).collect();
+    Cage {
+        files: Some(FileRules { read, ..FileRules::default() }),
+        shut_network: true,
+        guard_calls: true,
+        ..Cage::default()
+    }
+}
+
+/// Why a path is among the rules for these places.
+pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
+    let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
+    let is_place = |place: &Path| path == place || real(place).is_some_and(|real| path == real);
+    match path {
+        _ if is_place(places.scratch) => "scratch",
+        _ if is_place(places.project) => "project",
+        _ if is_place(places.skill) => "skill",
+        _ if is_one_of(&NETWORK) => "network",
+        path if path.starts_with("/dev") => "device",
+        _ if is_one_of(&SYSTEM) => "system",
+        path if real(places.project).is_some_and(|project| path.starts_with(project)) => "granted",
+        _ => "interpreter",
+    }
+}
+
+/// Whether programs in a folder of `PATH` can be run in this cage: it lies in what can be read, or some of that in it.
+pub(super) fn has_programs(cage: &Cage, folder: &Path) -> bool {
+    let Some(rules) = cage.files.as_ref().filter(|_| !is_system(folder)) else { return true };
+    let folder = real(folder);
+    let within = |path: &OsString, folder: &PathBuf| {
+        real(Path::new(path)).is_some_and(|path| folder.starts_with(&path) || path.starts_with(folder))
+    };
+    folder.is_some_and(|folder| rules.read.iter().chain(&rules.write).any(|path| within(path, &folder)))
+}
+
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     let mut read: Vec<OsString> = SYSTEM.iter().map(Into::into).collect();
     if network {
@@ -92,7 +129,7 @@ const CALLED: [&str; 3] = ["python3", "python", "node"];
 
 /// Where they lie outside of the system.
 fn called() -> Vec<PathBuf> {
-    let folders = command::search_path().into_iter().filter(|folder| !is_system(folder));
+    let folders = search_path().into_iter().filter(|folder| !is_system(folder));
     let programs = folders.flat_map(|folder| CALLED.map(|name| folder.join(name)));
     programs.filter(|program| program.is_file()).collect()
 }

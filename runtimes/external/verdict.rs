@@ -44,7 +44,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text {
-        super::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
+        super::run::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome
 }
@@ -114,7 +114,7 @@ fn last_line(stderr: &Kept) -> Option<String> {
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
-fn held(caged: &Report) -> SandboxReport {
+pub(super) fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
         tier: "landlock",

@@ -3,18 +3,18 @@
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use metier::engine::{Invocation, Outcome};
+use metier::engine::{EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission};
 
 use super::bounds::Bounds;
-use super::input;
 use super::output;
 use super::provided::Provided;
 use super::session::Session;
 use super::terminal::visible;
 use super::watch::Watch;
+use super::{explain, input};
 
 /// The options of `metier run`.
 #[derive(clap::Args)]
@@ -32,6 +32,9 @@ pub struct Args {
     allow: Vec<String>,
     #[command(flatten)]
     bounds: Bounds,
+    /// Say what the run would reach, and run nothing
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     provided: Provided,
     /// Arguments for the script, if it is an external one
@@ -40,6 +43,10 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if args.explain {
+        let (builder, invocation) = prepared(args, session)?;
+        return explain::say(&builder.build()?.explain(&invocation)?, session);
+    }
     let token = CancelToken::new();
     let outcome = match invoked(args, session, &token) {
         Ok(outcome) => outcome,
@@ -55,6 +62,21 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcome> {
+    let (builder, invocation) = prepared(args, session)?;
+    let invocation = invocation.cancel(token.clone());
+    cancel_on_interrupt(token.clone());
+    let engine = builder.build()?;
+    if session.json() {
+        return Ok(engine.run(invocation));
+    }
+    let watch = Arc::new(Watch::default());
+    let outcome = engine.run(invocation.observer(watch.clone()));
+    watch.end();
+    Ok(outcome)
+}
+
+/// The engine and what it is asked for, as the options have it.
+fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
     let mut invocation = Invocation::new(&args.name)
         .args(&args.for_script)
         .limits(args.bounds.limits()?)
@@ -69,16 +91,7 @@ fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcom
     for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {
         invocation = invocation.grant(permission);
     }
-    let invocation = invocation.cancel(token.clone());
-    cancel_on_interrupt(token.clone());
-    let engine = session.builder()?.config(args.provided.settings()?).secrets(secrets).build()?;
-    if session.json() {
-        return Ok(engine.run(invocation));
-    }
-    let watch = Arc::new(Watch::default());
-    let outcome = engine.run(invocation.observer(watch.clone()));
-    watch.end();
-    Ok(outcome)
+    Ok((session.builder()?.config(args.provided.settings()?).secrets(secrets), invocation))
 }
 
 /// A name that is no permission warns and grants nothing.

@@ -67,7 +67,17 @@ impl Parts {
             .cut(bound.was_cut())
     }
 
-    fn prepared(
+    pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
+        Ok(Script {
+            skill: skill.name().to_owned(),
+            path: selected.path.clone(),
+            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
+            folder: Some(self.shipped.folder(skill.folder())?),
+            function: None,
+        })
+    }
+
+    pub(super) fn prepared(
         &self,
         skill: &Skill,
         selected: &Selected,
@@ -76,14 +86,8 @@ impl Parts {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
+        let script = self.script(skill, selected)?;
         let folder = self.shipped.folder(skill.folder())?;
-        let script = Script {
-            skill: skill.name().to_owned(),
-            path: selected.path.clone(),
-            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
-            folder: Some(folder.clone()),
-            function: None,
-        };
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
         let context = SkillContext::builder(skill.name())

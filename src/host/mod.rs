@@ -1,6 +1,7 @@
 //! The host API: one table of functions a script may call on `ctx`, and what they reach.
 
 mod args;
+mod cage;
 mod canned;
 mod context;
 pub mod files;
@@ -15,6 +16,7 @@ mod table;
 mod tools;
 
 pub(crate) use args::Args;
+pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
 pub use canned::Canned;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;

@@ -8,6 +8,8 @@ mod cli;
 mod not_run;
 
 mod api;
+mod doctor;
+mod explain;
 mod failures;
 mod input;
 mod listing;

@@ -24,7 +24,7 @@ use super::super::sandbox::{Launcher, Order, Report};
 use super::api::Service;
 use crate::policy::{CancelToken, Limits};
 
-pub(super) use self::caged::Refused;
+pub(super) use self::caged::{Refused, checked};
 
 /// What to run.
 pub(super) struct Request<'a> {
