@@ -24,7 +24,8 @@ mod warm;
 mod wasm;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
 use crate::plan::Callees;
 
 /// Compiles a script once; the executor runs it many times.
@@ -138,6 +139,43 @@ pub(crate) fn client_main() {
 /// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.
 pub(crate) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     SkillRuntime::of_file(path) != SkillRuntime::External || external::runs(path, source)
+}
+
+/// What an external script would reach; fails as its run would before its process starts.
+pub(crate) fn plan(
+    script: &Script,
+    shared: &Shared,
+    input: &SkillInput,
+    ctx: &SkillContext,
+) -> Result<ProcessPlan> {
+    external::plan(script, shared, input, ctx)
+}
+
+/// What this machine offers to external scripts.
+pub(crate) fn machine(shared: &Shared) -> Machine {
+    external::machine(shared)
+}
+
+/// The commands that run external scripts, installed or not.
+pub(crate) fn interpreters() -> Vec<InterpreterReport> {
+    external::interpreters()
+}
+
+/// Cargo features that bring something to skills, and whether this build has them.
+pub(crate) const FEATURES: &[(&str, bool)] = &[
+    ("cli", cfg!(feature = "cli")),
+    ("lua-runtime", cfg!(feature = "lua-runtime")),
+    ("rhai-runtime", cfg!(feature = "rhai-runtime")),
+    ("sandboxed", cfg!(feature = "sandboxed")),
+    ("wasm-runtime", cfg!(feature = "wasm-runtime")),
+];
+
+/// Where compiled modules are kept on disk, in builds that keep some.
+pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
+    #[cfg(feature = "wasm-runtime")]
+    return wasm::cache_folder();
+    #[cfg(not(feature = "wasm-runtime"))]
+    None
 }
 
 /// The error for an external script whose interpreter is unknown or missing.

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Deadline,
     /// The run needed more memory than it may have.
     Memory,
+    /// A process of the run used more processor time than it may.
+    Cpu,
     /// The run executed more operations than it may.
     Operations,
     /// The run produced more output than it may.
@@ -50,7 +52,7 @@ pub enum ErrorKind {
 }
 
 /// Kind, name in JSON, exit code of the command line.
-const KINDS: [(ErrorKind, &str, u8); 17] = [
+const KINDS: [(ErrorKind, &str, u8); 18] = [
     (ErrorKind::Script, "script", 1),
     (ErrorKind::Io, "io", 1),
     (ErrorKind::InvalidArgument, "invalid-argument", 1),
@@ -65,6 +67,7 @@ const KINDS: [(ErrorKind, &str, u8); 17] = [
     (ErrorKind::Denied, "denied", 4),
     (ErrorKind::Deadline, "deadline", 5),
     (ErrorKind::Memory, "memory", 5),
+    (ErrorKind::Cpu, "cpu", 5),
     (ErrorKind::Operations, "operations", 5),
     (ErrorKind::Output, "output", 5),
     (ErrorKind::Cancelled, "cancelled", 130),

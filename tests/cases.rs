@@ -3,7 +3,7 @@
 #[path = "support/not_run.rs"]
 mod not_run;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use metier::cases::{Case, Status, Suite, cases_of};
 use metier::registry::{Registry, Root, Roots, Scope, Skill};

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use super::super::sandbox::{Cage, Order};
-use super::interpreter::Found;
-use super::reach::Places;
+use super::interpreter::{Found, search_path};
+use super::reach::{self, Places};
 use crate::policy::Limits;
 
 /// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
@@ -24,9 +24,6 @@ const INHERITED: [&str; 7] = [
 ];
 const INHERITED_PREFIX: &str = "LC_";
 
-/// Where programs lie when the host has no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 /// The command that runs `script`, absolute, for a skill in `folder` on `project`.
 pub(super) fn of(
     interpreter: &Found,
@@ -38,11 +35,7 @@ pub(super) fn of(
     let mut command = Command::new(&interpreter.program);
     command.args(&interpreter.args).arg(script).args(args);
     command.current_dir(project);
-    command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
-    // Folders that came from a PATH need no further check to be joined to one.
-    if let Ok(path) = std::env::join_paths(search_path()) {
-        command.env("PATH", path);
-    }
+    command.env_clear().envs(inherited());
     command.env("METIER_SKILL_DIR", folder).env("METIER_PROJECT_DIR", project);
     // Running a skill must not change its folder.
     command.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -67,6 +60,11 @@ pub(super) fn order(
     let mut environment: Vec<(OsString, OsString)> =
         inherited.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect();
     environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
+    if let Some((_, path)) = environment.iter_mut().find(|(name, _)| name == "PATH") {
+        let folders: Vec<_> =
+            std::env::split_paths(path).filter(|folder| reach::has_programs(&cage, folder)).collect();
+        *path = std::env::join_paths(folders).map_err(io::Error::other)?;
+    }
     Ok(Order {
         program: command.get_program().to_owned(),
         args: command.get_args().map(OsStr::to_owned).collect(),
@@ -83,10 +81,11 @@ const BACKSTOP: Duration = Duration::from_secs(1);
 /// Variables that name a folder to write to: in a cage the run's own.
 const OWN: [&str; 2] = ["HOME", "TMPDIR"];
 
-/// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
-pub(super) fn search_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(USUAL_PATH));
-    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
+/// The variables that come from the host, `PATH` included.
+pub(super) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    // Folders that came from a PATH need no further check to be joined to one.
+    let path = std::env::join_paths(search_path()).ok().map(|path| ("PATH".into(), path));
+    std::env::vars_os().filter(|(name, _)| is_inherited(name)).chain(path)
 }
 
 pub(super) fn is_inherited(name: &OsStr) -> bool {

@@ -1,37 +1,62 @@
 //! Systems without process groups: nothing could be stopped as a whole, so nothing is started.
 
-use std::io;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
 
-use crate::policy::{CancelToken, Limits};
+use super::super::Shared;
+use super::file::ScriptFile;
+use super::interpreter::Interpreter;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::host::{InterpreterReport, Machine, ProcessPlan, SandboxReport, SkillContext};
 
-/// What to run.
-#[allow(dead_code, reason = "the same request as where processes run")]
-pub(super) struct Request<'a> {
-    pub(super) command: Command,
-    pub(super) stdin: Option<Vec<u8>>,
-    pub(super) limits: &'a Limits,
-    pub(super) cancel: &'a CancelToken,
+const REASON: &str = "this system has no way to stop a process with all that it started";
+
+/// A script that cannot run.
+pub(super) struct External(ScriptFile);
+
+impl External {
+    pub(super) fn new(script: &Script, _shared: &Shared) -> Result<Self> {
+        Interpreter::of(&script.path, &script.source, None)?;
+        ScriptFile::of(script).map(Self)
+    }
+
+    fn error(&self) -> SkillError {
+        let sentence = format!("failed to run {}: {REASON}", self.0.name());
+        SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+            .with_help("write it in an embedded language, such as Lua")
+    }
 }
 
-/// How a process ended.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) signal: Option<i32>,
-    pub(super) stdout: Kept,
-    pub(super) stderr: Kept,
+impl SkillExecutor for External {
+    fn execute_with_context(&self, _: SkillInput, _: Option<&SkillContext>) -> Result<SkillOutput> {
+        Err(self.error())
+    }
 }
 
-/// What was kept of a stream.
-pub(super) struct Kept {
-    pub(super) bytes: Vec<u8>,
-    pub(super) truncated: bool,
+/// Why the script would not run.
+pub(in super::super) fn plan(
+    script: &Script,
+    shared: &Shared,
+    _: &SkillInput,
+    _: &SkillContext,
+) -> Result<ProcessPlan> {
+    Err(External::new(script, shared)?.error())
 }
 
-/// Always an error: `unsupported`.
-pub(super) fn run(_request: Request<'_>) -> io::Result<Ended> {
-    Err(io::ErrorKind::Unsupported.into())
+/// Nothing is offered.
+pub(in super::super) fn machine(_: &Shared) -> Machine {
+    Machine {
+        landlock_abi: None,
+        sandbox: SandboxReport::NONE,
+        tree_kill: None,
+        reason: Some(REASON.to_owned()),
+        helper: None,
+    }
+}
+
+/// None of them would be started.
+pub(in super::super) fn interpreters() -> Vec<InterpreterReport> {
+    Vec::new()
 }
 
 /// Whether the file may be executed.

@@ -1,9 +1,10 @@
 //! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::{process, shebang};
+use super::{run, shebang};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// The commands that can run a script, best first. What is installed is asked when it runs.
@@ -95,8 +96,7 @@ impl Interpreter {
         let found = self.candidates.iter().find_map(|command| {
             // A skill names a command; a path would choose the program past PATH.
             let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
-            let program = on_path(name, folders)?;
-            Some(Found { program, args: args.to_vec() })
+            Some(Found { program: on_path(name, folders)?, args: args.to_vec() })
         });
         found.ok_or_else(|| self.missing(script))
     }
@@ -122,12 +122,37 @@ pub(super) fn is_on_path(name: &str, folders: &[PathBuf]) -> bool {
     !name.contains('/') && on_path(name, folders).is_some()
 }
 
-fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+/// Where programs lie when the host has no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
+pub(super) fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(USUAL_PATH));
+    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
+}
+
+/// The first program of that name.
+pub(super) fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
+/// Every command that runs scripts, with the endings of scripts it runs, in the order of the languages.
+#[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
+pub(super) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
+    for language in &LANGUAGES {
+        for name in language.commands.iter().filter_map(|command| command.split(' ').next()) {
+            match commands.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, endings)) => endings.extend(language.endings),
+                None => commands.push((name, language.endings.to_vec())),
+            }
+        }
+    }
+    commands
+}
+
 fn is_program(path: &Path) -> bool {
-    path.is_file() && process::is_executable(path)
+    path.is_file() && run::is_executable(path)
 }
 
 fn words(command: &str) -> Vec<String> {

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::LazyLock;
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
-use super::command;
+use super::interpreter::search_path;
 use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
 
@@ -66,6 +65,43 @@ pub(super) fn cage(ctx: &SkillContext, places: &Places<'_>) -> Cage {
     }
 }
 
+/// The cage of a script that may do nothing in particular.
+pub(super) fn strictest() -> Cage {
+    let read = SYSTEM.iter().map(Into::into).collect();
+    Cage {
+        files: Some(FileRules { read, ..FileRules::default() }),
+        shut_network: true,
+        guard_calls: true,
+        ..Cage::default()
+    }
+}
+
+/// Why a path is among the rules for these places.
+pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
+    let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
+    let is_place = |place: &Path| path == place || real(place).is_some_and(|real| path == real);
+    match path {
+        _ if is_place(places.scratch) => "scratch",
+        _ if is_place(places.project) => "project",
+        _ if is_place(places.skill) => "skill",
+        _ if is_one_of(&NETWORK) => "network",
+        path if path.starts_with("/dev") => "device",
+        _ if is_one_of(&SYSTEM) => "system",
+        path if real(places.project).is_some_and(|project| path.starts_with(project)) => "granted",
+        _ => "interpreter",
+    }
+}
+
+/// Whether programs in a folder of `PATH` can be run in this cage: it lies in what can be read, or some of that in it.
+pub(super) fn has_programs(cage: &Cage, folder: &Path) -> bool {
+    let Some(rules) = cage.files.as_ref().filter(|_| !is_system(folder)) else { return true };
+    let folder = real(folder);
+    let within = |path: &OsString, folder: &PathBuf| {
+        real(Path::new(path)).is_some_and(|path| folder.starts_with(&path) || path.starts_with(folder))
+    };
+    folder.is_some_and(|folder| rules.read.iter().chain(&rules.write).any(|path| within(path, &folder)))
+}
+
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     let mut read: Vec<OsString> = SYSTEM.iter().map(Into::into).collect();
     if network {
@@ -93,7 +129,7 @@ const CALLED: [&str; 3] = ["python3", "python", "node"];
 
 /// Where they lie outside of the system.
 fn called() -> Vec<PathBuf> {
-    let folders = command::search_path().into_iter().filter(|folder| !is_system(folder));
+    let folders = search_path().into_iter().filter(|folder| !is_system(folder));
     let programs = folders.flat_map(|folder| CALLED.map(|name| folder.join(name)));
     programs.filter(|program| program.is_file()).collect()
 }
@@ -149,20 +185,12 @@ fn holds_more(prefix: &Path) -> bool {
     is_home || user.is_some_and(|user| user.starts_with(prefix) || prefix == user.join(".local"))
 }
 
-/// How many threads of a script can run at a time.
-static PROCESSORS: LazyLock<u64> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64));
-
 fn ceilings(limits: &Limits) -> Ceilings {
-    /// A whole program can go wrong by filling a disk; no script we know writes more to one file.
-    const FILE_SIZE: u64 = 256 << 20;
-    const OPEN_FILES: u64 = 1024;
+    let limits = limits.clone().of_process();
     Ceilings {
-        memory: Some(limits.memory.unwrap_or(Limits::MEMORY_PROCESS)),
-        // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail. All of
-        // its threads count.
-        cpu_seconds: Some(limits.deadline.as_secs().saturating_add(2).saturating_mul(*PROCESSORS)),
-        file_size: Some(FILE_SIZE),
-        open_files: Some(OPEN_FILES),
+        memory: limits.memory,
+        cpu_seconds: limits.cpu.map(|time| time.as_secs()),
+        file_size: limits.file_size,
+        open_files: limits.open_files,
     }
 }

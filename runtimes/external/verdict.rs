@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::super::sandbox::Report;
 use super::process::{Ended, Kept, Refused};
-use super::{denial, value};
+use super::{denial, exceeded, value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{ProcessReport, SandboxReport, SkillContext};
+use crate::host::{ProcessReport, SandboxReport, SkillContext, Usage};
 use crate::policy::StopCause;
 
 /// Exit codes by which shells say what they could not do.
@@ -28,7 +30,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
     let failure = cause
         .map(StopCause::error)
-        .or_else(|| too_much(name, &ended, ctx.limits().output))
+        .or_else(|| exceeded::stopped(ctx.limits(), name, &ended))
         .or_else(|| failed(ctx, name, &ended));
     if let Some(caged) = &ended.report {
         ctx.report_sandbox(held(caged));
@@ -36,11 +38,13 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     let report = report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
+        // The beginning of a JSON text is none, even where it can be read as one.
+        None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
         None => Ok(SkillOutput::from(value::of(&report.stdout))),
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text {
-        super::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
+        super::run::warn(ctx, format!("{name} wrote bytes that are not UTF-8; they were replaced"));
     }
     outcome
 }
@@ -75,13 +79,6 @@ fn unavailable(sentence: String) -> SkillError {
     )
 }
 
-fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
-    let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
-    let (stream, _) = streams.into_iter().find(|(_, kept)| kept.truncated)?;
-    let sentence = format!("{name} wrote more than {cap} bytes to {stream} and was stopped");
-    Some(SkillError::new(ErrorKind::Output, sentence).with_help("write less, or raise the output limit"))
-}
-
 fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
     if ended.status.success() {
         return None;
@@ -97,7 +94,7 @@ fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
         let row = SHELL_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| help.to_owned())
     };
-    Some(match by_cage(ctx, ended).or_else(by_code) {
+    Some(match exceeded::advice(ctx.limits(), ended).or_else(|| by_cage(ctx, ended)).or_else(by_code) {
         Some(help) => error.with_help(help),
         None => error,
     })
@@ -117,7 +114,7 @@ fn last_line(stderr: &Kept) -> Option<String> {
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
-fn held(caged: &Report) -> SandboxReport {
+pub(super) fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
         tier: "landlock",
@@ -133,9 +130,15 @@ fn held(caged: &Report) -> SandboxReport {
 
 fn report(ended: Ended) -> ProcessReport {
     let used = ended.report.as_ref().map(|report| report.used);
-    ProcessReport {
+    let usage = Usage {
         cpu_ms: used.map(|used| used.cpu_us / 1000),
         memory_bytes: used.map(|used| used.memory),
+        stdout_bytes: ended.stdout.came,
+        stderr_bytes: ended.stderr.came,
+        left_behind: used.map(|used| used.left_behind),
+    };
+    ProcessReport {
+        usage,
         exit_code: ended.status.code(),
         signal: ended.signal,
         stdout_truncated: ended.stdout.truncated,

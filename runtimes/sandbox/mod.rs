@@ -5,7 +5,11 @@ mod order;
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
 pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Where the helper comes from that starts programs in cages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,4 +19,23 @@ pub(crate) enum Source {
     Itself,
     /// The `metier` program at this path, or another whose `main` begins in that way.
     Program(PathBuf),
+}
+
+/// How long it may take to put up a cage.
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// Puts up a cage around a program that does nothing, and tells what held.
+pub(crate) fn probe(launcher: &Launcher, cage: Cage) -> io::Result<Report> {
+    let order = Order {
+        program: "/bin/true".into(),
+        args: Vec::new(),
+        environment: Vec::new(),
+        folder: "/".into(),
+        cage,
+        deadline_ms: 10_000,
+    };
+    let nowhere = || File::options().read(true).write(true).open("/dev/null").map(Into::into);
+    let started = launcher.start(&order, [nowhere()?, nowhere()?, nowhere()?], None)?;
+    poll(&mut [PollFd::new(&started.report, PollFlags::IN)], Some(&PATIENCE))?;
+    started.ended().ok_or_else(|| io::Error::other("the process that puts up the cage was killed"))
 }

@@ -23,6 +23,12 @@ pub(super) fn settings() -> Option<&'static Path> {
     SETTINGS.as_deref()
 }
 
+/// Where they are kept, whether or not there are any yet.
+pub(in super::super) fn folder() -> Option<PathBuf> {
+    let base = etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir();
+    Some(base.join("metier/wasm").join(KEPT))
+}
+
 /// The settings for a cache below this directory, or the reason why there can be none.
 pub(super) fn prepared(base: &Path) -> Result<PathBuf, String> {
     let failed = |what: &Path, error: std::io::Error| format!("{}: {error}", what.display());

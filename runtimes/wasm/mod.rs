@@ -26,6 +26,10 @@ mod cache {
     pub(super) fn settings() -> Option<&'static std::path::Path> {
         None
     }
+
+    pub(in super::super) fn folder() -> Option<std::path::PathBuf> {
+        None
+    }
 }
 mod engine;
 mod executor;
@@ -43,4 +47,5 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cache::folder as cache_folder;
 pub(super) use executor::load;

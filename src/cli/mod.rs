@@ -2,9 +2,13 @@
 
 mod amount;
 mod api;
+mod bounds;
 mod catalog;
 mod completions;
 mod ctx;
+mod doctor;
+mod explain;
+mod facts;
 mod input;
 mod list;
 mod misuse;
@@ -76,6 +80,8 @@ enum Command {
     Ctx(ctx::Args),
     /// Print names and descriptions for a model to choose from
     Catalog(catalog::Args),
+    /// Say what this machine and these skills offer, and what is amiss
+    Doctor,
     /// Print completions for a shell
     Completions(completions::Args),
 }
@@ -107,6 +113,7 @@ fn answer(cli: Cli) -> Result<u8> {
         Command::Api(args) => api::run(&args, &session),
         Command::Ctx(args) => ctx::run(&args),
         Command::Catalog(args) => catalog::run(&args, &session),
+        Command::Doctor => doctor::run(&session),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -4,17 +4,18 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use metier::engine::{Invocation, Outcome};
+use metier::engine::{EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
-use metier::policy::{CancelToken, Limits, Permission};
+use metier::policy::{CancelToken, Permission};
 
+use super::bounds::Bounds;
 use super::output;
 use super::provided::Provided;
 use super::session::Session;
 use super::terminal::visible;
 use super::watch::Watch;
-use super::{amount, input};
+use super::{explain, input};
 
 /// The options of `metier run`.
 #[derive(clap::Args)]
@@ -46,6 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     #[command(flatten)]
+    bounds: Bounds,
+    /// Say what the run would reach, and run nothing
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
     provided: Provided,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
@@ -53,6 +59,10 @@ pub struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    if args.explain {
+        let (builder, invocation) = prepared(args, session)?;
+        return explain::say(&builder.build()?.explain(&invocation)?, session);
+    }
     let token = CancelToken::new();
     let outcome = match invoked(args, session, &token) {
         Ok(outcome) => outcome,
@@ -68,7 +78,25 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 }
 
 fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcome> {
-    let mut invocation = Invocation::new(&args.name).args(&args.for_script).limits(limits(args)?);
+    let (builder, invocation) = prepared(args, session)?;
+    let invocation = invocation.cancel(token.clone());
+    cancel_on_interrupt(token.clone());
+    let engine = builder.build()?;
+    if session.json() {
+        return Ok(engine.run(invocation));
+    }
+    let watch = Arc::new(Watch::default());
+    let outcome = engine.run(invocation.observer(watch.clone()));
+    watch.end();
+    Ok(outcome)
+}
+
+/// The engine and what it is asked for, as the options have it.
+fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
+    let mut invocation = Invocation::new(&args.name)
+        .args(&args.for_script)
+        .limits(args.bounds.limits()?)
+        .isolation(args.bounds.isolation());
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }
@@ -82,33 +110,7 @@ fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcom
     for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {
         invocation = invocation.grant(permission);
     }
-    let invocation = invocation.cancel(token.clone());
-    cancel_on_interrupt(token.clone());
-    let engine = session.builder()?.config(args.provided.settings()?).secrets(secrets).build()?;
-    if session.json() {
-        return Ok(engine.run(invocation));
-    }
-    let watch = Arc::new(Watch::default());
-    let outcome = engine.run(invocation.observer(watch.clone()));
-    watch.end();
-    Ok(outcome)
-}
-
-fn limits(args: &Args) -> Result<Limits> {
-    let mut limits = Limits::default();
-    if let Some(time) = &args.timeout {
-        limits = limits.deadline(amount::duration(time)?);
-    }
-    if let Some(size) = &args.memory {
-        limits = limits.memory(amount::bytes(size)?);
-    }
-    if let Some(size) = &args.output {
-        limits = limits.output(amount::bytes(size)?);
-    }
-    if let Some(count) = &args.operations {
-        limits = limits.operations(amount::count(count)?);
-    }
-    Ok(limits)
+    Ok((session.builder()?.config(args.provided.settings()?).secrets(secrets), invocation))
 }
 
 /// A name that is no permission warns and grants nothing.
@@ -142,6 +144,12 @@ fn report(outcome: &Outcome, session: &Session) -> Result<()> {
     }
     if let Some(process) = &outcome.process {
         output::talk_of_process(&process.stderr);
+    }
+    if outcome.limits.truncated && outcome.result.is_ok() {
+        output::note(&format!(
+            "what it wrote was cut at {} bytes; --output sets another cap",
+            outcome.limits.output_bytes
+        ));
     }
     match &outcome.result {
         Ok(value) => print(value),

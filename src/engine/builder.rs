@@ -124,6 +124,7 @@ impl EngineBuilder {
         let mut protected = roots.protected_folders(&project);
         protected.extend(registry.linked_folders(&project));
         Ok(Engine(Arc::new_cyclic(|parts| Parts {
+            roots,
             registry,
             protected,
             limits: self.limits,

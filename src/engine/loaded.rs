@@ -75,9 +75,19 @@ impl Loaded {
         slot
     }
 
+    /// Whether an embedder's own loader loads scripts of this runtime.
+    pub(super) fn is_own(&self, runtime: SkillRuntime) -> bool {
+        self.own.iter().any(|(own, _)| *own == runtime)
+    }
+
+    /// What the executors have in common.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Whether scripts of this runtime can be loaded at all.
     pub(super) fn knows(&self, runtime: SkillRuntime) -> Result<()> {
-        if self.own.iter().any(|(own, _)| *own == runtime) {
+        if self.is_own(runtime) {
             return Ok(());
         }
         runtimes::loader(runtime).map(drop)

@@ -2,10 +2,13 @@
 
 mod asked;
 mod availability;
+mod bound;
 mod builder;
 mod callable;
 mod contract;
 mod dependencies;
+mod doctor;
+mod explain;
 mod future;
 mod invocation;
 mod loaded;
@@ -18,13 +21,16 @@ mod shipped;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::host::Providers;
 use crate::policy::{Isolation, Limits, Watchdog};
-use crate::registry::{Registry, Skill};
+use crate::registry::{Registry, Roots, Skill};
 
 pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
+pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
+pub use explain::{Explanation, FunctionReach};
 pub use future::Run;
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};
@@ -37,6 +43,7 @@ pub struct Engine(Arc<Parts>);
 
 struct Parts {
     project: PathBuf,
+    roots: Roots,
     registry: Registry,
     protected: Vec<String>,
     limits: Limits,
@@ -65,6 +72,18 @@ impl Engine {
     /// Nothing starts before the first poll, and dropping the future cancels the run.
     pub fn run_async(&self, invocation: Invocation) -> Run {
         Run::new(self.clone(), invocation)
+    }
+
+    /// What a run would reach, without running it: its cage is put up around a program that does nothing, and its interpreter
+    /// is asked its version. Fails as the run would before it starts.
+    pub fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
+        self.0.explain(invocation)
+    }
+
+    /// What this machine, this build and these skills offer. Starts a cage around a program that does nothing, and every
+    /// interpreter for its version; no skill.
+    pub fn diagnosis(&self) -> Diagnosis {
+        self.0.diagnosis()
     }
 
     /// Whether a skill could run now, in which runtime, and if not, why.

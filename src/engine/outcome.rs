@@ -45,18 +45,38 @@ pub struct LimitsReport {
     pub deadline_ms: u64,
     /// Bytes of memory it could use; `null` when none were named and no script was found whose runtime has a default.
     pub memory_bytes: Option<u64>,
+    /// Operations it could execute; `null` where none are counted.
+    pub operations: Option<u64>,
+    /// Milliseconds of processor time each of its processes could use; `null` where there are none.
+    pub cpu_ms: Option<u64>,
+    /// Bytes a process could have in a file it wrote; `null` where there are none.
+    pub file_bytes: Option<u64>,
+    /// Descriptors a process could have open; `null` where there are none.
+    pub open_files: Option<u64>,
     /// Bytes it could put out.
     pub output_bytes: u64,
+    /// `kill` or `truncate`: what happens at that cap.
+    pub on_output: &'static str,
+    /// Whether something was cut at that cap: a stream of the process, which says so as well, or the value.
+    pub truncated: bool,
 }
 
 impl LimitsReport {
-    fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
+    /// The limits as they are, before anything ran.
+    pub(super) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             hit: hit.map(ErrorKind::name),
-            deadline_ms: u64::try_from(limits.deadline.as_millis()).unwrap_or(u64::MAX),
+            deadline_ms: milliseconds(limits.deadline),
             memory_bytes: limits.memory,
+            operations: limits.operations,
+            cpu_ms: limits.cpu.map(milliseconds),
+            file_bytes: limits.file_size,
+            open_files: limits.open_files,
             output_bytes: limits.output,
+            on_output: limits.on_output.name(),
+            truncated: false,
         }
     }
 }
@@ -84,6 +104,12 @@ impl Outcome {
             sandbox: None,
             steps: Vec::new(),
         }
+    }
+
+    /// The outcome of a run whose output was cut at the cap, if so.
+    pub(super) fn cut(mut self, was_cut: bool) -> Self {
+        self.limits.truncated = was_cut;
+        self
     }
 
     /// The exit code of the command line for this outcome: 0, or that of the error's kind.

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::asked::asks_of;
+use super::bound::Bound;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
 use super::select::{Selected, select};
@@ -67,12 +66,13 @@ impl Parts {
             .check()
             .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
         let redaction = context.redaction();
+        let (process, sandbox) = context.take_reports();
+        let bound = Bound::of(&limits, process.as_ref());
         let result = result
             .and_then(|output| checked_value(skill, output.value))
-            .map(|value| redaction.value(value))
-            .and_then(|value| bounded(value, limits.output))
+            .map(|value| bound.redacted(redaction, value))
+            .and_then(|value| bound.hold(value))
             .map_err(|error| redaction.error(error));
-        let (process, sandbox) = context.take_reports();
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
         Outcome {
@@ -82,9 +82,20 @@ impl Parts {
             steps: context.take_steps(),
             ..Outcome::of(name, version, &limits, result)
         }
+        .cut(bound.was_cut())
     }
 
-    fn prepared(
+    pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
+        Ok(Script {
+            skill: skill.name().to_owned(),
+            path: selected.path.clone(),
+            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
+            folder: Some(self.shipped.folder(skill.folder())?),
+            function: selected.function.clone(),
+        })
+    }
+
+    pub(super) fn prepared(
         &self,
         skill: &Skill,
         selected: &Selected,
@@ -93,14 +104,8 @@ impl Parts {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
+        let script = self.script(skill, selected)?;
         let folder = self.shipped.folder(skill.folder())?;
-        let script = Script {
-            skill: skill.name().to_owned(),
-            path: selected.path.clone(),
-            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
-            folder: Some(folder.clone()),
-            function: selected.function.clone(),
-        };
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = match asks_of(skill, selected.runtime) {
             Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
@@ -156,24 +161,4 @@ fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> 
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
 fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded("the runtime", ErrorKind::Script, work)
-}
-
-/// Refuses a value whose JSON is larger than the cap, whichever runtime made it.
-fn bounded(value: Value, cap: u64) -> Result<Value> {
-    struct Counter(u64);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let left = self.0.checked_sub(bytes.len() as u64).ok_or(std::io::ErrorKind::FileTooLarge)?;
-            self.0 = left;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    match serde_json::to_writer(Counter(cap), &value) {
-        Ok(()) => Ok(value),
-        Err(_) => Err(SkillError::new(ErrorKind::Output, format!("the value is larger than {cap} bytes"))
-            .with_help("answer with less, or raise the output limit")),
-    }
 }

@@ -17,14 +17,18 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// The limits with the runtime's default where the caller named none.
+    /// The limits that hold in the runtime: its defaults where the caller named none, and nothing that it does not hold.
     pub(super) fn settled(&self, limits: Limits) -> Limits {
-        let default = match self.runtime {
-            SkillRuntime::External => Limits::MEMORY_PROCESS,
-            _ => Limits::MEMORY_IN_PROCESS,
-        };
-        let memory = limits.memory.unwrap_or(default);
-        limits.memory(memory)
+        match self.runtime {
+            SkillRuntime::External => limits.of_process(),
+            SkillRuntime::Rhai => {
+                let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
+                limits.in_process().operations(operations)
+            }
+            SkillRuntime::Wasm => limits.in_process(),
+            // They count none.
+            _ => Limits { operations: None, ..limits.in_process() },
+        }
     }
 }
 

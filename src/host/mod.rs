@@ -1,6 +1,7 @@
 //! The host API: one table of functions a script may call on `ctx`, and what they reach.
 
 mod args;
+mod cage;
 mod canned;
 mod context;
 pub mod files;
@@ -16,6 +17,7 @@ mod table;
 mod tools;
 
 pub(crate) use args::Args;
+pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
 pub use canned::Canned;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
@@ -26,7 +28,8 @@ pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
-pub use report::{ProcessReport, SandboxReport};
+pub(crate) use redaction::Redaction;
+pub use report::{ProcessReport, SandboxReport, Usage};
 pub use steps::{StepEvent, StepReport, StepStatus};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
 pub use tools::Tools;

@@ -91,7 +91,23 @@ impl Redaction {
 
     /// The report with what the process said, without secrets.
     pub(crate) fn process(&self, report: ProcessReport) -> ProcessReport {
-        ProcessReport { stdout: self.text(report.stdout), stderr: self.text(report.stderr), ..report }
+        let stream = |text, is_cut| if is_cut { self.beginning(text) } else { self.text(text) };
+        ProcessReport {
+            stdout: stream(report.stdout, report.stdout_truncated),
+            stderr: stream(report.stderr, report.stderr_truncated),
+            ..report
+        }
+    }
+
+    /// The beginning of a longer text, without secrets, the one included that it ends in the midst of.
+    pub(crate) fn beginning(&self, text: String) -> String {
+        let mut text = self.text(text);
+        if self.is_needed.load(Ordering::Acquire) {
+            let marked = self.marked.read().unwrap_or_else(PoisonError::into_inner);
+            let begun = marked.iter().map(|known| begun_at_the_end(&text, &known.text)).max().unwrap_or(0);
+            text.truncate(text.len() - begun);
+        }
+        text
     }
 
     /// Keys that become alike are told apart, so that no entry is lost.
@@ -126,6 +142,12 @@ fn forms(value: &str) -> Vec<String> {
     }
     forms.retain(|form| !form.is_empty());
     forms
+}
+
+/// How many bytes of a secret stand at the very end of the text, which was cut there.
+fn begun_at_the_end(text: &str, secret: &str) -> usize {
+    let beginnings = secret.char_indices().map(|(at, _)| at).rev();
+    beginnings.into_iter().find(|length| text.ends_with(&secret[..*length])).unwrap_or(0)
 }
 
 /// As it stands between the quotes of a JSON string.
@@ -222,6 +244,22 @@ mod tests {
         leaves(&[("KEY", "s3cret")], "Bearer s3cret, s3cret", "Bearer [secret:KEY], [secret:KEY]");
         leaves(&[("KEY", "s3cret")], "S3CRET", "S3CRET");
         leaves(&[], "s3cret", "s3cret");
+    }
+
+    #[test]
+    fn a_secret_that_was_cut_in_its_midst_leaves_no_beginning() {
+        let redaction = redaction(&[("KEY", "s3cret"), ("OTHER", "t-o-k-é-n")]);
+        for (text, left) in [
+            ("it is s3cre", "it is "),
+            ("it is s", "it is "),
+            ("it is s3cret", "it is [secret:KEY]"),
+            ("s3crets3cr", "[secret:KEY]"),
+            ("t-o-k-é", ""),
+            ("nothing", "nothing"),
+            ("", ""),
+        ] {
+            assert_eq!(redaction.beginning(text.into()), left, "{text}");
+        }
     }
 
     #[test]

@@ -9,18 +9,31 @@ pub struct ProcessReport {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Standard output as text; bytes that are not UTF-8 are replaced.
+    /// Standard output as text, up to the cap; bytes that are not UTF-8 are replaced.
     pub stdout: String,
-    /// Standard error as text.
+    /// Standard error as text, up to the cap.
     pub stderr: String,
     /// Whether standard output was cut at the cap.
     pub stdout_truncated: bool,
     /// Whether standard error was cut at the cap.
     pub stderr_truncated: bool,
-    /// Milliseconds of processor time of the whole tree; `null` outside of a cage.
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// What a process and whatever it started used; `null` where nobody counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Milliseconds of processor time of the whole tree; counted in a cage.
     pub cpu_ms: Option<u64>,
-    /// Bytes resident in its largest process; `null` outside of a cage.
+    /// Bytes resident in its largest process; counted in a cage.
     pub memory_bytes: Option<u64>,
+    /// Bytes it wrote to standard output, those beyond the cap included, until it ended or was stopped.
+    pub stdout_bytes: u64,
+    /// Bytes it wrote to standard error, counted in the same way.
+    pub stderr_bytes: u64,
+    /// Processes that were left when the script ended, and were ended for it; counted in a cage.
+    pub left_behind: Option<u32>,
 }
 
 /// Which isolation held during a run: what was enforced, not what was wished for.

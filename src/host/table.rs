@@ -117,6 +117,22 @@ pub enum Access {
     Net(usize),
 }
 
+impl Access {
+    /// The permission as it is granted, a name or host still to be filled in; nothing where none is needed.
+    pub fn permission(self) -> Option<&'static str> {
+        match self {
+            Self::Free => None,
+            Self::Read(_) | Self::ReadRoot => Some("read"),
+            Self::Write(_) => Some("write"),
+            Self::Tool(_) => Some("tool:NAME"),
+            Self::Skill(_) => Some("skill:NAME"),
+            Self::Secret(_) => Some("secret:NAME"),
+            Self::Sample => Some("sample"),
+            Self::Net(_) => Some("net:HOST"),
+        }
+    }
+}
+
 /// A call with its answer: documentation and test at once.
 pub struct Example {
     /// The files in the project before the call: path, content.

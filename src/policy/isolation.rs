@@ -1,5 +1,10 @@
 //! How firmly a process must be held before it may start.
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{ErrorKind, SkillError};
+
 /// What the caller wants of the cage around external scripts. Embedded languages reach nothing but the host API anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -12,4 +17,55 @@ pub enum Isolation {
     BestEffort,
     /// A plain process with the user's own rights, whatever the grants.
     Off,
+}
+
+/// In the order of the enum.
+const NAMES: [(Isolation, &str); 3] =
+    [(Isolation::Required, "required"), (Isolation::BestEffort, "best-effort"), (Isolation::Off, "off")];
+
+impl Isolation {
+    /// Every word there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.into_iter().map(|(isolation, _)| isolation)
+    }
+
+    /// The word, as in `--sandbox best-effort`.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize].1
+    }
+}
+
+impl FromStr for Isolation {
+    type Err = SkillError;
+
+    /// Reads the word; another one is a `usage` error. `best_effort` is read as well.
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let plain = text.replace('_', "-");
+        let named = NAMES.into_iter().find(|(_, name)| *name == plain);
+        named.map(|(isolation, _)| isolation).ok_or_else(|| {
+            let names = NAMES.map(|(_, name)| name).join(", ");
+            SkillError::new(ErrorKind::Usage, format!("{text:?} says nothing about the sandbox"))
+                .with_help(format!("say one of {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_is_written() {
+        for isolation in Isolation::all() {
+            assert_eq!(isolation.name().parse::<Isolation>().unwrap(), isolation);
+        }
+        assert_eq!("best_effort".parse::<Isolation>().unwrap(), Isolation::BestEffort);
+        assert_eq!("none".parse::<Isolation>().unwrap_err().kind(), ErrorKind::Usage);
+    }
 }

@@ -1,6 +1,9 @@
 //! How much a run may use.
 
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use super::overflow::OutputPolicy;
 
 /// The limits of one run. Every runtime holds the deadline and the output cap; what holds the others is said per field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,9 +17,23 @@ pub struct Limits {
     /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly where a
     /// limit is set; other languages count none.
     pub operations: Option<u64>,
+    /// Processor time of each process, in whole seconds, begun ones counted; by default what all processors can give until two
+    /// seconds after the deadline. In-process languages have the deadline alone.
+    pub cpu: Option<Duration>,
+    /// Bytes that a process may have in a file it writes. 256 MiB by default.
+    pub file_size: Option<u64>,
+    /// Descriptors that a process may have open. 1024 by default.
+    pub open_files: Option<u64>,
     /// Bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
     pub output: u64,
+    /// What happens when an output stream of a process meets its cap.
+    pub on_output: OutputPolicy,
 }
+
+/// How many threads of a script can run at a time.
+static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+});
 
 impl Limits {
     /// Bytes of memory an in-process language gets when the caller names no limit.
@@ -27,6 +44,11 @@ impl Limits {
     pub const OPERATIONS: u64 = 10_000_000;
     /// The largest file `read_file` and its kin take in, in bytes.
     pub const FILE: u64 = 16 << 20;
+    /// Bytes a process may have in a file it writes when the caller names no limit. A program can go wrong by filling a disk;
+    /// no script we know writes more to one file.
+    pub const FILE_SIZE: u64 = 256 << 20;
+    /// Descriptors a process may have open when the caller names no limit.
+    pub const OPEN_FILES: u64 = 1024;
 
     /// Sets the deadline.
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -46,15 +68,96 @@ impl Limits {
         self
     }
 
+    /// Sets the processor time of each process.
+    pub fn cpu(mut self, time: Duration) -> Self {
+        self.cpu = Some(time);
+        self
+    }
+
+    /// Sets how many bytes a process may have in a file it writes.
+    pub fn file_size(mut self, bytes: u64) -> Self {
+        self.file_size = Some(bytes);
+        self
+    }
+
+    /// Sets how many descriptors a process may have open.
+    pub fn open_files(mut self, count: u64) -> Self {
+        self.open_files = Some(count);
+        self
+    }
+
     /// Sets the output cap, in bytes.
     pub fn output(mut self, bytes: u64) -> Self {
         self.output = bytes;
         self
     }
+
+    /// Sets what happens when an output stream of a process meets its cap.
+    pub fn on_output(mut self, policy: OutputPolicy) -> Self {
+        self.on_output = policy;
+        self
+    }
+
+    /// The limits a process is held to: defaults where none are named, nothing where none can be held.
+    pub(crate) fn of_process(self) -> Self {
+        // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail.
+        let until = self.deadline.saturating_add(Duration::from_secs(2));
+        Self {
+            memory: self.memory.or(Some(Self::MEMORY_PROCESS)),
+            operations: None,
+            cpu: self.cpu.or(Some(until.saturating_mul(*PROCESSORS))).map(whole_seconds),
+            file_size: self.file_size.or(Some(Self::FILE_SIZE)),
+            open_files: self.open_files.or(Some(Self::OPEN_FILES)),
+            ..self
+        }
+    }
+
+    /// The limits an in-process language is held to: memory by default, nothing that only processes have.
+    pub(crate) fn in_process(self) -> Self {
+        let memory = self.memory.or(Some(Self::MEMORY_IN_PROCESS));
+        Self { memory, cpu: None, file_size: None, open_files: None, ..self }
+    }
+}
+
+/// The system counts processor time in seconds, and one at least.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1))
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(30), memory: None, operations: None, output: 8 << 20 }
+        Self {
+            deadline: Duration::from_secs(30),
+            memory: None,
+            operations: None,
+            cpu: None,
+            file_size: None,
+            open_files: None,
+            output: 8 << 20,
+            on_output: OutputPolicy::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_holds_and_what_is_not_has_a_default() {
+        let named = Limits::default().cpu(Duration::from_millis(1200)).file_size(5).memory(7).of_process();
+        assert_eq!(
+            (named.cpu, named.file_size, named.memory),
+            (Some(Duration::from_secs(2)), Some(5), Some(7))
+        );
+        assert_eq!(named.clone().of_process(), named, "once is enough");
+        let process = Limits::default().operations(9).of_process();
+        assert_eq!((process.operations, process.open_files), (None, Some(Limits::OPEN_FILES)));
+        assert!(process.cpu >= Some(Duration::from_secs(32)));
+        assert_eq!(Limits::default().cpu(Duration::from_secs(1)).in_process().cpu, None);
+        assert_eq!(
+            Limits::default().deadline(Duration::MAX).of_process().cpu,
+            Some(Duration::from_secs(u64::MAX))
+        );
     }
 }

@@ -3,6 +3,7 @@
 pub mod amount;
 mod isolation;
 mod limits;
+mod overflow;
 mod permission;
 mod permissions;
 mod protected;
@@ -11,6 +12,7 @@ mod watchdog;
 
 pub use isolation::Isolation;
 pub use limits::Limits;
+pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};
 pub use protected::Protection;

@@ -116,6 +116,16 @@ impl Permission {
         self.word == other.word
     }
 
+    /// The need that this permission names, and no narrower one.
+    pub(super) fn own_need(&self) -> Need {
+        Need { word: self.word, target: self.scope.clone().unwrap_or_default() }
+    }
+
+    /// Whether its name is this, whatever its scope: `write:out` is a `write`.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.word.name() == name
+    }
+
     /// The path below which this permission lets a script write: the root is empty.
     pub(super) fn writes(&self) -> Option<&str> {
         (self.word == Word::Write).then(|| self.scope.as_deref().unwrap_or_default())

@@ -115,6 +115,20 @@ impl Permissions {
         })
     }
 
+    /// What the run may do: what was granted and every skill asked for, or what those asked for and the grants cover, sorted.
+    pub fn held(&self) -> Vec<Permission> {
+        let asked = self.askers.iter().flat_map(|asker| match &asker.asked {
+            Asked::Everything => &[],
+            Asked::These(asked) => asked.as_slice(),
+        });
+        let mut held: Vec<Permission> =
+            [Permission::READ].iter().chain(&self.granted).chain(asked).cloned().collect();
+        held.retain(|permission| self.allows(&permission.own_need()));
+        held.sort_unstable();
+        held.dedup();
+        held
+    }
+
     /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie
     /// below some of them all the same.
     pub fn writable(&self) -> Vec<String> {
@@ -236,6 +250,22 @@ mod tests {
         assert!(!everything.only_reads());
         assert!(everything.handed_on("a", "b", Asked::These(Vec::new())).only_reads());
         assert!(!everything.handed_on("a", "b", Asked::Everything).only_reads());
+    }
+
+    #[test]
+    fn what_a_run_holds_is_no_more_than_the_narrower_word() {
+        for (asked, granted, held) in [
+            (&[][..], &[][..], &["read"][..]),
+            (&["write"], &["write:out"], &["read", "write:out"]),
+            (&["write:out", "tool:a"], &["write", "tool:a", "tool:b"], &["read", "write:out", "tool:a"]),
+            (&["net:example.com"], &["net"], &["read", "net:example.com"]),
+            (&["net"], &["net:example.com"], &["read", "net:example.com"]),
+            (&["read:.env", "sample"], &["read:.env"], &["read", "read:.env"]),
+            (&["write"], &["write", "write:.git"], &["read", "write"]),
+        ] {
+            let held: Vec<Permission> = parsed(held);
+            assert_eq!(run(asked, granted).held(), held, "{asked:?} {granted:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod cli;
 mod not_run;
 
 mod api;
+mod doctor;
+mod explain;
 mod failures;
 mod input;
 mod listing;
@@ -15,6 +17,7 @@ mod options;
 mod outcome;
 mod providing;
 mod running;
+mod sandbox;
 mod stopping;
 mod strangers;
 mod streams;

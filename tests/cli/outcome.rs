@@ -20,7 +20,19 @@ pub(super) fn in_shape(outcome: &Value) {
         "version",
     ];
     assert_eq!(keys_of(outcome), keys);
-    assert_eq!(keys_of(&outcome["limits"]), ["deadline_ms", "hit", "memory_bytes", "output_bytes"]);
+    let limits = [
+        "cpu_ms",
+        "deadline_ms",
+        "file_bytes",
+        "hit",
+        "memory_bytes",
+        "on_output",
+        "open_files",
+        "operations",
+        "output_bytes",
+        "truncated",
+    ];
+    assert_eq!(keys_of(&outcome["limits"]), limits);
     assert!(outcome["duration_ms"].is_u64() && outcome["skill"].is_string());
     assert_eq!(outcome["ok"], outcome["error"].is_null());
     if !outcome["error"].is_null() {
@@ -31,17 +43,11 @@ pub(super) fn in_shape(outcome: &Value) {
         assert_eq!(keys_of(&outcome["error"]["location"]), ["column", "file", "line"]);
     }
     if !outcome["process"].is_null() {
-        let keys = [
-            "cpu_ms",
-            "exit_code",
-            "memory_bytes",
-            "signal",
-            "stderr",
-            "stderr_truncated",
-            "stdout",
-            "stdout_truncated",
-        ];
+        let keys =
+            ["exit_code", "signal", "stderr", "stderr_truncated", "stdout", "stdout_truncated", "usage"];
         assert_eq!(keys_of(&outcome["process"]), keys);
+        let usage = ["cpu_ms", "left_behind", "memory_bytes", "stderr_bytes", "stdout_bytes"];
+        assert_eq!(keys_of(&outcome["process"]["usage"]), usage);
     }
     for line in outcome["log"].as_array().unwrap() {
         assert_eq!(keys_of(line), ["level", "message"]);
@@ -70,18 +76,59 @@ fn a_success_is_the_whole_outcome_and_nothing_is_said_beside_it() {
 
 #[test]
 fn the_limits_are_those_that_held() {
-    let project = Project::new().lua("in", "return 1").shell("out", "echo 1");
-    let limits = |args: &[&str]| {
-        project.metier(&[&["run", "--json", "--allow", "exec"], args].concat()).json()["limits"].clone()
+    let project =
+        Project::new().lua("in", "return 1").shell("out", "ulimit -f; ulimit -n; ulimit -t; ulimit -d");
+    let outcome = |args: &[&str]| project.metier(&[&["run", "--json"], args].concat()).json();
+    let of = |more: Value| {
+        let mut limits = json!({"hit": null, "deadline_ms": 30_000, "memory_bytes": null, "operations": null, "cpu_ms": null,
+            "file_bytes": null, "open_files": null, "output_bytes": 8 << 20, "on_output": "kill", "truncated": false});
+        limits.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        limits
     };
-    let of = |memory: Value| json!({"hit": null, "deadline_ms": 30_000, "memory_bytes": memory, "output_bytes": 8 << 20});
-    assert_eq!(limits(&["in"]), of(json!(64 << 20)));
-    assert_eq!(limits(&["out"]), of(json!(2_u64 << 30)));
-    assert_eq!(limits(&["nobody"]), of(Value::Null));
+    assert_eq!(outcome(&["in"])["limits"], of(json!({"memory_bytes": 64 << 20})));
+    assert_eq!(outcome(&["nobody"])["limits"], of(json!({})));
     assert_eq!(
-        limits(&["in", "--timeout", "5s", "--memory", "32MB", "--output", "1KB"]),
-        json!({"hit": null, "deadline_ms": 5000, "memory_bytes": 32 << 20, "output_bytes": 1024})
+        outcome(&["in", "--timeout", "5s", "--memory", "32MB", "--output", "1KB", "--cpu", "1s"])["limits"],
+        of(json!({"deadline_ms": 5000, "memory_bytes": 32 << 20, "output_bytes": 1024}))
     );
+    // Where nothing is said, what processors can give in that time.
+    let told = outcome(&["out"]);
+    let cpu = told["limits"]["cpu_ms"].as_u64().unwrap();
+    assert!(cpu >= 32_000, "{told}");
+    assert_eq!(
+        told["limits"],
+        of(json!({"memory_bytes": 2_u64 << 30, "file_bytes": 256 << 20, "open_files": 1024, "cpu_ms": cpu}))
+    );
+    let named = [
+        "--cpu",
+        "1500ms",
+        "--file-size",
+        "1MB",
+        "--open-files",
+        "50",
+        "--memory",
+        "1GB",
+        "--on-output",
+        "truncate",
+    ];
+    let told = outcome(&[&["out"], &named[..]].concat());
+    assert_eq!(
+        told["limits"],
+        of(
+            json!({"memory_bytes": 1 << 30, "file_bytes": 1 << 20, "open_files": 50, "cpu_ms": 2000, "on_output": "truncate"})
+        )
+    );
+    // What the script is told by the system: kibibytes of a file and of memory, descriptors, seconds.
+    assert_eq!(told["value"], json!("1024\n50\n2\n1048576\n"));
+}
+
+#[test]
+fn rhai_counts_operations_and_says_how_many_it_may() {
+    let project = Project::new().skill(".metier/skills/x").file(".metier/skills/x/scripts/main.rhai", "1");
+    if metier::supports(metier::executor::SkillRuntime::Rhai).is_ok() {
+        let outcome = project.metier(&["run", "x", "--json"]).json();
+        assert_eq!(outcome["limits"]["operations"], json!(10_000_000));
+    }
 }
 
 #[test]
@@ -92,8 +139,13 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     in_shape(&outcome);
     assert_eq!(outcome["value"], json!({"a": 1}));
     let process = outcome["process"].as_object_mut().unwrap();
-    assert!(process.remove("cpu_ms").unwrap().as_u64().unwrap() < 1000);
-    assert!(process.remove("memory_bytes").unwrap().as_u64().unwrap() > 100_000);
+    let mut usage = process.remove("usage").unwrap();
+    assert!(usage["cpu_ms"].take().as_u64().unwrap() < 1000);
+    assert!(usage["memory_bytes"].take().as_u64().unwrap() > 100_000);
+    assert_eq!(
+        usage,
+        json!({"cpu_ms": null, "memory_bytes": null, "stdout_bytes": 9, "stderr_bytes": 5, "left_behind": 0})
+    );
     assert_eq!(
         outcome["process"],
         json!({"exit_code": 0, "signal": null, "stdout": "{\"a\": 1}\n", "stderr": "talk\n",
@@ -102,6 +154,9 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     assert_eq!((&outcome["log"], &outcome["sandbox"]["tier"]), (&json!([]), &json!("landlock")));
     let outcome = project.metier(&["run", "text", "--json", "--allow", "exec:unsandboxed"]).json();
     assert!(outcome["log"][0]["message"].as_str().unwrap().contains("without a sandbox"));
-    assert_eq!((&outcome["process"]["cpu_ms"], &outcome["sandbox"]["tier"]), (&Value::Null, &json!("none")));
+    assert_eq!(
+        (&outcome["process"]["usage"]["cpu_ms"], &outcome["sandbox"]["tier"]),
+        (&Value::Null, &json!("none"))
+    );
     assert_eq!(outcome["value"], json!("hello\n"));
 }

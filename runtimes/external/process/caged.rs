@@ -73,10 +73,21 @@ impl Tree for Caged {
     }
 }
 
+/// The report of a cage that could be put up, whatever came of the program in it.
+pub(in super::super) fn checked(report: Report) -> io::Result<Report> {
+    match &report.end {
+        End::Refused { step, errno } if step != PROGRAM => Err(refused(step, *errno)),
+        _ => Ok(report),
+    }
+}
+
+/// The last step of all.
+const PROGRAM: &str = "program";
+
 /// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
 fn refused(step: &str, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
-    if step == "program" { error } else { io::Error::other(Refused { step: step.to_owned(), error }) }
+    if step == PROGRAM { error } else { io::Error::other(Refused { step: step.to_owned(), error }) }
 }
 
 /// A cage that could not be put up.

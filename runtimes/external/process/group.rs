@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::super::super::sandbox::Report;
 use super::{Tree, exit};
+use crate::policy::Limits;
 
 /// A running group. Dropping it kills and reaps what [`Group::reap`] has not.
 pub(super) struct Group {
@@ -19,13 +20,13 @@ pub(super) struct Group {
 
 impl Group {
     /// Starts a command as the leader of a group of its own.
-    pub(super) fn start(command: &mut Command, has_input: bool, memory: u64) -> io::Result<Self> {
+    pub(super) fn start(command: &mut Command, has_input: bool, limits: &Limits) -> io::Result<Self> {
         // Neither a new group nor anything else here takes a closure in the child: that would fork, which costs a host of
         // 1 GiB 300 times as much as posix_spawn.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
         let group = Self { leader: command.spawn()?, reaped: false };
-        group.limit_memory(memory);
+        group.limit(limits);
         Ok(group)
     }
 
@@ -34,22 +35,35 @@ impl Group {
         Pid::from_child(&self.leader)
     }
 
-    /// Limits the data segment (heap and private mappings) of the leader and of what it starts from here on.
+    /// Holds the leader, and what it starts from here on, to its limits.
     ///
     /// The process already runs: what it allocates or starts before this call is not covered. Interpreters take
-    /// milliseconds to get to the script, this takes microseconds, and the limit guards against accidents, not attacks.
+    /// milliseconds to get to the script, this takes microseconds, and the limits guard against accidents, not attacks.
     #[cfg(target_os = "linux")]
-    fn limit_memory(&self, bytes: u64) {
+    fn limit(&self, limits: &Limits) {
         use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-        let highest = getrlimit(Resource::Data).maximum.map_or(bytes, |maximum| maximum.min(bytes));
-        let limit = Rlimit { current: Some(highest), maximum: Some(highest) };
-        // A process that has exited needs no limit.
-        prlimit(Some(self.leader()), Resource::Data, limit).ok();
+        let limits = limits.clone().of_process();
+        let seconds = limits.cpu.map(|time| time.as_secs());
+        // A second of grace, so that the signal that says so comes first.
+        let all = [
+            (Resource::Data, limits.memory, 0),
+            (Resource::Cpu, seconds, 1),
+            (Resource::Fsize, limits.file_size, 0),
+            (Resource::Nofile, limits.open_files, 0),
+        ];
+        for (resource, most, grace) in all {
+            let Some(most) = most else { continue };
+            let last = most.saturating_add(grace);
+            let highest = getrlimit(resource).maximum.map_or(last, |maximum| maximum.min(last));
+            let limit = Rlimit { current: Some(highest.min(most)), maximum: Some(highest) };
+            // A process that has exited needs no limit.
+            prlimit(Some(self.leader()), resource, limit).ok();
+        }
     }
 
-    /// Nothing limits the memory of a running process here.
+    /// Nothing limits a running process here.
     #[cfg(not(target_os = "linux"))]
-    fn limit_memory(&self, _bytes: u64) {}
+    fn limit(&self, _limits: &Limits) {}
 }
 
 impl Tree for Group {

@@ -24,7 +24,7 @@ use super::super::sandbox::{Launcher, Order, Report};
 use super::api::Service;
 use crate::policy::{CancelToken, Limits};
 
-pub(super) use self::caged::Refused;
+pub(super) use self::caged::{Refused, checked};
 
 /// What to run.
 pub(super) struct Request<'a> {
@@ -58,10 +58,12 @@ pub(super) struct Ended {
     pub(super) stderr: Kept,
 }
 
-/// What was kept of a stream.
+/// What was kept of a stream: a cut never goes through a letter.
 pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
     pub(super) truncated: bool,
+    /// How many bytes came.
+    pub(super) came: u64,
 }
 
 /// A started process with whatever it starts in turn.
@@ -78,17 +80,16 @@ trait Tree {
     fn reap(&mut self) -> io::Result<(ExitStatus, Option<Report>)>;
 }
 
-/// Runs a process until it exits, the token stops, or a stream meets its cap; then kills its whole tree.
+/// Runs a process until it exits, the token stops, or a stream meets its cap where that ends it; then kills its whole tree.
 ///
 /// What lives on when the leader exits is killed too, and what the pipes hold at that moment is the output: a background job
 /// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a cage ends it.
 /// The error is that of the start, or of the few descriptors the run needs.
 pub(super) fn run(request: Request<'_>) -> io::Result<Ended> {
     let Request { start, stdin, limits, cancel, service } = request;
-    let memory = limits.memory.unwrap_or(Limits::MEMORY_PROCESS);
     match start {
         Start::Plain(mut command) => {
-            watched(Group::start(&mut command, stdin.is_some(), memory)?, stdin, limits, cancel, service)
+            watched(Group::start(&mut command, stdin.is_some(), limits)?, stdin, limits, cancel, service)
         }
         Start::Caged(launcher, order) => {
             watched(Caged::start(launcher, &order, stdin.is_some())?, stdin, limits, cancel, service)
@@ -106,8 +107,8 @@ fn watched(
     let [stdin, stdout, stderr] = tree.streams();
     let mut pump = Pump {
         stdin: Feed::new(stdin, input.unwrap_or_default())?,
-        stdout: Intake::new(stdout, limits.output)?,
-        stderr: Intake::new(stderr, limits.output)?,
+        stdout: Intake::new(stdout, limits)?,
+        stderr: Intake::new(stderr, limits)?,
     };
     let (api, exit) = (tree.api(), tree.exit()?);
     std::thread::scope(|scope| {
@@ -164,7 +165,7 @@ impl Pump {
             self.stdout.take();
             self.stderr.take();
             door.answer();
-            if self.stdout.is_full() || self.stderr.is_full() {
+            if self.stdout.ends_the_run() || self.stderr.ends_the_run() {
                 return Ok(());
             }
         }

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use super::Kept;
+use crate::policy::{Limits, OutputPolicy};
 
 /// How much is read of one stream before the others have their turn.
 const TURN: u64 = 256 << 10;
@@ -47,16 +48,20 @@ impl Feed {
     }
 }
 
-/// Standard output or error: a pipe and what came out of it, up to a cap in bytes.
+/// Standard output or error: a pipe and what came out of it, kept up to a cap in bytes.
 pub(super) struct Intake {
     pipe: Option<File>,
     bytes: Vec<u8>,
     cap: u64,
+    policy: OutputPolicy,
+    /// Bytes that came beyond those that are kept.
+    thrown_away: u64,
 }
 
 impl Intake {
-    pub(super) fn new(pipe: Option<File>, cap: u64) -> io::Result<Self> {
-        Ok(Self { pipe: waitless(pipe)?, bytes: Vec::new(), cap })
+    pub(super) fn new(pipe: Option<File>, limits: &Limits) -> io::Result<Self> {
+        let (cap, policy) = (limits.output, limits.on_output);
+        Ok(Self { pipe: waitless(pipe)?, bytes: Vec::new(), cap, policy, thrown_away: 0 })
     }
 
     /// What to wait for, until the other side closes.
@@ -64,9 +69,9 @@ impl Intake {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
     }
 
-    /// Whether more came than may be kept.
-    pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() as u64 > self.cap
+    /// Whether more came than may be kept, where that is the end of the run.
+    pub(super) fn ends_the_run(&self) -> bool {
+        self.is_full() && self.policy == OutputPolicy::Kill
     }
 
     /// Takes what is there, for one turn.
@@ -81,25 +86,76 @@ impl Intake {
         self.pipe = None;
     }
 
-    /// What was kept, cut at the cap.
+    /// What was kept, cut at the cap or up to three bytes before it.
     pub(super) fn kept(mut self) -> Kept {
-        let truncated = self.is_full();
-        self.bytes.truncate(usize::try_from(self.cap).unwrap_or(usize::MAX));
-        Kept { bytes: self.bytes, truncated }
+        let (truncated, came) = (self.is_full(), self.bytes.len() as u64 + self.thrown_away);
+        if truncated {
+            self.bytes.truncate(usize::try_from(self.cap).unwrap_or(usize::MAX));
+            self.bytes.truncate(whole_letters(&self.bytes));
+        }
+        Kept { bytes: self.bytes, truncated, came }
     }
 
-    /// One byte beyond the cap is read: that is how the cap is known to be exceeded.
+    fn is_full(&self) -> bool {
+        self.bytes.len() as u64 > self.cap
+    }
+
     fn take_up_to(&mut self, most: u64) {
+        // One byte beyond the cap is kept: that is how the cap is known to be exceeded.
         let room = self.cap.saturating_add(1) - self.bytes.len() as u64;
-        let most = most.min(room);
-        let Some(pipe) = self.pipe.as_mut().filter(|_| most > 0) else { return };
-        // What was read before an error is kept.
-        match pipe.take(most).read_to_end(&mut self.bytes) {
-            Ok(taken) if taken > 0 => {}
-            Err(error) if is_passing(&error) => {}
-            Ok(_) | Err(_) => self.pipe = None,
+        let Some(pipe) = &mut self.pipe else { return };
+        let kept = most.min(room);
+        let mut is_open = true;
+        if kept > 0 {
+            // What was read before an error is kept.
+            is_open = goes_on(&pipe.take(kept).read_to_end(&mut self.bytes));
+        }
+        let beyond = most - kept;
+        if is_open
+            && beyond > 0
+            && self.bytes.len() as u64 > self.cap
+            && self.policy == OutputPolicy::Truncate
+        {
+            let thrown_away = thrown_away(pipe, beyond);
+            is_open = goes_on(&thrown_away);
+            self.thrown_away += thrown_away.unwrap_or_default() as u64;
+        }
+        if !is_open {
+            self.pipe = None;
         }
     }
+}
+
+fn goes_on(read: &io::Result<usize>) -> bool {
+    match read {
+        Ok(taken) => *taken > 0,
+        Err(error) => is_passing(error),
+    }
+}
+
+/// Reads what is there and forgets it: how much that was.
+fn thrown_away(pipe: &mut File, most: u64) -> io::Result<usize> {
+    let mut place = [0; 32 << 10];
+    let mut count = 0;
+    while (count as u64) < most {
+        match pipe.read(&mut place) {
+            Ok(0) => break,
+            Ok(taken) => count += taken,
+            Err(_) if count > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+/// How many of these bytes end with a whole letter, should they be UTF-8.
+fn whole_letters(bytes: &[u8]) -> usize {
+    const LONGEST: usize = 4;
+    let begins = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    let last = bytes.iter().rev().take(LONGEST).position(begins).map(|back| bytes.len() - 1 - back);
+    let is_cut =
+        |at: &usize| std::str::from_utf8(&bytes[*at..]).is_err_and(|error| error.error_len().is_none());
+    last.filter(is_cut).unwrap_or(bytes.len())
 }
 
 fn waitless(pipe: Option<File>) -> io::Result<Option<File>> {
@@ -111,4 +167,47 @@ fn waitless(pipe: Option<File>) -> io::Result<Option<File>> {
 
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_leaves_whole_letters() {
+        for (text, whole) in [("", 0), ("abc", 3), ("aé", 3), ("a€", 4), ("a𝄞", 5)] {
+            assert_eq!(whole_letters(text.as_bytes()), whole, "{text}");
+            let last = text.char_indices().last().map_or(0, |(at, _)| at);
+            for cut in last + 1..text.len() {
+                assert_eq!(whole_letters(&text.as_bytes()[..cut]), last, "{text} at {cut}");
+            }
+        }
+        for bytes in [&b"a\xff"[..], b"\x80\x80\x80\x80\x80", b"a\xe2\x28", b"\xc3\xa9\xff"] {
+            assert_eq!(whole_letters(bytes), bytes.len(), "what is no UTF-8 stays as it is");
+        }
+    }
+
+    #[test]
+    fn what_comes_beyond_the_cap_is_counted_and_not_kept() {
+        for (policy, came) in [(OutputPolicy::Kill, 11), (OutputPolicy::Truncate, 300_000)] {
+            let (reader, mut writer) = io::pipe().unwrap();
+            let limits = Limits::default().output(10).on_output(policy);
+            let mut intake =
+                Intake::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), &limits).unwrap();
+            let writing = std::thread::spawn(move || {
+                for _ in 0..300 {
+                    if writer.write_all(&[b'x'; 1000]).is_err() {
+                        return;
+                    }
+                }
+            });
+            while intake.waiting().is_some() && !intake.ends_the_run() {
+                intake.take();
+            }
+            assert!(intake.bytes.capacity() < 1000, "nothing is kept beyond the cap");
+            let kept = intake.kept();
+            assert_eq!((kept.bytes.as_slice(), kept.truncated, kept.came), (&[b'x'; 10][..], true, came));
+            writing.join().unwrap();
+        }
+    }
 }

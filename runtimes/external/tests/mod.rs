@@ -2,6 +2,7 @@
 
 mod calls;
 mod ending;
+mod resources;
 mod starting;
 mod streams;
 
@@ -17,7 +18,7 @@ use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::{Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
-use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Watchdog};
+use crate::policy::{Asked, CancelToken, Limits, OutputPolicy, Permissions, Protection, Watchdog};
 
 /// One helper for all tests.
 static SHARED: LazyLock<Shared> = LazyLock::new(Shared::default);
@@ -145,7 +146,7 @@ impl Ran {
 
 /// Whether a command is installed; says so where it is not.
 fn has(command: &str) -> bool {
-    let found = super::command::search_path().iter().any(|folder| folder.join(command).is_file());
+    let found = super::interpreter::search_path().iter().any(|folder| folder.join(command).is_file());
     if !found {
         eprintln!("not run: {command} is not installed");
     }

@@ -76,7 +76,70 @@ fn bytes_that_are_not_utf_8_are_replaced_and_the_log_says_so() {
 fn a_character_cut_by_the_cap_harms_nothing() {
     let ran = Stage::bash("printf 'aé'").output(2).run();
     assert_eq!(ran.error().kind(), ErrorKind::Output);
-    assert_eq!(ran.process().stdout, "a\u{fffd}");
+    assert_eq!(ran.process().stdout, "a");
+    let mut stage = Stage::bash("printf 'aé'").output(2);
+    stage.limits = stage.limits.on_output(OutputPolicy::Truncate);
+    let ran = stage.run();
+    assert_eq!((ran.process().usage.stdout_bytes, ran.log.len()), (3, 0), "nothing was replaced");
+    assert_eq!(ran.text(), "a");
+}
+
+fn truncating(source: &str) -> Stage {
+    let mut stage = Stage::bash(source).output(1000);
+    stage.limits = stage.limits.on_output(OutputPolicy::Truncate);
+    stage
+}
+
+#[test]
+fn a_script_whose_output_is_cut_goes_on_to_its_end_and_all_it_said_is_counted() {
+    let says =
+        "head -c 5000000 /dev/zero | tr '\\0' a; head -c 3000000 /dev/zero | tr '\\0' b >&2; echo x > done";
+    let stage = truncating(says);
+    let ran = stage.run();
+    assert_eq!((ran.process().stdout.len(), ran.process().stderr.len()), (1000, 1000));
+    assert!(ran.process().stdout_truncated && ran.process().stderr_truncated);
+    assert_eq!((ran.process().usage.stdout_bytes, ran.process().usage.stderr_bytes), (5_000_000, 3_000_000));
+    assert_eq!(std::fs::read_to_string(stage.file("done")).unwrap(), "x\n");
+    assert_eq!(ran.text(), "a".repeat(1000));
+}
+
+#[test]
+fn output_within_the_cap_is_the_same_where_more_would_be_cut() {
+    let ran = truncating("echo '{\"a\": 1}'; echo b >&2").run();
+    assert!(!ran.process().stdout_truncated && !ran.process().stderr_truncated);
+    assert_eq!(ran.value.unwrap(), json!({"a": 1}));
+}
+
+#[test]
+fn the_beginning_of_a_json_text_is_a_text_even_where_it_could_be_read() {
+    let ran = truncating("printf '%01000d' 7; printf 0").run();
+    assert_eq!(ran.text(), format!("{:01000}", 7));
+}
+
+#[test]
+fn a_script_that_fails_after_its_output_was_cut_fails_as_it_would() {
+    let ran = truncating("yes | head -c 100000; echo broken >&2; exit 3").run();
+    assert_eq!(ran.failure(), (ErrorKind::Script, "scripts/run.bash exited with code 3: broken"));
+    assert_eq!(ran.process().usage.stdout_bytes, 100_000);
+}
+
+#[test]
+fn an_endless_output_that_is_cut_ends_at_the_deadline_and_is_not_kept() {
+    for source in ["yes", "yes >&2", "yes & yes >&2 & wait"] {
+        let stage = truncating(source).deadline(700);
+        let ran = stage.run();
+        assert_eq!(ran.error().kind(), ErrorKind::Deadline, "{source}");
+        assert!(ran.process().usage.stdout_bytes + ran.process().usage.stderr_bytes > 1 << 20, "{source}");
+        assert!(ran.process().stdout.len() <= 1000 && ran.process().stderr.len() <= 1000);
+        assert!(ran.took < Duration::from_secs(3), "{:?}", ran.took);
+    }
+}
+
+#[test]
+fn a_background_job_that_floods_does_not_hold_up_the_end_of_a_run_whose_output_is_cut() {
+    let ran = truncating("yes & sleep 0.05; exit 0").run();
+    assert!(ran.value.is_ok() && ran.process().stdout_truncated, "{:?}", ran.value);
+    assert!(ran.took < Duration::from_secs(3), "{:?}", ran.took);
 }
 
 #[test]

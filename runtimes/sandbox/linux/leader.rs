@@ -118,8 +118,10 @@ fn limit(ceilings: Ceilings) -> rustix::io::Result<()> {
     ];
     for (resource, most) in all {
         let Some(most) = most else { continue };
-        let highest = rustix::process::getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
-        setrlimit(resource, Rlimit { current: Some(highest), maximum: Some(highest) })?;
+        // A second more than it is told of, so that a process that is out of time is ended by the signal that says so.
+        let last = if resource == Resource::Cpu { most.saturating_add(1) } else { most };
+        let highest = rustix::process::getrlimit(resource).maximum.map_or(last, |maximum| maximum.min(last));
+        setrlimit(resource, Rlimit { current: Some(highest.min(most)), maximum: Some(highest) })?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ mod types;
 
 use clap::ValueEnum;
 use metier::error::Result;
-use metier::host::{Access, HostFunction, functions};
+use metier::host::{HostFunction, functions};
 use serde_json::{Value, json};
 
 use super::output;
@@ -60,7 +60,7 @@ fn record(function: &HostFunction) -> Value {
         "params": params,
         "arguments": function.arguments_schema(),
         "returns": function.returns.schema(),
-        "permission": permission(function.access),
+        "permission": function.access.permission(),
         "doc": function.doc,
     })
 }
@@ -71,22 +71,9 @@ fn listing() -> String {
 }
 
 fn entry(function: &HostFunction) -> String {
-    let permission = permission(function.access).map_or(String::new(), |name| format!("  [{name}]"));
+    let permission = function.access.permission().map_or(String::new(), |name| format!("  [{name}]"));
     let mut lines =
         vec![format!("ctx.{}{permission}", function.signature()), format!("    {}", function.doc)];
     lines.extend(function.params.iter().map(|param| format!("    {}: {}", param.name, param.doc)));
     lines.join("\n")
-}
-
-fn permission(access: Access) -> Option<&'static str> {
-    match access {
-        Access::Free => None,
-        Access::Read(_) | Access::ReadRoot => Some("read"),
-        Access::Write(_) => Some("write"),
-        Access::Tool(_) => Some("tool:NAME"),
-        Access::Skill(_) => Some("skill:NAME"),
-        Access::Secret(_) => Some("secret:NAME"),
-        Access::Sample => Some("sample"),
-        Access::Net(_) => Some("net:HOST"),
-    }
 }

@@ -2,7 +2,7 @@
 
 use metier::host::{HostFunction, Kind, functions};
 
-use super::{permission, types};
+use super::types;
 
 const HEAD: &str = "# The host API
 
@@ -25,7 +25,7 @@ pub(super) fn markdown() -> String {
 
 fn index() -> String {
     let row = |function: &&HostFunction| {
-        let permission = permission(function.access).map_or(String::new(), |name| format!("`{name}`"));
+        let permission = function.access.permission().map_or(String::new(), |name| format!("`{name}`"));
         format!("| [`{}`](#{}) | {permission} |", function.signature(), function.name)
     };
     let rows: Vec<String> = functions().iter().map(row).collect();
@@ -51,7 +51,7 @@ fn section(function: &HostFunction) -> String {
             );
         }
     }
-    if let Some(permission) = permission(function.access) {
+    if let Some(permission) = function.access.permission() {
         lines.push(format!("- permission: `{permission}`"));
     }
     if !function.aliases.is_empty() {

@@ -25,7 +25,7 @@ fn spinners() -> Tried {
     let ran = stage.run();
     assert_eq!(ran.error().kind(), ErrorKind::Deadline);
     assert!(ran.0.duration < Duration::from_secs(4), "{:?}", ran.0.duration);
-    assert!(ran.process().cpu_ms.is_some_and(|used| used > 200), "{:?}", ran.process());
+    assert!(ran.process().usage.cpu_ms.is_some_and(|used| used > 200), "{:?}", ran.process());
     survivors::none(stage.mark());
     Ok(())
 }
@@ -35,7 +35,7 @@ fn memory() -> Tried {
     assert!(ran.process().stderr.contains("MemoryError"), "{:?}", ran.process());
     let ran = Stage::python("x = bytearray(64 << 20); print(len(x))").memory(256 << 20).run();
     ran.says("67108864\n");
-    assert!(ran.process().memory_bytes.is_some_and(|used| used > 64 << 20), "{:?}", ran.process());
+    assert!(ran.process().usage.memory_bytes.is_some_and(|used| used > 64 << 20), "{:?}", ran.process());
     Ok(())
 }
 

@@ -1,0 +1,84 @@
+//! How much a run may use, and how firmly it is held: limits and isolation, as a person writes them.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use metier::error::Result;
+use metier::policy::{Isolation, Limits, OutputPolicy};
+
+use super::amount;
+
+/// The options that bound a run.
+#[derive(clap::Args)]
+pub struct Bounds {
+    /// Stop the run after this time [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Memory the run may use [default: 64MB in process, 2GB per process]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Processor time each process may use, in whole seconds [default: as much as there is]
+    #[arg(long, value_name = "TIME")]
+    cpu: Option<String>,
+    /// Bytes the value, the log and each output stream may have [default: 8MB]
+    #[arg(long, value_name = "SIZE")]
+    output: Option<String>,
+    /// What happens to a process whose output meets that: it is killed, or goes on and its output is cut [default: kill]
+    #[arg(long, value_name = "POLICY", value_parser = on_output())]
+    on_output: Option<OutputPolicy>,
+    /// Bytes a process may have in a file it writes [default: 256MB]
+    #[arg(long, value_name = "SIZE")]
+    file_size: Option<String>,
+    /// Files a process may have open [default: 1024]
+    #[arg(long, value_name = "COUNT")]
+    open_files: Option<String>,
+    /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
+    #[arg(long, value_name = "COUNT")]
+    operations: Option<String>,
+    /// The cage around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
+    #[arg(long, value_name = "POLICY", value_parser = sandbox())]
+    sandbox: Option<Isolation>,
+}
+
+fn on_output() -> impl TypedValueParser<Value = OutputPolicy> {
+    PossibleValuesParser::new(OutputPolicy::all().map(OutputPolicy::name)).try_map(|word| word.parse())
+}
+
+fn sandbox() -> impl TypedValueParser<Value = Isolation> {
+    PossibleValuesParser::new(Isolation::all().map(Isolation::name)).try_map(|word| word.parse())
+}
+
+impl Bounds {
+    /// The limits of the run; what is not said has its default.
+    pub fn limits(&self) -> Result<Limits> {
+        let mut limits = Limits::default();
+        if let Some(time) = &self.timeout {
+            limits = limits.deadline(amount::duration(time)?);
+        }
+        if let Some(size) = &self.memory {
+            limits = limits.memory(amount::bytes(size)?);
+        }
+        if let Some(time) = &self.cpu {
+            limits = limits.cpu(amount::duration(time)?);
+        }
+        if let Some(size) = &self.output {
+            limits = limits.output(amount::bytes(size)?);
+        }
+        if let Some(policy) = self.on_output {
+            limits = limits.on_output(policy);
+        }
+        if let Some(size) = &self.file_size {
+            limits = limits.file_size(amount::bytes(size)?);
+        }
+        if let Some(count) = &self.open_files {
+            limits = limits.open_files(amount::count(count)?);
+        }
+        if let Some(count) = &self.operations {
+            limits = limits.operations(amount::count(count)?);
+        }
+        Ok(limits)
+    }
+
+    /// How firmly processes are held.
+    pub fn isolation(&self) -> Isolation {
+        self.sandbox.unwrap_or_default()
+    }
+}

@@ -1,0 +1,159 @@
+//! `metier run --explain`: what a run would reach, for a person to read before it runs.
+
+use metier::engine::{Explanation, FunctionReach, LimitsReport};
+use metier::error::Result;
+use metier::host::{Place, ProcessPlan, SandboxReport};
+
+use super::session::Session;
+use super::terminal::visible_line;
+use super::{facts, output};
+
+/// Says it, with the exit code of a run that would not start.
+pub(super) fn say(explanation: &Explanation, session: &Session) -> Result<u8> {
+    if session.json() {
+        output::say_json(explanation)?;
+    } else {
+        output::say(&page(explanation))?;
+        if let Some(reason) = &explanation.reason {
+            output::complain(reason);
+        }
+    }
+    Ok(explanation.reason.as_ref().map_or(0, |reason| reason.kind().exit_code()))
+}
+
+fn page(of: &Explanation) -> String {
+    let mut rows = vec![
+        ("skill", of.skill.clone()),
+        ("script", format!("{}, in {}", of.script, of.runtime)),
+        ("project", of.project.display().to_string()),
+        ("may", of.permissions.join(", ")),
+        ("limits", limits(&of.limits)),
+        ("sandbox", sandbox(of)),
+    ];
+    if let Some(process) = &of.process {
+        rows.extend(process_rows(process));
+    }
+    if of.process.as_ref().is_none_or(|process| process.has_api) {
+        rows.extend(function_rows(&of.functions));
+    } else {
+        rows.push(("host API", "none: there is one in a sandbox only".into()));
+    }
+    facts::table(&rows)
+}
+
+fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {
+    let words: Vec<String> = process.command.iter().map(|word| visible_line(word)).collect();
+    let network =
+        if process.network { "open" } else { "shut, but for what the host API reaches; net opens it" };
+    let mut rows = vec![
+        ("command", words.join(" ")),
+        (
+            "interpreter",
+            process.interpreter_version.clone().unwrap_or_else(|| "does not say its version".into()),
+        ),
+        ("runs in", process.folder.display().to_string()),
+        ("network", network.to_owned()),
+        ("reads", places(&process.reads)),
+        ("writes", places(&process.writes)),
+        ("variables", process.environment.join(", ")),
+    ];
+    if process.scratch.is_some() {
+        rows.push(("home", "a folder of the run's own (scratch), gone afterwards".into()));
+    }
+    rows
+}
+
+/// A line each, those of the system together.
+fn places(places: &[Place]) -> String {
+    let named = places.iter().filter(|place| !matches!(place.why, "system" | "device" | "network"));
+    let mut lines: Vec<String> = named
+        .map(|place| format!("{} ({})", visible_line(&place.path.display().to_string()), place.why))
+        .collect();
+    for why in ["system", "network", "device"] {
+        let of: Vec<String> = places
+            .iter()
+            .filter(|place| place.why == why)
+            .map(|place| visible_line(&place.path.display().to_string()))
+            .collect();
+        if !of.is_empty() {
+            lines.push(format!("{why}: {}", of.join(" ")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn function_rows(functions: &[FunctionReach]) -> Vec<(&'static str, String)> {
+    let open = functions.iter().filter(|function| function.allowed).map(|function| {
+        // What is open in part says which.
+        if function.way_out.is_some() {
+            format!("{} ({})", function.name, function.by.join(", "))
+        } else {
+            function.name.to_owned()
+        }
+    });
+    let mut ways: Vec<(&str, Vec<&str>)> = Vec::new();
+    for function in functions.iter().filter(|function| !function.allowed) {
+        let way_out = function.way_out.as_deref().unwrap_or_default();
+        match ways.iter_mut().find(|(way, _)| *way == way_out) {
+            Some((_, names)) => names.push(function.name),
+            None => ways.push((way_out, vec![function.name])),
+        }
+    }
+    let shut: Vec<String> = ways.iter().map(|(way, names)| format!("{}: {way}", names.join(", "))).collect();
+    let mut rows = vec![("may call", open.collect::<Vec<_>>().join(", "))];
+    if !shut.is_empty() {
+        rows.push(("may not call", shut.join("\n")));
+    }
+    rows
+}
+
+fn sandbox(of: &Explanation) -> String {
+    let asked = of.isolation;
+    match of.sandbox {
+        None => format!("cannot be put up, and is {asked}"),
+        Some(held) if held.tier == "in-process" => {
+            "none is needed: it reaches nothing but the host API".into()
+        }
+        Some(held) if held.tier == "none" => "none: it has all the rights of the user".into(),
+        Some(held) => format!("{} ({asked}), which holds {}", held.tier, walls(held)),
+    }
+}
+
+/// What is out of reach, and what is not.
+fn walls(held: SandboxReport) -> String {
+    let walls = [
+        ("files outside", held.files),
+        ("the network", held.network),
+        ("local sockets", held.unix_sockets),
+        ("signals", held.signals),
+        ("what it leaves running", held.tree_kill),
+        ("protected paths in what it may write", held.protected_paths),
+        ("modes and times outside", held.metadata_outside),
+    ];
+    let of = |wanted: bool| -> Vec<&str> {
+        walls.iter().filter(|(_, holds)| *holds == wanted).map(|(name, _)| *name).collect()
+    };
+    match of(false).as_slice() {
+        [] => of(true).join(", "),
+        open => format!("{}; not {}", of(true).join(", "), open.join(", ")),
+    }
+}
+
+fn limits(limits: &LimitsReport) -> String {
+    let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
+    let time = if limits.deadline_ms % 1000 == 0 {
+        seconds(limits.deadline_ms)
+    } else {
+        format!("{} ms", limits.deadline_ms)
+    };
+    let all = [
+        Some(time),
+        limits.memory_bytes.map(|bytes| format!("{bytes} bytes of memory")),
+        limits.operations.map(|count| format!("{count} operations")),
+        limits.cpu_ms.map(|time| format!("{} of processor time a process", seconds(time))),
+        limits.file_bytes.map(|bytes| format!("{bytes} bytes a file")),
+        limits.open_files.map(|count| format!("{count} open files")),
+        Some(format!("{} bytes of output ({})", limits.output_bytes, limits.on_output)),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

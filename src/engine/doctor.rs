@@ -1,0 +1,272 @@
+//! What this machine, this build and these skills offer, and what is amiss.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Parts;
+use crate::host::{InterpreterReport, Machine};
+use crate::registry::{Problem, Scope};
+use crate::runtimes;
+use crate::skill::Severity;
+
+/// What there is to run skills with, found out now.
+///
+/// In JSON every key is always present: `{ok, version, system, features, cage, tiers, interpreters, project, roots, shadowed,
+/// problems, cache, findings}`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diagnosis {
+    /// Whether no finding is an error.
+    pub ok: bool,
+    /// The version of metier.
+    pub version: &'static str,
+    /// The operating system.
+    pub system: System,
+    /// Cargo features, and whether this build has them.
+    pub features: Vec<Feature>,
+    /// What held of a cage around a program that did nothing.
+    pub cage: Machine,
+    /// The kinds of cage there are, strongest last.
+    pub tiers: Vec<Tier>,
+    /// The commands that run external scripts.
+    pub interpreters: Vec<InterpreterReport>,
+    /// The project.
+    pub project: PathBuf,
+    /// Where skills are looked for, nearest first.
+    pub roots: Vec<RootReport>,
+    /// Skills that others of their name stand before.
+    pub shadowed: Vec<Shadowed>,
+    /// What discovery has to say.
+    pub problems: Vec<Problem>,
+    /// Compiled modules on disk; `null` in builds that keep none.
+    pub cache: Option<Cache>,
+    /// What is amiss, and the way out.
+    pub findings: Vec<Finding>,
+}
+
+/// The operating system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct System {
+    /// `linux`, `macos`, ...
+    pub os: &'static str,
+    /// `x86_64`, `aarch64`, ...
+    pub arch: &'static str,
+    /// The release of the kernel, where the system says it.
+    pub kernel: Option<String>,
+}
+
+/// A Cargo feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Feature {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether this build has it.
+    pub built_in: bool,
+}
+
+/// A kind of cage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Tier {
+    /// The name it has in the outcome's `sandbox.tier`.
+    pub name: &'static str,
+    /// Whether scripts are put in it here.
+    pub available: bool,
+    /// What it takes.
+    pub needs: &'static str,
+}
+
+/// A folder of skills.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RootReport {
+    /// How near it is.
+    pub scope: Scope,
+    /// What qualified names call it.
+    pub label: String,
+    /// The folder; `null` inside the binary.
+    pub path: Option<PathBuf>,
+    /// Whether it is there.
+    pub exists: bool,
+    /// Skills in it that load, shadowed ones included.
+    pub skills: usize,
+    /// Folders and files in it that were left out, or that something is wrong with.
+    pub problems: usize,
+}
+
+/// A skill that another one of its name stands before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shadowed {
+    /// Its qualified name, by which it can be run.
+    pub skill: String,
+    /// The other one's.
+    pub by: String,
+}
+
+/// Compiled modules on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cache {
+    /// Where they are kept.
+    pub path: PathBuf,
+    /// How many files there are; no more than 100,000 are counted.
+    pub files: usize,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// Something amiss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// An error keeps skills from running, a warning may, the rest is worth knowing.
+    pub severity: Severity,
+    /// What is amiss.
+    pub message: String,
+    /// The way out.
+    pub help: String,
+}
+
+/// Interpreters that most scripts are written for.
+const USUAL: [&str; 3] = ["python3", "node", "bash"];
+
+impl Parts {
+    pub(super) fn diagnosis(&self) -> Diagnosis {
+        let cage = runtimes::machine(self.loaded.shared());
+        let interpreters = runtimes::interpreters();
+        let mut findings = of_cage(&cage);
+        findings.extend(interpreters.iter().filter_map(missing));
+        findings.extend(self.registry.problems().iter().filter_map(unloaded));
+        Diagnosis {
+            ok: findings.iter().all(|finding| finding.severity != Severity::Error),
+            version: env!("CARGO_PKG_VERSION"),
+            system: System { os: std::env::consts::OS, arch: std::env::consts::ARCH, kernel: kernel() },
+            features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
+            tiers: tiers(&cage),
+            cage,
+            interpreters,
+            project: self.project.clone(),
+            roots: self.roots(),
+            shadowed: self.shadowed(),
+            problems: self.registry.problems().to_vec(),
+            cache: runtimes::cache_folder().map(cached),
+            findings,
+        }
+    }
+
+    fn roots(&self) -> Vec<RootReport> {
+        let skills = |scope, label: &str| {
+            let in_root =
+                |skill: &&crate::registry::Skill| skill.scope() == scope && skill.root_label() == label;
+            self.registry.skills().iter().filter(in_root).count()
+        };
+        let problems = |place: &Path| {
+            let amiss =
+                |problem: &&Problem| problem.severity > Severity::Info && problem.path.starts_with(place);
+            self.registry.problems().iter().filter(amiss).count()
+        };
+        let on_disk = self.roots.iter().map(|root| RootReport {
+            scope: root.scope,
+            label: root.label.clone(),
+            path: Some(root.place.clone()),
+            exists: root.place.is_dir(),
+            skills: skills(root.scope, &root.label),
+            problems: problems(&root.place),
+        });
+        let shipped = self.roots.has_shipped().then(|| RootReport {
+            scope: Scope::Shipped,
+            label: "metier".into(),
+            path: None,
+            exists: true,
+            skills: self.registry.skills().iter().filter(|skill| skill.scope() == Scope::Shipped).count(),
+            problems: 0,
+        });
+        on_disk.chain(shipped).collect()
+    }
+
+    fn shadowed(&self) -> Vec<Shadowed> {
+        let shadowed = |skill: &crate::registry::Skill| {
+            let by = skill.shadowed_by()?.to_owned();
+            Some(Shadowed { skill: skill.qualified(), by })
+        };
+        self.registry.skills().iter().filter_map(shadowed).collect()
+    }
+}
+
+fn tiers(cage: &Machine) -> Vec<Tier> {
+    let is_caged = cage.landlock_abi.is_some() && cage.reason.is_none();
+    vec![
+        Tier { name: "none", available: cfg!(unix), needs: "the grant exec:unsandboxed, or --sandbox off" },
+        Tier {
+            name: "landlock",
+            available: is_caged,
+            needs: "Linux 6.2 with Landlock, and the feature `sandboxed`",
+        },
+    ]
+}
+
+fn of_cage(cage: &Machine) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(reason) = &cage.reason {
+        findings.push(Finding {
+            severity: Severity::Error,
+            message: format!("external scripts do not run in a cage here: {reason}"),
+            help: "use Linux 6.2 or later with Landlock among its security modules (see /sys/kernel/security/lsm), and a \
+                   build with the feature `sandboxed`; or trust single scripts with --allow exec:unsandboxed"
+                .into(),
+        });
+    }
+    if cage.landlock_abi.is_some() && cage.tree_kill == Some("walk") {
+        findings.push(Finding {
+            severity: Severity::Info,
+            message: "the kernel does not keep signals inside a cage, so what a script leaves behind is killed one generation \
+                      after the other"
+                .into(),
+            help: "Linux 6.12 and later kill it at once".into(),
+        });
+    }
+    findings
+}
+
+fn missing(interpreter: &InterpreterReport) -> Option<Finding> {
+    let is_usual = USUAL.contains(&interpreter.command.as_str());
+    let severity = Severity::Info;
+    match (&interpreter.path, &interpreter.version) {
+        (None, _) if is_usual => Some(Finding {
+            severity,
+            message: format!("{} is not on PATH", interpreter.command),
+            help: format!("install it to run scripts that end in {}", interpreter.endings.join(", ")),
+        }),
+        _ => None,
+    }
+}
+
+fn unloaded(problem: &Problem) -> Option<Finding> {
+    (problem.severity == Severity::Error).then(|| Finding {
+        severity: Severity::Error,
+        message: problem.to_string(),
+        help: problem.help.clone().unwrap_or_else(|| "`metier validate` says what is wrong with it".into()),
+    })
+}
+
+/// The release of a Linux kernel.
+fn kernel() -> Option<String> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.trim().to_owned())
+}
+
+fn cached(path: PathBuf) -> Cache {
+    const MOST: usize = 100_000;
+    let (mut files, mut bytes, mut folders) = (0, 0, vec![path.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            if found.is_dir() {
+                folders.push(entry.path());
+            } else {
+                files += 1;
+                bytes += found.len();
+            }
+            if files + folders.len() > MOST {
+                return Cache { path, files, bytes };
+            }
+        }
+    }
+    Cache { path, files, bytes }
+}

@@ -1,0 +1,70 @@
+//! What a process would reach, told before it runs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::report::SandboxReport;
+
+/// The command of an external script, and all that it would reach: of the very order that would start it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessPlan {
+    /// The program and its arguments, the script among them.
+    pub command: Vec<String>,
+    /// What the interpreter says of its version, where it says something.
+    pub interpreter_version: Option<String>,
+    /// The working directory.
+    pub folder: PathBuf,
+    /// The names of its environment variables, sorted.
+    pub environment: Vec<String>,
+    /// A folder of the run's own, for `HOME` and temporary files; each run has another one, gone afterwards. `null` without a
+    /// cage.
+    pub scratch: Option<PathBuf>,
+    /// What it may read and execute, with all that lies below.
+    pub reads: Vec<Place>,
+    /// What it may read, execute and change, with all that lies below.
+    pub writes: Vec<Place>,
+    /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
+    pub network: bool,
+    /// Whether the host API answers it.
+    pub has_api: bool,
+    /// What this machine enforces of that cage, as a program that does nothing has just found.
+    pub sandbox: SandboxReport,
+}
+
+/// A file or folder in a cage, and why it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// Absolute.
+    pub path: PathBuf,
+    /// `project`, `skill`, `scratch`, `granted`, `system`, `network`, `interpreter`, `client`, or `device`.
+    pub why: &'static str,
+}
+
+/// What this machine offers to external scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// The Landlock ABI that confined a program that did nothing; `null` where none did.
+    pub landlock_abi: Option<u8>,
+    /// What held of a cage around it; that of a plain process where there can be no cage.
+    pub sandbox: SandboxReport,
+    /// How the tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a cage.
+    pub tree_kill: Option<&'static str>,
+    /// Why there can be no cage.
+    pub reason: Option<String>,
+    /// The program that starts processes in cages; `null` where a copy of this process does.
+    pub helper: Option<PathBuf>,
+}
+
+/// A command that runs scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InterpreterReport {
+    /// Its name, as it is looked for on `PATH`.
+    pub command: String,
+    /// The file endings it runs.
+    pub endings: Vec<&'static str>,
+    /// Where it lies; `null` where it is not installed.
+    pub path: Option<PathBuf>,
+    /// The first line it says of its version, asked outside of the project.
+    pub version: Option<String>,
+}

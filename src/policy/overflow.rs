@@ -1,0 +1,65 @@
+//! What comes of a process that says more than it may.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{ErrorKind, SkillError};
+
+/// What happens when an output stream of a process meets the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OutputPolicy {
+    /// The process is killed, and the run fails with `output`.
+    #[default]
+    Kill,
+    /// The process goes on; what comes beyond the cap is counted and thrown away. What was kept of standard output is a text
+    /// then, whatever it began as, and is the value.
+    Truncate,
+}
+
+/// In the order of the enum.
+const NAMES: [(OutputPolicy, &str); 2] = [(OutputPolicy::Kill, "kill"), (OutputPolicy::Truncate, "truncate")];
+
+impl OutputPolicy {
+    /// Every word there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.into_iter().map(|(policy, _)| policy)
+    }
+
+    /// The word, as in `--on-output truncate`.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize].1
+    }
+}
+
+impl FromStr for OutputPolicy {
+    type Err = SkillError;
+
+    /// Reads the word; another one is a `usage` error.
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let named = NAMES.into_iter().find(|(_, name)| *name == text);
+        named.map(|(policy, _)| policy).ok_or_else(|| {
+            SkillError::new(ErrorKind::Usage, format!("{text:?} says nothing about too much output"))
+                .with_help("say kill or truncate")
+        })
+    }
+}
+
+impl fmt::Display for OutputPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_is_written() {
+        for policy in OutputPolicy::all() {
+            assert_eq!(policy.name().parse::<OutputPolicy>().unwrap(), policy);
+        }
+        assert_eq!("drop".parse::<OutputPolicy>().unwrap_err().kind(), ErrorKind::Usage);
+    }
+}

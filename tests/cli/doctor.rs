@@ -1,0 +1,146 @@
+//! `metier doctor`: what there is, what is amiss, and the way out.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+
+fn diagnosis(project: &Project) -> Value {
+    project.metier(&["doctor", "--json"]).json()
+}
+
+fn row<'a>(rows: &'a Value, key: &str, name: &str) -> &'a Value {
+    rows.as_array().unwrap().iter().find(|row| row[key] == name).unwrap_or_else(|| panic!("{name}: {rows}"))
+}
+
+#[test]
+fn every_part_is_always_there() {
+    let diagnosis = diagnosis(&Project::new());
+    let mut keys: Vec<&str> = diagnosis.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "cache",
+            "cage",
+            "features",
+            "findings",
+            "interpreters",
+            "ok",
+            "problems",
+            "project",
+            "roots",
+            "shadowed",
+            "system",
+            "tiers",
+            "version"
+        ]
+    );
+    assert_eq!(diagnosis["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(row(&diagnosis["features"], "name", "cli")["built_in"], json!(true));
+    assert_eq!(row(&diagnosis["features"], "name", "lua-runtime")["built_in"], json!(true));
+}
+
+#[test]
+fn the_cage_is_the_one_that_scripts_get() {
+    let project = Project::new().shell("x", "true");
+    let (diagnosis, outcome) = (diagnosis(&project), project.metier(&["run", "x", "--json"]).json());
+    if cfg!(feature = "sandboxed") && cfg!(target_os = "linux") {
+        assert_eq!(diagnosis["cage"]["sandbox"], outcome["sandbox"]);
+        assert!(diagnosis["cage"]["landlock_abi"].as_u64().unwrap() >= 3, "{diagnosis}");
+        assert_eq!((&diagnosis["ok"], &diagnosis["cage"]["reason"]), (&json!(true), &Value::Null));
+        let tier = outcome["sandbox"]["tier"].as_str().unwrap();
+        assert_eq!(row(&diagnosis["tiers"], "name", tier)["available"], json!(true));
+    } else {
+        assert_eq!((&diagnosis["ok"], &diagnosis["cage"]["landlock_abi"]), (&json!(false), &Value::Null));
+        assert_eq!(project.metier(&["doctor"]).code, 1);
+    }
+}
+
+#[test]
+fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: d\n---\n");
+    let project = Project::new()
+        .lua("twice", "return 1")
+        .file(".agents/skills/twice/SKILL.md", skill("twice"))
+        .file(".agents/skills/once/SKILL.md", skill("once"))
+        .file(".metier/skills/broken/SKILL.md", "---\nname: broken\n");
+    let answer = project.metier(&["doctor", "--json"]);
+    let diagnosis = answer.json();
+    let root = |label: &str| row(&diagnosis["roots"], "label", label).clone();
+    assert_eq!((&root(".metier")["skills"], &root(".metier")["problems"]), (&json!(1), &json!(1)));
+    assert_eq!((&root(".agents")["skills"], &root(".agents")["exists"]), (&json!(2), &json!(true)));
+    assert!(row(&diagnosis["roots"], "scope", "shipped")["skills"].as_u64().unwrap() >= 3);
+    assert_eq!(
+        diagnosis["shadowed"],
+        json!([{"skill": "project/.agents:twice@0.0.0", "by": "project/.metier:twice@0.0.0"}])
+    );
+    let finding = row(&diagnosis["findings"], "severity", "error");
+    assert!(finding["message"].as_str().unwrap().contains("broken/SKILL.md:1"), "{finding}");
+    assert!(!finding["help"].as_str().unwrap().is_empty());
+    assert_eq!(
+        (answer.code, &diagnosis["ok"]),
+        (1, &json!(false)),
+        "what keeps a skill from running is an error"
+    );
+    let page = project.metier(&["doctor"]);
+    for words in ["landlock", "python3", "project/.agents: 2 skills", "twice@0.0.0 by", "inside the program"]
+    {
+        assert!(page.stdout.contains(words), "{words}: {}", page.stdout);
+    }
+    assert!(page.code == 1 && page.stderr.contains("error: ") && page.stderr.contains("help: "), "{page:?}");
+}
+
+/// The answer of a doctor whose `PATH` is a folder with these programs.
+fn with_programs(programs: &[(&str, &str)]) -> Answer {
+    let project = Project::new();
+    for (name, script) in programs {
+        let path = project.path("bin").join(name);
+        std::fs::create_dir_all(project.path("bin")).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = project.command(&["doctor", "--json"]);
+    command.env("PATH", project.path("bin")).env("SECRET", "s3cret").output().unwrap().into()
+}
+
+#[test]
+fn interpreters_are_asked_their_version_and_believed_no_further() {
+    let answer = with_programs(&[
+        ("python3", "echo 'Python 9.9'; /usr/bin/yes"),
+        ("node", "printf '\\033[31mv1\\n'"),
+        ("bash", "exit 3"),
+        ("ruby", "echo \"$SECRET$PWD\""),
+    ]);
+    let diagnosis = answer.json();
+    let version = |name: &str| row(&diagnosis["interpreters"], "command", name)["version"].clone();
+    assert_eq!(version("node"), json!("[31mv1"));
+    assert_eq!(version("bash"), Value::Null);
+    assert_eq!(version("ruby"), json!("/"), "neither variables of the user's nor the project");
+    // One that never ends is given up on.
+    assert_eq!(version("python3"), Value::Null);
+    assert_eq!(row(&diagnosis["interpreters"], "command", "perl")["path"], Value::Null);
+    assert_eq!(row(&diagnosis["interpreters"], "command", "ruby")["endings"], json!(["rb"]));
+}
+
+#[test]
+fn what_most_scripts_need_and_is_missing_is_worth_a_word_and_no_more() {
+    let answer = with_programs(&[("bash", "echo bash 5")]);
+    let diagnosis = answer.json();
+    let notes: Vec<&str> =
+        diagnosis["findings"].as_array().unwrap().iter().map(|f| f["message"].as_str().unwrap()).collect();
+    assert!(notes.iter().any(|note| *note == "python3 is not on PATH"), "{notes:?}");
+    assert!(!notes.iter().any(|note| note.contains("bash") || note.contains("perl")), "{notes:?}");
+    if cfg!(feature = "sandboxed") {
+        assert_eq!(answer.code, 0, "{diagnosis}");
+    }
+}
+
+#[test]
+fn no_script_of_a_skill_runs() {
+    let project = Project::new().shell("x", "touch ran").file("a", "");
+    let before = project.tree();
+    project.metier(&["doctor"]);
+    assert_eq!(project.tree(), before);
+}

@@ -1,0 +1,180 @@
+//! `metier run --explain`: what a run would reach is what it reaches.
+
+use serde_json::{Value, json};
+
+use super::cli::Project;
+use super::not_run;
+
+/// Tries what it is told to: `read PATH`, `write PATH`; prints what failed, and how it finds itself.
+const TRIES: &str = r#"
+while [ $# -gt 0 ]; do
+  case $1 in
+    read) if [ -d "$2" ]; then ls "$2" > /dev/null 2>&1; else { : < "$2"; } 2> /dev/null; fi || echo "read $2";;
+    write) if [ -d "$2" ]; then (> "$2/.tried") 2> /dev/null && rm "$2/.tried"; else (> "$2") 2> /dev/null; fi || echo "write $2";;
+  esac
+  shift 2
+done
+(> "$HOME/.tried") 2> /dev/null || echo "write home"
+(exec 9<>/dev/tcp/127.0.0.1/9) 2>&1 | grep -q 'Operation not permitted' && echo "network"
+echo "folder $PWD"
+echo "limits $(ulimit -f) $(ulimit -n) $(ulimit -t) $(ulimit -d)"
+echo "variables $(compgen -e | sort | grep -vxE '_|PWD|OLDPWD|SHLVL' | tr '\n' ' ')"
+"#;
+
+fn project() -> Project {
+    Project::new().shell("x", TRIES).file("out/a", "").file("other/a", "")
+}
+
+fn explained(project: &Project, args: &[&str]) -> Value {
+    let answer = project.metier(&[&["run", "x", "--explain", "--json"], args].concat());
+    assert_eq!(answer.code, 0, "{answer:?}");
+    answer.json()
+}
+
+fn paths(plan: &Value, key: &str) -> Vec<String> {
+    let own = |place: &&Value| !["scratch", "client"].contains(&place["why"].as_str().unwrap());
+    let places = plan["process"][key].as_array().unwrap().iter().filter(own);
+    places.map(|place| place["path"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_is_explained_is_what_a_script_finds() {
+    for grants in
+        [&[][..], &["--allow", "write:out", "--allow", "net"], &["--allow", "write", "--open-files", "99"]]
+    {
+        let project = project();
+        let plan = explained(&project, grants);
+        let (reads, writes) = (paths(&plan, "reads"), paths(&plan, "writes"));
+        let outside =
+            ["/root", "/etc/shadow", "/etc/ssl/private", "/var/log", "/home", "/tmp"].map(str::to_owned);
+        let mut tries: Vec<&str> = Vec::new();
+        for path in reads.iter().chain(&writes).chain(&outside) {
+            tries.extend(["read", path]);
+        }
+        // What is only read cannot be changed; but for devices, to which everybody may write nothing.
+        let folders = reads.iter().chain(&outside).filter(|path| std::path::Path::new(path).is_dir());
+        for path in writes.iter().chain(folders) {
+            tries.extend(["write", path]);
+        }
+        let run = project.metier(&[&["run", "x"], grants, &["--"], &tries].concat());
+        let said: Vec<&str> = run.stdout.lines().collect();
+        let mut expected: Vec<String> = Vec::new();
+        let is_there = |path: &&String| std::path::Path::new(path).exists();
+        expected.extend(outside.iter().map(|path| format!("read {path}")));
+        let is_written = |path: &String| writes.iter().any(|write| path.starts_with(write.as_str()));
+        let kept = reads.iter().chain(outside.iter().filter(is_there));
+        let kept = kept.filter(|path| std::path::Path::new(path).is_dir() && !is_written(path));
+        expected.extend(kept.map(|path| format!("write {path}")));
+        if plan["process"]["network"] == json!(false) {
+            expected.push("network".into());
+        }
+        expected.push(format!("folder {}", plan["process"]["folder"].as_str().unwrap()));
+        let limits = &plan["limits"];
+        let of = |key: &str, unit: u64| limits[key].as_u64().unwrap() / unit;
+        expected.push(format!(
+            "limits {} {} {} {}",
+            of("file_bytes", 1024),
+            of("open_files", 1),
+            of("cpu_ms", 1000),
+            of("memory_bytes", 1024)
+        ));
+        let variables: Vec<&str> = plan["process"]["environment"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap())
+            .collect();
+        expected.push(format!("variables {} ", variables.join(" ")));
+        assert_eq!(said, expected, "{grants:?}: {}", run.stderr);
+        // What is told of the cage is what the outcome of the run says.
+        let outcome = project.metier(&[&["run", "x", "--json"], grants].concat()).json();
+        assert_eq!(outcome["sandbox"], plan["sandbox"], "{grants:?}");
+        assert_eq!(outcome["limits"], plan["limits"], "{grants:?}");
+    }
+}
+
+#[test]
+fn nothing_of_the_skill_runs_and_nothing_is_left() {
+    let project = Project::new().shell("x", "touch ran").file("a", "");
+    let before = project.tree();
+    for sandbox in ["required", "best-effort", "off"] {
+        assert_eq!(
+            project.metier(&["run", "x", "--explain", "--allow", "write", "--sandbox", sandbox]).code,
+            0
+        );
+    }
+    assert_eq!(project.tree(), before);
+}
+
+#[test]
+fn functions_are_open_shut_or_open_in_part() {
+    let plan = explained(&project(), &["--allow", "write:out", "--allow", "tool:search"]);
+    let function = |name: &str| {
+        let of = plan["functions"].as_array().unwrap();
+        of.iter().find(|function| function["name"] == name).unwrap().clone()
+    };
+    assert_eq!(function("log"), json!({"name": "log", "by": [], "allowed": true, "way_out": null}));
+    assert_eq!(function("grep"), json!({"name": "grep", "by": ["read"], "allowed": true, "way_out": null}));
+    assert_eq!(
+        function("write"),
+        json!({"name": "write", "by": ["write:out"], "allowed": true, "way_out": "run with --allow write"})
+    );
+    assert_eq!(function("tool")["by"], json!(["tool:search"]));
+    assert_eq!(
+        function("secret"),
+        json!({"name": "secret", "by": [], "allowed": false, "way_out": "run with --allow secret:NAME"})
+    );
+    assert_eq!(plan["permissions"], json!(["read", "write:out", "tool:search"]));
+}
+
+#[test]
+fn a_language_inside_is_explained_without_a_process() {
+    let project = Project::new().lua("x", "return 1");
+    let plan = explained(&project, &["--allow", "write"]);
+    assert_eq!((&plan["runtime"], &plan["process"]), (&json!("lua"), &Value::Null));
+    assert_eq!(plan["sandbox"]["tier"], json!("in-process"));
+    let write =
+        &plan["functions"].as_array().unwrap().iter().find(|row| row["name"] == "write").unwrap().clone();
+    assert_eq!(
+        write["way_out"],
+        json!("list write under allowed-tools in SKILL.md"),
+        "it does not ask for it"
+    );
+}
+
+#[test]
+fn without_a_cage_everything_is_within_reach_and_that_is_said() {
+    let project = project();
+    let plan = explained(&project, &["--sandbox", "off"]);
+    assert_eq!(plan["process"]["writes"], json!([{"path": "/", "why": "user"}]));
+    assert_eq!((&plan["process"]["has_api"], &plan["sandbox"]["tier"]), (&json!(false), &json!("none")));
+    let page = project.metier(&["run", "x", "--explain", "--sandbox", "off"]).stdout;
+    assert!(page.contains("all the rights of the user"), "{page}");
+}
+
+#[test]
+fn a_run_that_would_not_start_is_told_with_its_reason_and_its_exit_code() {
+    let project = Project::new()
+        .skill(".metier/skills/x")
+        .file(".metier/skills/x/scripts/main", "#!/usr/bin/env no-such-interpreter\n");
+    if not_run::found("no-such-interpreter").is_some() {
+        return not_run::not_run("a missing interpreter", "there is a program of that name");
+    }
+    let project = project.file(".metier/skills/x/scripts/main.rb", "");
+    if not_run::found("ruby").is_some() {
+        return not_run::not_run("a missing interpreter", "ruby is installed");
+    }
+    let answer = project.metier(&["run", "x", "--script", "main.rb", "--explain", "--json"]);
+    assert_eq!((answer.code, &answer.json()["reason"]["kind"]), (3, &json!("unavailable")), "{answer:?}");
+    assert_eq!(project.metier(&["run", "nobody", "--explain"]).code, 3);
+}
+
+#[test]
+fn names_of_strangers_are_shown_and_not_obeyed() {
+    let skill = "---\nname: x\ndescription: d\n---\n";
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", skill)
+        .file(".metier/skills/x/scripts/a\u{1b}[31m.sh", "true");
+    let answer = project.metier(&["run", "x", "--explain"]);
+    assert!(answer.code == 0 && !answer.stdout.contains('\u{1b}'), "{answer:?}");
+}

@@ -1,0 +1,104 @@
+//! `--sandbox` and `--on-output`: how firmly a process is held, and what comes of one that says too much.
+
+use serde_json::{Value, json};
+
+use super::cli::Project;
+
+fn tries() -> Project {
+    Project::new().shell("tries", "cat /etc/shadow > /dev/null 2>&1 || echo refused")
+}
+
+fn run(project: &Project, args: &[&str]) -> Value {
+    project.metier(&[&["run", "--json"], args].concat()).json()
+}
+
+#[test]
+fn a_process_is_in_a_cage_unless_the_caller_says_otherwise() {
+    let project = tries();
+    for (args, is_caged) in [
+        (&["tries"][..], true),
+        (&["tries", "--sandbox", "required"], true),
+        (&["tries", "--sandbox", "best-effort"], true),
+        (&["tries", "--sandbox", "off"], false),
+    ] {
+        let outcome = run(&project, args);
+        assert_eq!(outcome["sandbox"]["tier"] != "none", is_caged, "{args:?}: {outcome}");
+        assert_eq!(outcome["sandbox"]["files"], json!(is_caged), "{args:?}");
+        assert!(!is_caged || outcome["value"] == "refused\n", "{args:?}: {outcome}");
+    }
+}
+
+#[test]
+fn whoever_leaves_the_cage_out_is_told_so() {
+    let outcome = run(&tries(), &["tries", "--sandbox", "off"]);
+    let line = outcome["log"][0]["message"].as_str().unwrap();
+    assert!(line.contains("runs without a sandbox, with all the rights of the user"), "{line}");
+}
+
+#[test]
+fn a_word_that_says_nothing_is_misuse_and_lists_those_that_do() {
+    for (option, word, known) in [("--sandbox", "loose", "best-effort"), ("--on-output", "drop", "truncate")]
+    {
+        let answer = tries().metier(&["run", "tries", option, word]);
+        assert!(answer.code == 2 && answer.stderr.contains(known), "{answer:?}");
+    }
+}
+
+#[test]
+fn nothing_in_the_project_leaves_the_cage_out() {
+    let skill =
+        "---\nname: x\ndescription: d\nallowed-tools: exec:unsandboxed\nmetadata:\n  sandbox: \"off\"\n---\n";
+    let project = Project::new().shell("x", "true").file(".metier/skills/x/SKILL.md", skill);
+    assert_ne!(run(&project, &["x"])["sandbox"]["tier"], json!("none"));
+}
+
+#[test]
+fn output_that_is_cut_is_told_in_the_outcome_and_the_run_goes_on() {
+    let project = Project::new().shell("says", "yes é | head -c 30000; echo done >&2");
+    let outcome = run(&project, &["says", "--output", "1000", "--on-output", "truncate"]);
+    assert_eq!((&outcome["ok"], &outcome["limits"]["truncated"]), (&json!(true), &json!(true)), "{outcome}");
+    assert_eq!(
+        (&outcome["limits"]["hit"], &outcome["limits"]["on_output"]),
+        (&Value::Null, &json!("truncate"))
+    );
+    let process = &outcome["process"];
+    assert_eq!((&process["stdout_truncated"], &process["stderr_truncated"]), (&json!(true), &json!(false)));
+    assert_eq!(process["usage"]["stdout_bytes"], json!(30_000));
+    // The value's JSON may be no longer than the cap either: quotes and `\n` count.
+    let value = outcome["value"].as_str().unwrap();
+    assert!(Value::from(value).to_string().len() <= 1000 && value.starts_with("é\né\n"), "{value}");
+    assert!(process["stdout"].as_str().unwrap().starts_with(value));
+    let plain = project.metier(&["run", "says", "--output", "1000", "--on-output", "truncate"]);
+    assert!(plain.code == 0 && plain.stdout.starts_with("é\n"), "{plain:?}");
+    assert!(plain.stderr.contains("was cut"), "{plain:?}");
+}
+
+#[test]
+fn output_beyond_the_cap_ends_the_run_where_nothing_else_is_said() {
+    let project = Project::new().shell("says", "yes");
+    let outcome = run(&project, &["says", "--output", "1000"]);
+    assert_eq!((&outcome["error"]["kind"], &outcome["limits"]["hit"]), (&json!("output"), &json!("output")));
+    assert_eq!(outcome["limits"]["truncated"], json!(true), "what was kept is the beginning");
+    let help = outcome["error"]["help"].as_str().unwrap();
+    assert!(help.contains("--on-output truncate"), "{help}");
+}
+
+#[test]
+fn a_secret_that_the_cap_cuts_through_does_not_leave_in_part() {
+    let project = Project::new().shell("says", "printf 'it is '; metier ctx secret KEY; yes");
+    let mut command = project.command(&[
+        "run",
+        "says",
+        "--json",
+        "--secret",
+        "KEY",
+        "--output",
+        "14",
+        "--on-output",
+        "truncate",
+        "--timeout",
+        "2s",
+    ]);
+    let answer: super::cli::Answer = command.env("KEY", "s3cret-value-of-mine").output().unwrap().into();
+    assert!(!answer.stdout.contains("s3c"), "{answer:?}");
+}
