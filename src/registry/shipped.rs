@@ -33,7 +33,7 @@ shipped! {
     "repo-health": "SKILL.md", "skill.yaml";
     "summarize": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
     "todo-report": "SKILL.md", "scripts/report.lua";
-    "word-count": "SKILL.md", "scripts/count.lua";
+    "word-count": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
 
 #[cfg(test)]
