@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Engine, Parts};
 use super::asked::asks_of;
 use super::select::{Selected, select};
+use super::{Engine, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::host::{Providers, ToolProvider};
@@ -69,7 +69,7 @@ impl Callees for Callable {
         let engine = self.engine.upgrade().filter(|_| !self.has_foreign_skills)?;
         let mut digest = Sha256::new();
         add(&engine, skill, &mut digest, 0).ok()?;
-        Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(plan::hexadecimal(&digest.finalize()))
     }
 }
 

@@ -110,7 +110,9 @@ impl Permissions {
                 Asked::These(asked) => asked.iter().any(|permission| permission.is_alike(granted)),
             })
         };
-        !self.granted.iter().any(|permission| permission.counts_unasked() || permission.does_more_than_read() && may_be_asked(permission))
+        !self.granted.iter().any(|permission| {
+            permission.counts_unasked() || permission.does_more_than_read() && may_be_asked(permission)
+        })
     }
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie

@@ -13,6 +13,7 @@ mod input;
 mod listing;
 mod options;
 mod outcome;
+mod plans;
 mod providing;
 mod running;
 mod stopping;

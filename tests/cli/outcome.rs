@@ -6,8 +6,19 @@ use super::cli::Project;
 
 /// Holds the outcome against the promised shape: every key always, and no others.
 pub(super) fn in_shape(outcome: &Value) {
-    let keys =
-        ["duration_ms", "error", "limits", "log", "ok", "process", "sandbox", "skill", "value", "version"];
+    let keys = [
+        "duration_ms",
+        "error",
+        "limits",
+        "log",
+        "ok",
+        "process",
+        "sandbox",
+        "skill",
+        "steps",
+        "value",
+        "version",
+    ];
     assert_eq!(keys_of(outcome), keys);
     assert_eq!(keys_of(&outcome["limits"]), ["deadline_ms", "hit", "memory_bytes", "output_bytes"]);
     assert!(outcome["duration_ms"].is_u64() && outcome["skill"].is_string());
