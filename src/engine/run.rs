@@ -50,8 +50,8 @@ impl Parts {
             Ok(selected) => selected,
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let named = narrowed_in(skill, selected.runtime, limits);
-        let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
+        let named = limits.clone();
+        let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
         let input = dependencies::required(skill, &self.registry)
             .and_then(|()| checked_input(skill, invocation.input.take()));
         let input = match input {

@@ -30,7 +30,7 @@ macro_rules! shipped {
 shipped! {
     "changelog": "SKILL.md", "scripts/changelog.py";
     "todo-report": "SKILL.md", "scripts/report.lua";
-    "word-count": "SKILL.md", "scripts/count.lua";
+    "word-count": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
 
 #[cfg(test)]

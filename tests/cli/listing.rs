@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-const ROW: [&str; 10] = [
+const ROW: [&str; 11] = [
     "description",
     "name",
     "path",
@@ -15,6 +15,7 @@ const ROW: [&str; 10] = [
     "scope",
     "shadowed_by",
     "version",
+    "warnings",
 ];
 
 fn house() -> Project {

@@ -24,7 +24,10 @@ pub(super) fn in_shape(outcome: &Value) {
     assert!(outcome["duration_ms"].is_u64() && outcome["skill"].is_string());
     assert_eq!(outcome["ok"], outcome["error"].is_null());
     if !outcome["error"].is_null() {
-        assert_eq!(keys_of(&outcome["error"]), ["help", "kind", "location", "message", "traceback"]);
+        assert_eq!(
+            keys_of(&outcome["error"]),
+            ["help", "kind", "location", "message", "traceback", "violations"]
+        );
         assert!(outcome["value"].is_null());
     }
     if !outcome["error"]["location"].is_null() {

@@ -8,6 +8,7 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Place, Profile, parse};
 use serde::Serialize;
 
+use super::contract::CheckedContract;
 use super::folder::Folder;
 use super::rule;
 use super::skill_file::{self, MAX_BYTES, SkillFile};
@@ -26,6 +27,8 @@ pub struct Checked {
     pub loads: bool,
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
+    /// The contract beside it, where there is one.
+    pub contract: Option<CheckedContract>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -58,6 +61,7 @@ impl Checked {
             valid: false,
             loads: false,
             diagnostics,
+            contract: None,
             text: String::new(),
         }
     }
@@ -74,12 +78,14 @@ impl Checked {
         if let Some(manifest) = &parsed.manifest {
             diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
         }
+        let contract = CheckedContract::of(path, dir, parsed.manifest.as_ref());
         Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
-            valid: parsed.valid(profile),
+            valid: parsed.valid(profile) && contract.as_ref().is_none_or(CheckedContract::is_valid),
             loads: parsed.loads(),
             diagnostics,
+            contract,
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
         }

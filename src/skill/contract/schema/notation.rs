@@ -55,8 +55,12 @@ impl Notation<'_, '_> {
             let at = format!("{pointer}/properties/{}", escaped(key));
             self.places.push((at.clone(), key_span.clone()));
             let Parameter { schema, is_required } = self.parameter(key, key_span, node, &at);
-            if pointer.is_empty() && self.side == Side::Inputs {
-                self.lint_requiredness(key, key_span, is_required, schema.contains_key("default"));
+            if let Value::Map(described) = &node.value
+                && pointer.is_empty()
+                && self.side == Side::Inputs
+            {
+                let has_default = read::find(described, "default").is_some();
+                self.lint_requiredness(key, key_span, is_required, has_default);
             }
             // A default stands in for what is missing, so nothing is.
             if is_required == Some(true) && !schema.contains_key("default") {

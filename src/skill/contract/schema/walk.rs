@@ -294,7 +294,7 @@ mod tests {
             (json!({"$ref": "other.json#/x"}), "/$ref"),
             (json!({"$ref": "#"}), "/$ref"),
             (json!({"$ref": "#/$defs/none"}), "/$ref"),
-            (json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}), "/$defs/b/$ref"),
+            (json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}), "/$defs/a/$ref"),
             (json!({"properties": {"x": {"$dynamicRef": "#x"}}}), "/properties/x/$dynamicRef"),
             (json!({"items": {"$id": "https://example.com/", "$ref": "#/x"}}), "/items/$id"),
             (json!({"$schema": "https://example.com/own"}), "/$schema"),
