@@ -69,7 +69,7 @@ impl Callees for Callable {
         let engine = self.engine.upgrade().filter(|_| !self.has_foreign_skills)?;
         let mut digest = Sha256::new();
         add(&engine, skill, &mut digest, 0).ok()?;
-        Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(plan::hexadecimal(&digest.finalize()))
     }
 }
 

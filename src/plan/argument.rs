@@ -41,7 +41,7 @@ impl Argument {
         match self {
             Self::Constant(_) => {}
             Self::Text(template, place) => {
-                template.references().for_each(|reference| found(reference, place))
+                template.references().for_each(|reference| found(reference, place));
             }
             Self::List(items) => items.iter().for_each(|item| item.each_reference(found)),
             Self::Object(entries) => entries.iter().for_each(|entry| entry.value.each_reference(found)),

@@ -106,7 +106,8 @@ impl Attempt<'_> {
                     Value::Null
                 }
                 Err(Failed { error, input, is_known }) => {
-                    let told = SkillError::new(error.kind(), format!("item {number}: {error}"));
+                    let told = SkillError::new(error.kind(), format!("item {number}: {error}"))
+                        .with_violations(error.violations().to_vec());
                     let error = match error.help() {
                         Some(help) => told.with_help(help),
                         None => told,

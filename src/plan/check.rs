@@ -51,7 +51,7 @@ impl<'a> Checker<'a> {
     fn step(&mut self, at: usize, step: &'a Step) {
         self.call(step);
         for id in &step.after {
-            if !self.plan.position(id).is_some_and(|earlier| earlier < at) {
+            if self.plan.position(id).is_none_or(|earlier| earlier >= at) {
                 let message = format!("{} is no step before {}", brief(id), step.id);
                 self.findings.add(&rule::AFTER, &step.places.after, message, self.earlier(at));
             }

@@ -1,6 +1,6 @@
 //! A step that failed and ended the run: which one, what it was given, and what the others came to.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -36,8 +36,9 @@ impl StepFailure {
         let failure =
             Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
         let place = Location { file: plan.file().to_owned(), line: line_of(plan, step), column: None };
-        let error =
-            SkillError::new(failure.kind(), sentence(&failure, plan.steps().len())).with_location(place);
+        let error = SkillError::new(failure.kind(), sentence(&failure, plan.steps().len()))
+            .with_location(place)
+            .with_violations(failure.cause.violations().to_vec());
         match failure.cause.help().map(str::to_owned) {
             Some(help) => error.with_help(help).with_source(failure),
             None => error.with_source(failure),
@@ -70,7 +71,7 @@ fn shortened(input: &Map<String, Value>) -> String {
             Value::Object(entries) if entries.len() > WIDTH => format!("{{{} entries}}", entries.len()),
             value => value.to_string(),
         };
-        text.push_str(&format!("{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(key.as_str())));
+        let _ = write!(text, "{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(key.as_str()));
     }
     text.push('}');
     if text.chars().count() > WIDTH {

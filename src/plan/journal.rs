@@ -131,7 +131,7 @@ impl Journal {
             Finished::Withheld if self.finished.contains_key(&part) => return Ok(()),
             Finished::Withheld => self.record(part, id, State::Withheld, None)?,
             Finished::Failed(why) => {
-                self.record(part, id, State::Failed, Some(&Value::from(why.as_str())))?
+                self.record(part, id, State::Failed, Some(&Value::from(why.as_str())))?;
             }
         }
         self.keep()

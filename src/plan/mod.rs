@@ -5,6 +5,7 @@
 //! [`Drive`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
 
 mod argument;
+mod argument_reader;
 mod attempt;
 mod callees;
 mod check;
@@ -32,11 +33,13 @@ use std::sync::Arc;
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::skill::Diagnostic;
+use crate::skill::contract::CONTRACT_FILES;
 
 pub use argument::{Argument, Parameter, Place};
 pub use callees::{Callee, Callees, Lookup, Nobody};
 pub use check::check;
 pub use condition::{Condition, Operand};
+pub(crate) use digest::hexadecimal;
 pub use drive::{Drive, Stage};
 pub use failure::StepFailure;
 pub use journal::{Journal, file_of};
@@ -144,20 +147,27 @@ impl Plan {
 /// The plan in a file of a skill: what `sequence.json` and other JSON holds, or what `skill.yaml` has under `steps` or
 /// `composed_of`. `invalid-skill`, with the place of the first fault, where there is none.
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
-    let is_contract = file.ends_with(".yaml") || file.ends_with(".yml");
-    let read = if is_contract { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    let read =
+        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
     read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| refusal(file, &found))
 }
 
 /// What is wrong with the plan in a file, as far as it can be told without knowing what there is to call; nothing where the
 /// file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is declared.
 pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
-    let is_contract = file.ends_with(".yaml") || file.ends_with(".yml");
-    let read = if is_contract { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    let read =
+        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
     match read {
         Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, "", inputs, &Nobody)),
         Err(found) => found,
     }
+}
+
+/// Whether a file is a contract by its name.
+fn is_contract(file: &str) -> bool {
+    CONTRACT_FILES
+        .iter()
+        .any(|name| file == *name || file.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')))
 }
 
 /// The error of a plan that does not load: its first finding, where that stands, and how many more there are.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::argument::Argument;
+use super::argument_reader::argument;
 use super::findings::{Findings, nearest};
 use super::reference::{Reference, Root};
-use super::step_reader::{StepReader, argument};
+use super::step_reader::StepReader;
 use super::template::Template;
 use super::{Form, Plan, json, rule};
 use crate::exact;

@@ -84,7 +84,8 @@ pub(super) fn name(text: &str, start: usize) -> &str {
     let mut characters = rest.char_indices().peekable();
     while let Some((at, c)) = characters.next() {
         let goes_on = characters.peek().is_some_and(|(_, next)| is_letter(*next));
-        if !is_letter(c) && !(c == '-' && at > 0 && goes_on) {
+        let joins = c == '-' && at > 0 && goes_on;
+        if !is_letter(c) && !joins {
             return &rest[..at];
         }
     }
@@ -126,9 +127,8 @@ impl<'a> Reader<'a> {
 
     fn step(&mut self) -> Result<Root, Fault> {
         let start = self.at;
-        let id = match self.segment()? {
-            Some(Segment::Field(id)) => id,
-            _ => return Err(fault(start, "$steps is followed by the id of a step", OUTPUTS)),
+        let Some(Segment::Field(id)) = self.segment()? else {
+            return Err(fault(start, "$steps is followed by the id of a step", OUTPUTS));
         };
         let start = self.at;
         match self.segment()? {

@@ -129,7 +129,9 @@ mod tests {
             if round.is_empty() {
                 return rounds;
             }
-            round.iter().for_each(|at| schedule.end(*at));
+            for at in &round {
+                schedule.end(*at);
+            }
             rounds.push(round);
         }
     }

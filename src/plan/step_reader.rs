@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::argument::{Argument, Parameter};
+use super::argument_reader::{argument, parameter};
 use super::condition::Condition;
 use super::findings::{Findings, brief};
 use super::read::{found, known_keys};
 use super::reference::{RESERVED, is_name};
 use super::step::{Call, ForEach, OnFailure, Places, Step};
-use super::template::Template;
 use super::{Form, rule};
 use crate::host::function;
 use crate::policy::amount::duration;
@@ -167,67 +167,6 @@ fn parameters(at: usize, node: &Node, findings: &mut Findings<'_>) -> Vec<Parame
     }
 }
 
-fn parameter(entry: &Entry, findings: &mut Findings<'_>) -> Option<Parameter> {
-    let value = argument(&entry.node, findings)?;
-    Some(Parameter { name: entry.key.clone(), value, place: entry.key_span.clone() })
-}
-
-/// A value with the references in its texts; what holds none is one constant.
-pub(super) fn argument(node: &Node, findings: &mut Findings<'_>) -> Option<Argument> {
-    match &node.value {
-        Value::Scalar(text) => scalar(node, text, findings),
-        Value::List(items) => {
-            let items: Vec<Argument> =
-                items.iter().map(|item| argument(item, findings)).collect::<Option<_>>()?;
-            Some(match constants(&items) {
-                Some(values) => Argument::Constant(values.into()),
-                None => Argument::List(items),
-            })
-        }
-        Value::Map(entries) => {
-            let parameters: Vec<Parameter> =
-                entries.iter().map(|entry| parameter(entry, findings)).collect::<Option<_>>()?;
-            let constant = |Parameter { name, value, .. }: &Parameter| match value {
-                Argument::Constant(value) => Some((name.clone(), value.clone())),
-                _ => None,
-            };
-            Some(match parameters.iter().map(constant).collect::<Option<serde_json::Map<_, _>>>() {
-                Some(entries) => Argument::Constant(Json::Object(entries)),
-                None => Argument::Object(parameters),
-            })
-        }
-    }
-}
-
-fn constants(items: &[Argument]) -> Option<Vec<Json>> {
-    items
-        .iter()
-        .map(|item| match item {
-            Argument::Constant(value) => Some(value.clone()),
-            _ => None,
-        })
-        .collect()
-}
-
-fn scalar(node: &Node, text: &str, findings: &mut Findings<'_>) -> Option<Argument> {
-    match node.typed() {
-        Ok(Json::String(_)) => {}
-        Ok(value) => return Some(Argument::Constant(value)),
-        Err(untyped) => {
-            findings.add(&rule::ARGS, &untyped.span, untyped.message, "write a number that JSON has");
-            return None;
-        }
-    }
-    match text.parse::<Template>() {
-        Ok(Template::Literal(text)) => Some(Argument::Constant(Json::String(text))),
-        Ok(template) => Some(Argument::Text(template, node.span.clone())),
-        Err(fault) => {
-            findings.unreadable(&rule::REFERENCE, &node.span, text, &fault);
-            None
-        }
-    }
-}
-
 fn when(node: &Node, findings: &mut Findings<'_>) -> Option<Condition> {
     let Some(text) = node.text() else {
         findings.add(&rule::WHEN, &node.span, "a condition is a text", "write when: $inputs.x == \"a\"");
@@ -302,15 +241,12 @@ fn after(node: &Node, findings: &mut Findings<'_>) -> Vec<String> {
         Value::List(items) => items.iter().map(text).collect::<Option<Vec<_>>>(),
         _ => text(node).map(|id| vec![id]),
     };
-    ids.map(|ids| ids.into_iter().map(str::to_owned).collect()).unwrap_or_else(|| {
-        findings.add(
-            &rule::AFTER,
-            &node.span,
-            "`after` is a list of ids of steps",
-            "write after: [first, second]",
-        );
-        Vec::new()
-    })
+    let Some(ids) = ids else {
+        let message = "`after` is a list of ids of steps";
+        findings.add(&rule::AFTER, &node.span, message, "write after: [first, second]");
+        return Vec::new();
+    };
+    ids.into_iter().map(str::to_owned).collect()
 }
 
 fn timeout(node: &Node, findings: &mut Findings<'_>) -> Option<Duration> {

@@ -15,6 +15,7 @@ mod input;
 mod listing;
 mod options;
 mod outcome;
+mod plans;
 mod providing;
 mod running;
 mod sandbox;

@@ -61,13 +61,12 @@ impl Lines {
             return Err(io::Error::other("an earlier line could not be written"));
         }
         let written = self.file.write_all(line.as_bytes());
-        match &written {
-            Ok(()) => self.len += line.len() as u64,
-            Err(_) => {
-                self.is_broken = true;
-                // What cannot be taken back is cut off when the file is opened again.
-                let _ = self.file.set_len(self.len);
-            }
+        if written.is_ok() {
+            self.len += line.len() as u64;
+        } else {
+            self.is_broken = true;
+            // What cannot be taken back is cut off when the file is opened again.
+            let _ = self.file.set_len(self.len);
         }
         written
     }

@@ -50,7 +50,7 @@ fn values() -> Vec<Value> {
     vec![
         json!({"tab\t": "line\nend", "n": [0.1, 1e300, u64::MAX, i64::MIN, -0.0]}),
         json!(null),
-        json!(0.30000000000000004),
+        json!(0.1 + 0.2),
         deep,
     ]
 }
