@@ -14,6 +14,7 @@ mod outcome;
 mod run;
 mod select;
 mod shipped;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::asked::asked_by;
 use super::bound::Bound;
 use super::select::{Selected, select};
-use super::{Invocation, Outcome, Parts};
+use super::{Invocation, Outcome, Parts, worker};
 use crate::error::{ErrorKind, Result};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
@@ -49,6 +49,7 @@ impl Parts {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
+        let limits = worker::held_by(context.worker(), limits);
         let input = SkillInput { value: invocation.input, args: invocation.args };
         let result = context
             .cancel()
@@ -96,6 +97,7 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
+            .worker(worker::asked_for(skill.manifest(), selected.runtime)?)
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {

@@ -12,7 +12,7 @@ use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Isolation, Limits, Permissions};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
 
 /// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
 ///
@@ -27,6 +27,7 @@ struct Inner {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    worker: Option<Worker>,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -46,6 +47,7 @@ impl SkillContext {
             permissions: Permissions::read_only(),
             limits: Limits::default(),
             isolation: Isolation::default(),
+            worker: None,
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
@@ -101,6 +103,11 @@ impl SkillContext {
     /// How much the run may use.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Whether the process of an external script answers further runs.
+    pub fn worker(&self) -> Option<Worker> {
+        self.0.worker
     }
 
     /// How firmly a process must be held before it may start.
@@ -160,6 +167,14 @@ impl SkillContext {
         }
     }
 
+    /// From now on what others were handed leaves this run by its name as well, and those that called it.
+    pub(crate) fn learn_secrets(&self, others: &Redaction) {
+        self.0.redaction.learn_from(others);
+        if let Some(caller) = &self.0.caller {
+            caller.learn_secrets(others);
+        }
+    }
+
     /// The secrets the run was handed.
     pub(crate) fn redaction(&self) -> &Redaction {
         &self.0.redaction
@@ -196,6 +211,7 @@ pub struct ContextBuilder {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    worker: Option<Worker>,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -252,6 +268,12 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether the process of an external script answers further runs; not when never said.
+    pub fn worker(mut self, worker: Option<Worker>) -> Self {
+        self.worker = worker;
+        self
+    }
+
     /// The limits of skills that this one calls; its own when never said.
     pub fn limits_handed_on(mut self, limits: Limits) -> Self {
         self.handed_on = Some(limits);
@@ -274,6 +296,7 @@ impl ContextBuilder {
             journal: Journal::new(self.limits.output),
             limits: self.limits,
             isolation: self.isolation,
+            worker: self.worker,
             observer: self.observer,
             providers: self.providers,
             caller: self.caller,

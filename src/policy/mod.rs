@@ -8,6 +8,7 @@ mod permissions;
 mod protected;
 mod stop;
 mod watchdog;
+mod worker;
 
 pub use isolation::Isolation;
 pub use limits::Limits;
@@ -17,3 +18,4 @@ pub use permissions::{Asked, Permissions};
 pub use protected::Protection;
 pub use stop::{CancelToken, StopCause, StopGuard};
 pub use watchdog::{Armed, Watchdog};
+pub use worker::Worker;
