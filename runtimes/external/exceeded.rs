@@ -45,7 +45,16 @@ const LOOKED_AT: usize = 64 << 10;
 
 /// The error of a process that a limit ended.
 pub(super) fn stopped(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
-    too_much_said(limits, name, ended).or_else(|| out_of_time(limits, name, ended))
+    let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
+    let full = streams.into_iter().find(|(_, kept)| kept.truncated && limits.on_output == OutputPolicy::Kill);
+    full.map(|(stream, _)| too_much_said(limits, name, stream)).or_else(|| out_of_time(limits, name, ended))
+}
+
+/// The error of a process that wrote too much to a stream of that name.
+pub(super) fn too_much_said(limits: &Limits, name: &str, stream: &str) -> SkillError {
+    let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
+    let help = "write less, raise the output limit, or have it cut by --on-output truncate";
+    SkillError::new(ErrorKind::Output, sentence).with_help(help)
 }
 
 /// What helps a script that failed where it met a limit.
@@ -59,17 +68,6 @@ pub(super) fn advice(limits: &Limits, ended: &Ended) -> Option<String> {
     let held = HELD.iter().find(met)?;
     let most = (held.limit)(&limits.clone().of_process())?;
     Some(format!("{} {most} {}", held.says[0], held.says[1]))
-}
-
-fn too_much_said(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
-    if limits.on_output != OutputPolicy::Kill {
-        return None;
-    }
-    let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
-    let (stream, _) = streams.into_iter().find(|(_, kept)| kept.truncated)?;
-    let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
-    let help = "write less, raise the output limit, or have it cut by --on-output truncate";
-    Some(SkillError::new(ErrorKind::Output, sentence).with_help(help))
 }
 
 fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {

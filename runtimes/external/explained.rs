@@ -11,6 +11,7 @@ use super::{interpreter, process, verdict, version};
 use crate::error::Result;
 use crate::executor::{Script, SkillInput};
 use crate::host::{InterpreterReport, Machine, Place, ProcessPlan, SandboxReport, SkillContext};
+use crate::policy::Worker;
 
 /// What the script would reach; fails as the run would before its process starts.
 pub(in super::super) fn plan(
@@ -27,9 +28,11 @@ impl External {
         if Self::is_plain(ctx) {
             return self.planned_plainly(input, ctx);
         }
-        let caged = self.caged(&input.args, ctx)?;
+        // A process that is kept is told the arguments of each run when it is asked.
+        let args: &[String] = if ctx.worker().is_some() { &[] } else { &input.args };
+        let caged = self.caged(args, ctx)?;
         match probed(&self.shared, caged.order.cage.clone()) {
-            Ok(report) => Ok(described(&caged, verdict::held(&report))),
+            Ok(report) => Ok(described(&caged, verdict::held(&report), ctx.worker())),
             Err(error) => {
                 let error = verdict::not_started(self.file.name(), caged.project, error);
                 if Self::may_do_without(ctx, &error) { self.planned_plainly(input, ctx) } else { Err(error) }
@@ -51,6 +54,7 @@ impl External {
             writes: everything(),
             network: true,
             has_api: false,
+            worker: None,
             sandbox: SandboxReport::NONE,
         })
     }
@@ -62,7 +66,7 @@ fn probed(shared: &Shared, cage: Cage) -> std::io::Result<Report> {
     process::checked(report)
 }
 
-fn described(caged: &Caged<'_>, sandbox: SandboxReport) -> ProcessPlan {
+fn described(caged: &Caged<'_>, sandbox: SandboxReport, worker: Option<Worker>) -> ProcessPlan {
     let (order, places) = (&caged.order, caged.places());
     let rules = order.cage.files.clone().unwrap_or_default();
     // What does not exist is passed over when the cage is put up.
@@ -84,6 +88,7 @@ fn described(caged: &Caged<'_>, sandbox: SandboxReport) -> ProcessPlan {
         writes: listed(&rules.write, rules.write.len()),
         network: !order.cage.shut_network,
         has_api: true,
+        worker,
         sandbox,
     }
 }

@@ -4,6 +4,8 @@
 //! Choosing is the same everywhere; all that follows is there on Unix.
 
 #[cfg(unix)]
+mod answer;
+#[cfg(unix)]
 mod api;
 #[cfg(unix)]
 mod command;
@@ -15,6 +17,8 @@ mod exceeded;
 mod explained;
 mod file;
 mod interpreter;
+#[cfg(unix)]
+mod life;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
@@ -36,6 +40,8 @@ mod value;
 mod verdict;
 #[cfg(unix)]
 mod version;
+#[cfg(unix)]
+mod worker;
 
 #[cfg(unix)]
 pub(super) use self::api::{Clients, client_main};

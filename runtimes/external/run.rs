@@ -1,23 +1,26 @@
 //! One run of a script: as a plain process, or in a cage.
 
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::super::Shared;
-use super::super::sandbox::Order;
+use super::super::sandbox::{self, Order};
 use super::api::Service;
 use super::file::ScriptFile;
 use super::interpreter::{Found, Interpreter, search_path};
-use super::process::{self, Start};
+use super::life::Life;
+use super::process::{self, Session, Start};
 use super::reach::{self, Places};
 use super::scratch::Scratch;
+use super::worker::{Key, Workers};
 use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{LogLevel, SandboxReport, SkillContext};
-use crate::policy::{Isolation, Need};
+use crate::policy::{Isolation, Need, Worker};
 
 pub(super) use super::process::is_executable;
 
@@ -26,6 +29,7 @@ pub(super) struct External {
     pub(super) file: ScriptFile,
     interpreter: Interpreter,
     pub(super) shared: Shared,
+    workers: Workers,
 }
 
 /// What a run in a cage starts with.
@@ -62,7 +66,8 @@ impl External {
     pub(super) fn new(script: &Script, shared: &Shared) -> Result<Self> {
         let named = None; // A contract may name the interpreter once contracts exist.
         let interpreter = Interpreter::of(&script.path, &script.source, named)?;
-        Ok(Self { file: ScriptFile::of(script)?, interpreter, shared: shared.clone() })
+        let (file, shared) = (ScriptFile::of(script)?, shared.clone());
+        Ok(Self { file, interpreter, shared, workers: Workers::default() })
     }
 
     /// Whether the caller wants no cage.
@@ -97,6 +102,11 @@ impl External {
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
+        if ctx.worker().is_some() {
+            // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
+            order.cage.ceilings.cpu_seconds = None;
+            order.deadline_ms = u64::MAX;
+        }
         let offered = self.shared.clients().offer(&mut order, self.shared.launcher().program());
         offered.map_err(|error| SkillError::io("failed to write the clients of the host API", error))?;
         Ok(Caged { order, scratch, interpreter, project, skill, own_reads })
@@ -107,15 +117,57 @@ impl External {
         let command = self.plain(&input.args, ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
         warn(ctx, format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
+        if let Some(worker) = ctx.worker() {
+            let started = Session::start(Start::Plain(Box::new(command)), ctx.limits());
+            let mut life = self.life(started, worker, SandboxReport::NONE, None, ctx)?;
+            return life.run(input, ctx).0.map(SkillOutput::from);
+        }
         self.run(Start::Plain(Box::new(command)), input.value.as_ref(), ctx)
     }
 
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
+        if let Some(worker) = ctx.worker() {
+            self.file.unchanged()?;
+            let start = || self.kept(worker, ctx);
+            return self.workers.run(Key::of(ctx)?, input, ctx, start).map(SkillOutput::from);
+        }
         let Caged { order, scratch, .. } = self.caged(&input.args, ctx)?;
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
         drop(scratch);
         outcome
+    }
+
+    /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
+    /// same one: the process itself says so when it ends, which is too late for its runs.
+    fn kept(&self, worker: Worker, ctx: &SkillContext) -> Result<Life> {
+        let Caged { order, scratch, .. } = self.caged(&[], ctx)?;
+        let launcher = self.shared.launcher();
+        let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
+        let report = probed.map_err(|error| self.not_started(ctx, error))?;
+        let started = Session::start(Start::Caged(launcher, Box::new(order)), ctx.limits());
+        self.life(started, worker, verdict::held(&report), Some(scratch), ctx)
+    }
+
+    fn life(
+        &self,
+        started: io::Result<Session>,
+        worker: Worker,
+        sandbox: SandboxReport,
+        scratch: Option<Scratch>,
+        ctx: &SkillContext,
+    ) -> Result<Life> {
+        let session = started.map_err(|error| self.not_started(ctx, error))?;
+        Ok(Life::new(session, self.file.name(), ctx.project()?.root().to_owned(), worker, sandbox, scratch))
+    }
+
+    /// What was stopped on its way in did not fail to start.
+    fn not_started(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
+        let failed = || match ctx.project() {
+            Ok(project) => verdict::not_started(self.file.name(), project.root(), error),
+            Err(error) => error,
+        };
+        ctx.cancel().check().err().unwrap_or_else(failed)
     }
 
     fn run(&self, start: Start<'_>, input: Option<&Value>, ctx: &SkillContext) -> Result<SkillOutput> {
@@ -128,11 +180,7 @@ impl External {
             cancel: ctx.cancel(),
             service: &service,
         };
-        let project = ctx.project()?.root();
-        let ended = process::run(request).map_err(|error| {
-            // What was stopped on its way in did not fail to start.
-            ctx.cancel().check().err().unwrap_or_else(|| verdict::not_started(name, project, error))
-        })?;
+        let ended = process::run(request).map_err(|error| self.not_started(ctx, error))?;
         let code = ended.status.code();
         verdict::of(ctx, name, ended).map_err(|error| service.explained(error, code))
     }

@@ -79,7 +79,8 @@ fn unavailable(sentence: String) -> SkillError {
     )
 }
 
-fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
+/// The error of a process that did not end well.
+pub(super) fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
     if ended.status.success() {
         return None;
     }
@@ -148,6 +149,6 @@ fn report(ended: Ended) -> ProcessReport {
     }
 }
 
-fn text(bytes: Vec<u8>) -> String {
+pub(super) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

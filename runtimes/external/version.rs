@@ -8,7 +8,7 @@ use super::api::Service;
 use super::command;
 use super::process::{self, Start};
 use crate::host::SkillContext;
-use crate::policy::{Limits, OutputPolicy, Watchdog};
+use crate::policy::{Limits, Watchdog};
 
 /// Long enough for a version manager on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -16,12 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// More than a line that anybody wants to read.
 const LONGEST: usize = 120;
 
-/// Output that is looked at, in bytes.
-const LOOKED_AT: u64 = 4 << 10;
+/// Bytes a program may say; one that says more has other things in mind.
+const MOST: u64 = 64 << 10;
 
 /// The first line of `PROGRAM --version`; nothing where it fails, says nothing or takes too long.
 pub(super) fn of(program: &Path) -> Option<String> {
-    let limits = Limits::default().deadline(PATIENCE).output(LOOKED_AT).on_output(OutputPolicy::Truncate);
+    let limits = Limits::default().deadline(PATIENCE).output(MOST);
     let (watchdog, ctx) = (Watchdog::new(), SkillContext::builder("version").build());
     let _armed = watchdog.arm(Instant::now() + PATIENCE, ctx.cancel());
     let mut asks = Command::new(program);
@@ -58,7 +58,8 @@ mod tests {
             ("echo; echo '  Thing 1.2  '; echo more", Some("Thing 1.2".to_owned())),
             ("echo Thing 1.2 >&2", Some("Thing 1.2".into())),
             ("printf '\\033[31mred\\033[0m'", Some("[31mred[0m".into())),
-            ("yes x | tr -d '\\n' | head -c 100000", Some("x".repeat(120))),
+            ("yes x | tr -d '\\n' | head -c 10000", Some("x".repeat(120))),
+            ("yes", None),
             ("echo wrong; exit 1", None),
             ("exit 0", None),
             ("pwd", Some("/".into())),

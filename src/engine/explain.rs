@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::select::select;
-use super::{Invocation, LimitsReport, Parts};
+use super::{Invocation, LimitsReport, Parts, worker};
 use crate::error::{Result, SkillError};
 use crate::executor::{SkillInput, SkillRuntime};
 use crate::host::{Access, HostFunction, ProcessPlan, SandboxReport, SkillContext, functions};
@@ -62,6 +62,7 @@ impl Parts {
         let limits = selected.settled(invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
         let ctx = context.build();
+        let limits = worker::held_by(ctx.worker(), limits);
         let mut explanation = Explanation {
             skill: skill.qualified(),
             script: selected.path.clone(),

@@ -17,6 +17,7 @@ mod outcome;
 mod run;
 mod select;
 mod shipped;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

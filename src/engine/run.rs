@@ -10,7 +10,7 @@ use super::bound::Bound;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
 use super::select::{Selected, select};
-use super::{Invocation, Outcome, Parts, dependencies};
+use super::{Invocation, Outcome, Parts, dependencies, worker};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
@@ -61,6 +61,7 @@ impl Parts {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
+        let limits = worker::held_by(context.worker(), limits);
         let result = context
             .cancel()
             .check()
@@ -117,6 +118,7 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
+            .worker(worker::asked_for(skill.manifest(), selected.runtime)?)
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::report::SandboxReport;
+use crate::policy::Worker;
 
 /// The command of an external script, and all that it would reach: of the very order that would start it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +29,8 @@ pub struct ProcessPlan {
     pub network: bool,
     /// Whether the host API answers it.
     pub has_api: bool,
+    /// How long it is kept for further runs, where its skill asks for that.
+    pub worker: Option<Worker>,
     /// What this machine enforces of that cage, as a program that does nothing has just found.
     pub sandbox: SandboxReport,
 }

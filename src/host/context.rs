@@ -15,7 +15,7 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Isolation, Limits, Permissions};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
 
 pub use builder::ContextBuilder;
 
@@ -32,6 +32,7 @@ struct Inner {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    worker: Option<Worker>,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -96,6 +97,11 @@ impl SkillContext {
     /// How much the run may use.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Whether the process of an external script answers further runs.
+    pub fn worker(&self) -> Option<Worker> {
+        self.0.worker
     }
 
     /// How firmly a process must be held before it may start.
@@ -190,6 +196,14 @@ impl SkillContext {
         self.0.redaction.learn(name, value);
         if let Some(caller) = &self.0.caller {
             caller.learn_secret(name, value);
+        }
+    }
+
+    /// From now on what others were handed leaves this run by its name as well, and those that called it.
+    pub(crate) fn learn_secrets(&self, others: &Redaction) {
+        self.0.redaction.learn_from(others);
+        if let Some(caller) = &self.0.caller {
+            caller.learn_secrets(others);
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) struct Redaction {
 }
 
 /// A text that must not leave, and what stands in its place.
+#[derive(Clone)]
 struct Marked {
     text: String,
     mark: String,
@@ -32,6 +33,22 @@ impl Redaction {
         for text in forms(value) {
             if !marked.iter().any(|known| known.text == text) {
                 marked.push(Marked { text, mark: format!("[secret:{name}]") });
+            }
+        }
+        marked.sort_by_key(|known| std::cmp::Reverse(known.text.len()));
+        self.is_needed.store(true, Ordering::Release);
+    }
+
+    /// From now on what others were handed leaves by its name as well.
+    pub(crate) fn learn_from(&self, others: &Self) {
+        if !others.is_needed.load(Ordering::Acquire) || std::ptr::eq(self, others) {
+            return;
+        }
+        let others = others.marked.read().unwrap_or_else(PoisonError::into_inner);
+        let mut marked = self.marked.write().unwrap_or_else(PoisonError::into_inner);
+        for other in others.iter() {
+            if !marked.iter().any(|known| known.text == other.text) {
+                marked.push(other.clone());
             }
         }
         marked.sort_by_key(|known| std::cmp::Reverse(known.text.len()));

@@ -9,6 +9,7 @@ mod permissions;
 mod protected;
 mod stop;
 mod watchdog;
+mod worker;
 
 pub use isolation::Isolation;
 pub use limits::Limits;
@@ -18,3 +19,4 @@ pub use permissions::{Asked, Permissions};
 pub use protected::Protection;
 pub use stop::{CancelToken, StopCause, StopGuard};
 pub use watchdog::{Armed, Watchdog};
+pub use worker::Worker;

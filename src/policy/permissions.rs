@@ -17,7 +17,7 @@ pub enum Asked {
 
 /// The permissions of one run: a need is allowed when the skill asked for it *and* the caller granted it. Where skills called
 /// one another to get here, each of them must have asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// The skill the caller invoked first; the names are known once one calls another.
     askers: Vec<Asker>,
@@ -25,7 +25,7 @@ pub struct Permissions {
     protection: Protection,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Asker {
     skill: String,
     asked: Asked,

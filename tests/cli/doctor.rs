@@ -85,7 +85,8 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
         "what keeps a skill from running is an error"
     );
     let page = project.metier(&["doctor"]);
-    for words in ["landlock", "python3", "project/.agents: 2 skills", "twice@0.0.0 by", "inside the program"]
+    for words in
+        ["landlock", "python3", "(project/.agents): 2 skills", "twice@0.0.0 by", "inside the program"]
     {
         assert!(page.stdout.contains(words), "{words}: {}", page.stdout);
     }
@@ -118,7 +119,7 @@ fn interpreters_are_asked_their_version_and_believed_no_further() {
     assert_eq!(version("node"), json!("[31mv1"));
     assert_eq!(version("bash"), Value::Null);
     assert_eq!(version("ruby"), json!("/"), "neither variables of the user's nor the project");
-    // One that never ends is given up on.
+    // One that says it for ever is given up on.
     assert_eq!(version("python3"), Value::Null);
     assert_eq!(row(&diagnosis["interpreters"], "command", "perl")["path"], Value::Null);
     assert_eq!(row(&diagnosis["interpreters"], "command", "ruby")["endings"], json!(["rb"]));

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_type;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketType, getsockname,
-    recvmsg, send,
+    recv, recvmsg, send,
 };
 
 use super::service::Refused;
@@ -35,6 +35,16 @@ pub(super) struct Line {
     going: Vec<u8>,
     given: usize,
     refused: Option<Refused>,
+}
+
+/// A line that nobody attends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nobody has the other end.
+    Gone,
+    /// Nothing was said that is not answered, and nothing is still to be read.
+    Quiet,
+    Speaks,
 }
 
 /// What came of a turn.
@@ -89,6 +99,18 @@ impl Line {
     /// Bytes of an answer that is to go.
     pub(super) fn unread(&self) -> usize {
         self.going.len()
+    }
+
+    /// How it is with a line that nobody attends.
+    pub(super) fn state(&self) -> State {
+        if !self.came.is_empty() || !self.going.is_empty() {
+            return State::Speaks;
+        }
+        match recv(&self.socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 1..)) | Err(Errno::INTR) => State::Speaks,
+            Err(Errno::AGAIN) => State::Quiet,
+            Ok(_) | Err(_) => State::Gone,
+        }
     }
 
     /// The descriptors that came, if they are lines.

@@ -10,10 +10,12 @@
 
 mod clients;
 mod line;
+mod lines;
 mod request;
 mod service;
 mod shell;
 
 pub(in super::super) use self::clients::Clients;
+pub(super) use self::lines::Lines;
 pub(super) use self::service::Service;
 pub(in super::super) use self::shell::client_main;

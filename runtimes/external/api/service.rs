@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::io::PipeReader;
-use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::line::{Line, Turn};
+use super::lines::Lines;
 use super::request::{self, Request};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::host::{SkillContext, guarded};
@@ -53,16 +53,15 @@ impl<'a> Service<'a> {
         Self { ctx, script, input: input.unwrap_or(&NOTHING), fault: Mutex::default() }
     }
 
-    /// Answers what comes by this descriptor, and by those that are sent over it, until `over` hangs up or nobody is left.
-    pub(in super::super) fn serve(&self, door: OwnedFd, over: &PipeReader) {
-        let mut lines = vec![Line::door(door)];
-        while !lines.is_empty() && has_come(&lines, over) {
+    /// Answers what comes by these lines, and by those that are sent over them, until `over` hangs up or nobody is left.
+    pub(in super::super) fn serve(&self, Lines(lines): &mut Lines, over: &PipeReader) {
+        while !lines.is_empty() && has_come(lines, over) {
             let (mut open, mut sent) = (Vec::with_capacity(lines.len()), Vec::new());
             for at in 0..lines.len() {
                 if is_over(over) {
                     return;
                 }
-                let load = Load::of(&lines);
+                let load = Load::of(lines);
                 let line = &mut lines[at];
                 open.push(load.lets_wait(line) || self.attend(line, &load));
                 sent.append(&mut line.sent());

@@ -1,56 +1,68 @@
-//! The descriptor by which a process calls its host: answered on a thread of its own, from the first word on.
+//! The descriptors by which processes call their host: answered on a thread of its own, from the first word on.
 
 use std::io::PipeWriter;
-use std::os::fd::OwnedFd;
-use std::thread::{Builder, Scope};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::net::{RecvFlags, recv};
+use rustix::event::PollFd;
 
-use super::super::api::Service;
+use super::super::api::{Lines, Service};
 
-/// The host's end. The thread ends, and with it the scope, when this is dropped.
+/// The host's ends. The thread ends, and with it the scope, when this is dropped.
 pub(super) struct Door<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     service: &'env Service<'env>,
     /// Until the first word.
-    shut: Option<OwnedFd>,
-    /// From then on; hangs up when the run is over.
-    open: Option<PipeWriter>,
+    shut: Lines,
+    /// From then on.
+    open: Option<Open<'scope>>,
+}
+
+struct Open<'scope> {
+    /// Hangs up when the run is over.
+    over: PipeWriter,
+    thread: ScopedJoinHandle<'scope, Lines>,
 }
 
 impl<'scope, 'env> Door<'scope, 'env> {
     pub(super) fn new(
-        end: Option<OwnedFd>,
+        lines: Lines,
         scope: &'scope Scope<'scope, 'env>,
         service: &'env Service<'env>,
     ) -> Self {
-        Self { scope, service, shut: end, open: None }
+        Self { scope, service, shut: lines, open: None }
     }
 
     /// What to wait for, until somebody calls.
-    pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
-        self.shut.as_ref().map(|end| PollFd::new(end, PollFlags::IN))
+    pub(super) fn waiting(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.shut.waiting()
     }
 
     /// Opens to a process that calls. Most never do, and cost no thread.
     pub(super) fn answer(&mut self) {
-        let Some(end) = self.shut.take() else { return };
-        match recv(&end, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, 1..)) => self.open(end),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => self.shut = Some(end),
-            // Nobody has the other end any more.
-            Ok(_) | Err(_) => {}
+        if !self.shut.are_quiet() {
+            let lines = std::mem::replace(&mut self.shut, Lines::new(None));
+            self.open(lines);
         }
     }
 
+    /// Ends the run: a call under way is stopped and waited for. The lines, as they are then.
+    pub(super) fn close(self) -> Lines {
+        self.service.stop();
+        let Some(Open { over, thread }) = self.open else { return self.shut };
+        drop(over);
+        thread.join().unwrap_or_else(|_| Lines::new(None))
+    }
+
     /// Where no thread can be had, the process finds that its host has hung up.
-    fn open(&mut self, end: OwnedFd) {
-        let Ok((over, open)) = std::io::pipe() else { return };
+    fn open(&mut self, mut lines: Lines) {
+        let Ok((is_over, over)) = std::io::pipe() else { return };
         let service = self.service;
-        let serve = move || service.serve(end, &over);
-        if Builder::new().name("metier-api".into()).spawn_scoped(self.scope, serve).is_ok() {
-            self.open = Some(open);
+        let serve = move || {
+            service.serve(&mut lines, &is_over);
+            lines
+        };
+        if let Ok(thread) = Builder::new().name("metier-api".into()).spawn_scoped(self.scope, serve) {
+            self.open = Some(Open { over, thread });
         }
     }
 }

@@ -4,6 +4,7 @@ mod caged;
 mod door;
 mod exit;
 mod group;
+mod session;
 mod stream;
 
 use std::fs::File;
@@ -21,10 +22,11 @@ use self::door::Door;
 use self::group::Group;
 use self::stream::{Feed, Intake};
 use super::super::sandbox::{Launcher, Order, Report};
-use super::api::Service;
+use super::api::{Lines, Service};
 use crate::policy::{CancelToken, Limits};
 
 pub(super) use self::caged::{Refused, checked};
+pub(super) use self::session::{Asked, End, Session, Waited};
 
 /// What to run.
 pub(super) struct Request<'a> {
@@ -59,11 +61,20 @@ pub(super) struct Ended {
 }
 
 /// What was kept of a stream: a cut never goes through a letter.
+#[derive(Clone)]
 pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
     pub(super) truncated: bool,
     /// How many bytes came.
     pub(super) came: u64,
+}
+
+impl Ended {
+    /// The end of a process whose output was no matter of its end.
+    pub(super) fn silently(status: ExitStatus, stderr: &Kept) -> Self {
+        let stdout = Kept { bytes: Vec::new(), truncated: false, came: 0 };
+        Self { report: None, status, signal: status.signal(), stdout, stderr: stderr.clone() }
+    }
 }
 
 /// A started process with whatever it starts in turn.
@@ -97,6 +108,14 @@ pub(super) fn run(request: Request<'_>) -> io::Result<Ended> {
     }
 }
 
+/// Starts a process, as `start` has it, that is asked by lines on its standard input.
+fn started(start: Start<'_>, limits: &Limits) -> io::Result<Box<dyn Tree + Send>> {
+    Ok(match start {
+        Start::Plain(mut command) => Box::new(Group::start(&mut command, true, limits)?),
+        Start::Caged(launcher, order) => Box::new(Caged::start(launcher, &order, true)?),
+    })
+}
+
 fn watched(
     mut tree: impl Tree,
     input: Option<Vec<u8>>,
@@ -106,17 +125,17 @@ fn watched(
 ) -> io::Result<Ended> {
     let [stdin, stdout, stderr] = tree.streams();
     let mut pump = Pump {
-        stdin: Feed::new(stdin, input.unwrap_or_default())?,
+        stdin: Feed::whole(stdin, input.unwrap_or_default())?,
         stdout: Intake::new(stdout, limits)?,
         stderr: Intake::new(stderr, limits)?,
     };
     let (api, exit) = (tree.api(), tree.exit()?);
     std::thread::scope(|scope| {
-        let mut door = Door::new(api, scope, service);
+        let mut door = Door::new(Lines::new(api), scope, service);
         let pumped = pump.run(&exit, cancel, &mut door);
         tree.kill();
         // A call under way is waited for, so that nothing goes on after the run.
-        service.stop();
+        door.close();
         pumped
     })?;
     pump.stdout.take_rest();

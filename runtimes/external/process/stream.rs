@@ -17,33 +17,59 @@ pub(super) struct Feed {
     pipe: Option<File>,
     bytes: Vec<u8>,
     given: usize,
+    /// Whether nothing comes after these bytes.
+    is_whole: bool,
 }
 
 impl Feed {
-    pub(super) fn new(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
-        let mut feed = Self { pipe: waitless(pipe)?, bytes, given: 0 };
+    /// Gives these bytes, and no others.
+    pub(super) fn whole(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
+        let mut feed = Self { pipe: waitless(pipe)?, bytes, given: 0, is_whole: true };
         feed.give();
         Ok(feed)
     }
 
-    /// What to wait for, while there is something to give.
-    pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
-        self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::OUT))
+    /// Gives lines, when there are some.
+    pub(super) fn lines(pipe: Option<File>) -> io::Result<Self> {
+        Ok(Self { pipe: waitless(pipe)?, bytes: Vec::new(), given: 0, is_whole: false })
     }
 
-    /// Gives what the pipe takes; closes it after the last byte, or when nobody reads.
+    /// Puts a line on its way.
+    pub(super) fn say(&mut self, line: Vec<u8>) {
+        self.bytes = line;
+        self.given = 0;
+        self.give();
+    }
+
+    /// Whether everything was given.
+    pub(super) fn is_done(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What to wait for, while there is something to give.
+    pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
+        let pipe = self.pipe.as_ref().filter(|_| !self.is_done());
+        pipe.map(|pipe| PollFd::new(pipe, PollFlags::OUT))
+    }
+
+    /// Gives what the pipe takes; closes it when nobody reads, or after the last byte where nothing comes after it.
     pub(super) fn give(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
-        match pipe.write(&self.bytes[self.given..]) {
-            Ok(taken) => self.given += taken,
-            Err(error) if is_passing(&error) => return,
-            // A script that does not want its input is not at fault.
-            Err(_) => self.given = self.bytes.len(),
+        let mut is_read = true;
+        if self.given < self.bytes.len() {
+            match pipe.write(&self.bytes[self.given..]) {
+                Ok(taken) => self.given += taken,
+                Err(error) if is_passing(&error) => return,
+                // A script that does not want its input is not at fault.
+                Err(_) => is_read = false,
+            }
         }
-        if self.given == self.bytes.len() {
-            self.pipe = None;
+        if !is_read || self.given == self.bytes.len() {
             self.bytes = Vec::new();
             self.given = 0;
+            if !is_read || self.is_whole {
+                self.pipe = None;
+            }
         }
     }
 }
@@ -81,9 +107,25 @@ impl Intake {
 
     /// Takes what the pipe holds now and closes it, whoever may still hold the other side.
     pub(super) fn take_rest(&mut self) {
+        self.take_held();
+        self.pipe = None;
+    }
+
+    /// Takes what the pipe holds now.
+    pub(super) fn take_held(&mut self) {
         let held = self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok());
         self.take_up_to(held.unwrap_or_default());
-        self.pipe = None;
+    }
+
+    /// What came so far.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was kept, and an intake of the same pipe for what comes from now on.
+    pub(super) fn renewed(&mut self, limits: &Limits) -> io::Result<Kept> {
+        let next = Self::new(self.pipe.take(), limits)?;
+        Ok(std::mem::replace(self, next).kept())
     }
 
     /// What was kept, cut at the cap or up to three bytes before it.

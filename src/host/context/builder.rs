@@ -8,7 +8,7 @@ use crate::host::files::Files;
 use crate::host::journal::{Journal, Observer};
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
-use crate::policy::{CancelToken, Isolation, Limits, Permissions};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
 
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
@@ -18,6 +18,7 @@ pub struct ContextBuilder {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    worker: Option<Worker>,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -36,6 +37,7 @@ impl ContextBuilder {
             permissions: Permissions::read_only(),
             limits: Limits::default(),
             isolation: Isolation::default(),
+            worker: None,
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
@@ -93,6 +95,12 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether the process of an external script answers further runs; not when never said.
+    pub fn worker(mut self, worker: Option<Worker>) -> Self {
+        self.worker = worker;
+        self
+    }
+
     /// The limits of skills that this one calls; its own when never said.
     pub fn limits_handed_on(mut self, limits: Limits) -> Self {
         self.handed_on = Some(limits);
@@ -121,6 +129,7 @@ impl ContextBuilder {
             journal: Journal::new(self.limits.output),
             limits: self.limits,
             isolation: self.isolation,
+            worker: self.worker,
             observer: self.observer,
             providers: self.providers,
             caller: self.caller,

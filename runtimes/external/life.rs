@@ -1,0 +1,115 @@
+//! The life of a kept process: run after run, what each one is told and what is remembered for the next.
+
+use std::io::PipeReader;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::api::Service;
+use super::process::{Asked, End, Ended, Kept, Session, Waited};
+use super::scratch::Scratch;
+use super::{answer, exceeded, verdict};
+use crate::error::{Result, SkillError};
+use crate::executor::SkillInput;
+use crate::host::{ProcessReport, Redaction, SandboxReport, SkillContext, Usage};
+use crate::policy::Worker;
+
+/// A process, and the folder it has for itself.
+pub(super) struct Life {
+    session: Session,
+    script: String,
+    project: PathBuf,
+    worker: Worker,
+    /// What holds of its cage.
+    sandbox: SandboxReport,
+    /// What earlier runs were handed: it knows them still.
+    secrets: Redaction,
+    runs: u64,
+    /// Removed when the process is gone.
+    _scratch: Option<Scratch>,
+}
+
+impl Life {
+    pub(super) fn new(
+        session: Session,
+        script: &str,
+        project: PathBuf,
+        worker: Worker,
+        sandbox: SandboxReport,
+        scratch: Option<Scratch>,
+    ) -> Self {
+        let (script, secrets) = (script.to_owned(), Redaction::default());
+        Self { session, script, project, worker, sandbox, secrets, runs: 0, _scratch: scratch }
+    }
+
+    /// Waits for the next run: whether there is one, and the process is fit for it.
+    pub(super) fn waits(&mut self, called: &PipeReader) -> bool {
+        self.session.wait(called, self.worker.idle) == Waited::Called
+    }
+
+    /// The value of one run, and whether the process is as good as new but for what it remembers.
+    pub(super) fn run(&mut self, input: &SkillInput, ctx: &SkillContext) -> (Result<Value>, bool) {
+        self.runs += 1;
+        ctx.report_sandbox(self.sandbox);
+        ctx.learn_secrets(&self.secrets);
+        let service = Service::new(ctx, &self.script, input.value.as_ref());
+        let asked = Asked {
+            line: answer::request(self.runs, input),
+            limits: ctx.limits(),
+            cancel: ctx.cancel(),
+            service: &service,
+        };
+        let answered = match self.session.ask(asked) {
+            Ok(answered) => answered,
+            Err(error) => return (Err(verdict::not_started(&self.script, &self.project, error)), false),
+        };
+        self.secrets.learn_from(ctx.redaction());
+        let status = match &answered.end {
+            End::Exited(Ok(status)) => Some(*status),
+            _ => None,
+        };
+        let (result, kept_to_it) = self.judged(ctx, answered.end, &answered.stderr);
+        // By a number that says nothing else: the process goes on, and ends for nothing.
+        let result = result.map_err(|error| service.explained(error, Some(1)));
+        ctx.report_process(report(status, answered.stderr, answered.came));
+        let is_kept = kept_to_it && answered.is_quiet && self.runs < self.worker.runs;
+        match ctx.cancel().cause() {
+            // The token has the last word.
+            Some(cause) => (Err(cause.error()), false),
+            None => (result, is_kept),
+        }
+    }
+
+    fn judged(&self, ctx: &SkillContext, end: End, stderr: &Kept) -> (Result<Value>, bool) {
+        let error = match end {
+            End::Line(line) => return answer::read(self.runs, &line).of(&self.script),
+            End::Stopped => ctx.cancel().check().err().unwrap_or_else(|| self.silent("was stopped")),
+            End::TooMuch(stream) => exceeded::too_much_said(ctx.limits(), &self.script, stream),
+            End::Exited(Err(error)) => verdict::not_started(&self.script, &self.project, error),
+            End::Exited(Ok(status)) => {
+                let ended = Ended::silently(status, stderr);
+                verdict::failed(ctx, &self.script, &ended).unwrap_or_else(|| self.silent("ended"))
+            }
+        };
+        (Err(error), false)
+    }
+
+    fn silent(&self, what: &str) -> SkillError {
+        let sentence = format!("{} {what} before it answered", self.script);
+        SkillError::new(crate::error::ErrorKind::Script, sentence)
+            .with_help("a worker reads requests until standard input ends, and answers each one by a line")
+    }
+}
+
+fn report(status: Option<std::process::ExitStatus>, stderr: Kept, came: u64) -> ProcessReport {
+    use std::os::unix::process::ExitStatusExt;
+    ProcessReport {
+        exit_code: status.and_then(|status| status.code()),
+        signal: status.and_then(|status| status.signal()),
+        stdout: String::new(),
+        stdout_truncated: false,
+        stderr_truncated: stderr.truncated,
+        usage: Usage { stdout_bytes: came, stderr_bytes: stderr.came, ..Usage::default() },
+        stderr: verdict::text(stderr.bytes),
+    }
+}

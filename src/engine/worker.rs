@@ -1,0 +1,31 @@
+//! Whether a skill asks that its process be kept between runs.
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRuntime;
+use crate::policy::{Limits, Worker};
+use crate::skill::Manifest;
+
+/// The word for the protocol: a request a line, an answer a line.
+const PROTOCOL: &str = "json-lines";
+
+/// `metadata.worker` of an external script: `json-lines`, or `true` for the only protocol there is; `invalid-skill` for
+/// another word.
+pub(super) fn asked_for(manifest: &Manifest, runtime: SkillRuntime) -> Result<Option<Worker>> {
+    let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == SkillRuntime::External) else {
+        return Ok(None);
+    };
+    match word.as_str() {
+        Some(PROTOCOL | "true") => Ok(Some(Worker::default())),
+        Some("false" | "") => Ok(None),
+        _ => {
+            let sentence = format!("metadata.worker is {word}, and no worker speaks that");
+            Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
+        }
+    }
+}
+
+/// The limits that hold: the system counts the processor time of a process from its start, which says nothing of one run.
+pub(super) fn held_by(worker: Option<Worker>, limits: Limits) -> Limits {
+    Limits { cpu: limits.cpu.filter(|_| worker.is_none()), ..limits }
+}

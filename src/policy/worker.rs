@@ -1,0 +1,41 @@
+//! A process that is kept between runs, where its skill asks for that.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// How long a process is kept that answers many runs, one after the other. What a script keeps in memory or in its own folder
+/// goes from one run to the next; only runs with the same grants, limits and project share a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Worker {
+    /// Runs after which it makes way for a new one; 100 by default.
+    pub runs: u64,
+    /// How long it waits for the next run; 30 s by default.
+    #[serde(rename = "idle_ms", serialize_with = "milliseconds")]
+    pub idle: Duration,
+}
+
+impl Worker {
+    /// The same, for so many runs, one at least.
+    pub fn runs(mut self, runs: u64) -> Self {
+        self.runs = runs.max(1);
+        self
+    }
+
+    /// The same, waiting so long.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self { runs: 100, idle: Duration::from_secs(30) }
+    }
+}
+
+fn milliseconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
