@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +76,7 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     if is_host("dies") {
         return churn();
     }
-    let (mut host, mark, said, _folder) =
+    let (mut host, mark, said, folder) =
         host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
     let helper = said.iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
     // It is in the middle of things.
@@ -85,6 +86,7 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let watchers = survivors::children_of(helper);
+    assert!(scratch(folder.path()) > 1, "its runs have folders of their own");
     host.kill().unwrap();
     let killed = Instant::now();
     survivors::none(&mark);
@@ -94,6 +96,13 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
         std::thread::sleep(Duration::from_millis(2));
     }
     host.wait().unwrap();
+    assert_eq!(scratch(folder.path()), 0, "what runs had of their own was left");
+}
+
+/// Folders that the host or its runs have made for themselves.
+fn scratch(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with("metier-")).count()
 }
 
 #[test]
