@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::not_run::{found, not_run};
 use crate::case::TIERS;
+use crate::not_run::{found, not_run};
 use crate::ordinary;
 use crate::stage::{self, Stage};
 

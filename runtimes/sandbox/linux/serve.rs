@@ -77,7 +77,8 @@ impl Task {
         let place = match place {
             At::Plain(tier) => Place::Plain(tier),
             At::Within(namespaces, mut said) => {
-                let made = order.cage.files.as_ref().map(|files| namespaces.settle(files, order.cage.ceilings));
+                let made =
+                    order.cage.files.as_ref().map(|files| namespaces.settle(files, order.cage.ceilings));
                 let Some(Ok(made)) = made else { return 1 };
                 said.write_all(b"x").ok();
                 Place::First(made)
@@ -140,18 +141,21 @@ impl Helper {
 
     fn host_said(&mut self) -> Next {
         match wire::receive(&self.socket) {
-            // From here on the order is this process's matter, and must not be given to another one.
-            Ok(Word::Run(run, ends)) if rustix::io::write(&self.socket, b"taken").is_ok() => {
+            Ok(Word::Run(run, ends)) => {
                 let (order, tier) = *run;
                 self.remember(&order);
-                self.start(order, ends, tier)
+                // From here on the order is this process's matter, and must not be given to another one.
+                if rustix::io::write(&self.socket, b"taken").is_ok() {
+                    return self.start(order, ends, tier);
+                }
             }
-            Ok(Word::Gone) => {
-                self.clear_away();
-                Next::Nothing
-            }
-            Ok(Word::Run(..) | Word::Farewell) | Err(_) => Next::Nothing,
+            Ok(Word::Farewell) => return Next::Nothing,
+            // A host of another version, which has started nothing here.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Next::Nothing,
+            Ok(Word::Gone) | Err(_) => {}
         }
+        self.clear_away();
+        Next::Nothing
     }
 
     fn start(&mut self, order: Order, ends: Ends, tier: Tier) -> Next {

@@ -125,7 +125,8 @@ fn neighbour() -> Tried {
             "for pid in $1 $2; do [ $pid -lt 100 ] || { kill -9 $pid 2>&1; kill -9 -$pid 2>&1; }; done; exit 0",
         );
         let ran = loud.args(&[&own, &there]).run();
-        let refused = ran.said().matches("not permitted").count() + ran.said().matches("o such process").count();
+        let refused =
+            ran.said().matches("not permitted").count() + ran.said().matches("o such process").count();
         assert!(refused >= 2 && refused == ran.said().lines().count(), "{}", ran.said());
         assert_eq!(run.join().unwrap().process.unwrap().stdout, "unharmed\n");
     });

@@ -139,7 +139,8 @@ fn environment() -> Tried {
 
 /// What can be read can be executed: the loader reads it. Nothing may be built on the right to execute.
 fn loaded() -> Tried {
-    let loaders = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-riscv64-lp64d.so.1"];
+    let loaders =
+        ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-riscv64-lp64d.so.1"];
     let Some(loader) = loaders.into_iter().find(|loader| Path::new(loader).exists()) else {
         return NotRun::because("the loader is none of those known");
     };
