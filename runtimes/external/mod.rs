@@ -16,6 +16,8 @@ mod exceeded;
 #[cfg(unix)]
 mod explained;
 mod file;
+#[cfg(unix)]
+mod guarded;
 mod interpreter;
 #[cfg(unix)]
 mod life;
@@ -28,8 +30,6 @@ mod reach;
 mod run;
 #[cfg(unix)]
 mod run;
-#[cfg(unix)]
-mod scratch;
 mod shebang;
 #[cfg(test)]
 #[cfg(unix)]

@@ -11,7 +11,7 @@ mod stop;
 mod watchdog;
 mod worker;
 
-pub use isolation::Isolation;
+pub use isolation::{Isolation, Tier};
 pub use limits::Limits;
 pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};
