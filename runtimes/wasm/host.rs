@@ -1,36 +1,89 @@
-//! The host's side of an engine: the functions plug-ins import, and the run they are called for.
+//! The host's side of a plug-in: the functions it imports, and the run they are called for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wasi_common::{Table, WasiCtx, sync};
+use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use extism::{Function, UserData, Val, ValType};
-
-use super::imports::{Body, Import, MOST_PARAMS};
+use super::imports::{Body, Import, MOST_PARAMS, replaced};
+use super::kernel::{GROW, OWN_NAMESPACE};
 use super::run::Run;
-use crate::error::Result;
 use crate::host::HostFunction;
 
-/// The run that occupies an engine.
-#[derive(Default)]
-pub(super) struct Slot(Mutex<Option<Run>>);
+/// What an instance belongs to: one run, and WASI where the plug-in uses it.
+pub(super) struct Guest {
+    pub(super) run: Run,
+    wasi: Option<WasiCtx>,
+}
 
-/// An import as Extism takes it. It stands for whatever run occupies the slot.
-pub(super) fn function(import: &Import, slot: &Arc<Slot>) -> Function {
-    let (body, slot, results) = (import.body, slot.clone(), import.results());
-    let call = move |_: &mut _, given: &[Val], answer: &mut [Val], _: UserData<()>| {
+impl Guest {
+    pub(super) fn new(run: Run, uses_wasi: bool) -> Self {
+        Self { run, wasi: uses_wasi.then(wasi) }
+    }
+}
+
+/// Clocks and random numbers: no folders, no arguments, no environment, and streams that lead nowhere.
+fn wasi() -> WasiCtx {
+    WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
+}
+
+/// What the module imports, and no more.
+pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    linker.allow_shadowing(true);
+    if imports.iter().any(Option::is_none) {
+        // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
+        sync::add_to_linker(&mut linker, |guest: &mut Guest| guest.wasi.get_or_insert_with(wasi))?;
+        replaced().try_for_each(|import| link(&mut linker, &import))?;
+    }
+    imports.iter().flatten().try_for_each(|import| link(&mut linker, import))?;
+    link(&mut linker, &Import::kernel(OWN_NAMESPACE, &GROW))?;
+    Ok(linker)
+}
+
+fn link(linker: &mut Linker<Guest>, import: &Import) -> Result<()> {
+    let body = import.body;
+    let results = import.results();
+    let ty = FuncType::new(linker.engine(), import.params().iter().map(ty), results.iter().map(ty));
+    let is_narrow = results.first() == Some(&wasmparser::ValType::I32);
+    linker.func_new(import.namespace, import.name, ty, move |mut caller, given, answer| {
         let mut args = [0; MOST_PARAMS];
         for (arg, value) in args.iter_mut().zip(given) {
             *arg = bits(value);
         }
-        let value = slot.call(body, &args[..given.len().min(MOST_PARAMS)]);
-        // What ended the run is in the slot; this only unwinds the plug-in.
-        let value = value.ok_or_else(|| extism::Error::msg("the host ended the run"))?;
-        if let (Some(answer), Some(kind)) = (answer.first_mut(), results.first()) {
-            *answer = val(kind, value);
+        let value = call(&mut caller, body, &args[..given.len().min(MOST_PARAMS)])?;
+        if let Some(answer) = answer.first_mut() {
+            *answer = val(is_narrow, value);
         }
         Ok(())
+    })?;
+    Ok(())
+}
+
+fn call(caller: &mut Caller<'_, Guest>, body: Body, args: &[u64]) -> Result<u64> {
+    let run = &mut caller.data_mut().run;
+    let answer = match body {
+        Body::Kernel(function) => (function.body)(run, args),
+        Body::Host(function) => call_host(run, function, args),
     };
-    Function::new(import.name, import.params(), import.results(), UserData::new(()), call)
-        .with_namespace(import.namespace)
+    answer.map_err(|error| {
+        run.end(error);
+        // What ended the run is kept with it; this only unwinds the plug-in.
+        wasmtime::Error::msg("the host ended the run")
+    })
+}
+
+fn call_host(run: &mut Run, function: &HostFunction, args: &[u64]) -> crate::error::Result<u64> {
+    let context = run.context().clone();
+    let answer = run.arguments(function, args).and_then(|arguments| function.call(&context, arguments));
+    context.cancel().check()?;
+    run.answer(answer)
+}
+
+/// Nothing here takes or answers with anything but integers.
+fn ty(ty: &wasmparser::ValType) -> ValType {
+    match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        _ => ValType::I64,
+    }
 }
 
 fn bits(value: &Val) -> u64 {
@@ -41,57 +94,10 @@ fn bits(value: &Val) -> u64 {
     }
 }
 
-fn val(kind: &ValType, number: u64) -> Val {
-    match kind {
-        #[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
-        ValType::I32 => Val::I32((number as u32).cast_signed()),
-        _ => Val::I64(number.cast_signed()),
-    }
-}
-
-impl Slot {
-    /// The slot belongs to this run until it is taken out again.
-    pub(super) fn occupy(&self, run: Run) {
-        *self.locked() = Some(run);
-    }
-
-    /// The run, which is over.
-    pub(super) fn vacate(&self) -> Option<Run> {
-        self.locked().take()
-    }
-
-    /// The answer, or nothing when the call ended the run.
-    fn call(&self, body: Body, args: &[u64]) -> Option<u64> {
-        match body {
-            Body::Kernel(function) => self.with(|run| (function.body)(run, args)),
-            Body::Host(function) => self.call_host(function, args),
-        }
-    }
-
-    fn call_host(&self, function: &HostFunction, args: &[u64]) -> Option<u64> {
-        let (context, arguments) =
-            self.with(|run| Ok((run.context().clone(), run.arguments(function, args))))?;
-        // Not under the lock: it may take long, and whoever stops the run must not wait for it.
-        let answer = arguments.and_then(|arguments| function.call(&context, arguments));
-        self.with(|run| {
-            context.cancel().check()?;
-            run.answer(answer)
-        })
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut Run) -> Result<T>) -> Option<T> {
-        let mut slot = self.locked();
-        let run = slot.as_mut()?;
-        match work(run) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                run.end(error);
-                None
-            }
-        }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Option<Run>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+fn val(is_narrow: bool, number: u64) -> Val {
+    #[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
+    match is_narrow {
+        true => Val::I32((number as u32).cast_signed()),
+        false => Val::I64(number.cast_signed()),
     }
 }

@@ -1,6 +1,6 @@
 //! The functions of `extism:host/env`, as Extism's plug-in kits know them, and the few that rewritten modules call.
 
-use extism::ValType::{self, I32, I64};
+use wasmparser::ValType::{self, I32, I64};
 
 use super::run::Run;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -75,15 +75,8 @@ pub(super) const REPLACED: &[KernelFunction] = &[
 /// What a rewritten module imports beside what it did before.
 pub(super) const OWN_NAMESPACE: &str = "metier:run";
 
-/// In the order of their indices in a rewritten module.
-pub(super) const OWN: &[KernelFunction] = &[
-    // Before anything else: from here on the run can be stopped.
-    row("begin", &[], |run, _| run.begin()),
-    // Before memory or a table grows, the bytes; the same number below zero when it then did not.
-    row("grow", &[I64], |run, args| run.grow(args[0].cast_signed())),
-    // The code the entry answered with.
-    row("end", &[I32], |run, args| run.set_code(args[0])),
-];
+/// Before memory or a table grows, the bytes; the same number below zero when it then did not.
+pub(super) const GROW: KernelFunction = row("grow", &[I64], |run, args| run.grow(args[0].cast_signed()));
 
 fn no_http() -> SkillError {
     SkillError::new(ErrorKind::Unavailable, "http_request of Extism is not offered here")
