@@ -41,9 +41,9 @@ fn by_turns(project: &Path) -> (Option<Duration>, Option<Duration>, Option<Durat
     let [mut spawn, mut metier, mut bwrap] = [const { Vec::new() }; 3];
     for round in 0..ROUNDS + 20 {
         let timed = [
-            time(|| assert!(alone("/bin/true"))),
+            time(|| assert!(alone(project))),
             time(|| caged.run()),
-            has_bwrap.then(|| time(|| assert!(in_bubblewrap(project)))).unwrap_or_default(),
+            if has_bwrap { time(|| assert!(in_bubblewrap(project))) } else { Duration::ZERO },
         ];
         // What is started for the first time is started cold.
         if round >= 20 {
@@ -66,11 +66,17 @@ fn time(work: impl FnOnce()) -> Duration {
 }
 
 /// The floor: the standard library spawns without copying the process.
-fn alone(program: &str) -> bool {
-    Command::new(program).stdin(Stdio::null()).output().expect("starts").status.success()
+fn alone(project: &Path) -> bool {
+    let mut command = Command::new("/bin/sh");
+    command.arg(project.join(SCRIPT)).stdin(Stdio::null());
+    command.output().expect("starts").status.success()
 }
 
-/// A skill whose script is `true`, in the cage any script has.
+/// A script that does nothing.
+const SCRIPT: &str = "script";
+const SOURCE: &[u8] = b"#!/bin/sh\n";
+
+/// A skill of that script, in the cage any script has.
 struct Caged {
     executor: Box<dyn SkillExecutor>,
     files: std::path::PathBuf,
@@ -79,13 +85,12 @@ struct Caged {
 
 impl Caged {
     fn new(project: &Path) -> Self {
-        let source = b"#!/bin/true\n";
-        std::fs::write(project.join("script"), source).expect("a file");
+        std::fs::write(project.join(SCRIPT), SOURCE).expect("a file");
         let script = Script {
             skill: "bench".into(),
-            path: "script".into(),
+            path: SCRIPT.into(),
             folder: Some(project.to_owned()),
-            source: source.as_slice().into(),
+            source: SOURCE.into(),
             function: None,
         };
         let executor = metier::load(SkillRuntime::External, &script).expect("loads");
@@ -124,15 +129,17 @@ const SHOWN: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Runs `true` as bubblewrap does it; no success where it cannot.
+/// Runs the script in bubblewrap; no success where that cannot be.
 fn in_bubblewrap(project: &Path) -> bool {
     let mut command = Command::new("bwrap");
     command.env_clear().stdin(Stdio::null());
     for shown in SHOWN {
         command.args(["--ro-bind-try", shown, shown]);
     }
+    // The project may lie below /tmp, which comes first.
     command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
     command.arg("--ro-bind").args([project, project]).arg("--chdir").arg(project);
-    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--", "/bin/true"]);
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--", "/bin/sh"]);
+    command.arg(project.join(SCRIPT));
     command.output().is_ok_and(|output| output.status.success())
 }

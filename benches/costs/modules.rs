@@ -55,14 +55,14 @@ fn statement(text: &mut String, dice: &mut Dice, function: u32, depth: u32) {
         6 | 7 => write!(text, "(i64.store offset={address} (i32.and (local.get $a) (i32.const 65528)) (i64.add (local.get $c) (local.get 2)))"),
         8 | 9 => {
             write!(text, "(if (i32.gt_u (local.get $a) (i32.const {number})) (then ").expect("fits");
-            (0..1 + dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
+            (0..=dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
             text.push_str(") (else ");
             statement(text, dice, function, depth + 1);
             write!(text, "))")
         }
         10 => {
             write!(text, "(local.set $b (i32.const {})) (loop ", number % 64).expect("fits");
-            (0..1 + dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
+            (0..=dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
             write!(text, "(br_if 0 (local.tee $b (i32.and (i32.sub (local.get $b) (i32.const 1)) (i32.const 63)))))")
         }
         _ => {

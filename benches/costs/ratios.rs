@@ -45,14 +45,19 @@ const CLAIMS: &[(&str, &str, &str, f64)] = &[
     ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", 3.0),
     ("scan of 10,000 skills / open and read", "scan/10000/metier", "scan/10000/floor", 3.0),
     ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", f64::INFINITY),
-    ("`true` in a cage / `true` alone", "cage/metier", "cage/spawn", 2.6),
+    ("an empty shell script in a cage / alone", "cage/metier", "cage/spawn", 2.6),
     (
         "`true` in a cage, the host holding 500 MB / the same without",
         "cage/metier_large",
         "cage/metier",
         1.25,
     ),
-    ("`true` in a cage / in bubblewrap, with the same binds", "cage/metier", "cage/bwrap", 0.5),
+    (
+        "an empty shell script in a cage / in bubblewrap, with the same binds",
+        "cage/metier",
+        "cage/bwrap",
+        0.5,
+    ),
 ];
 
 /// Prints a line for each claim whose two sides were measured.

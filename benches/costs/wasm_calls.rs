@@ -102,9 +102,12 @@ fn bare() -> InstancePre<Guest> {
     let engine = Engine::new(&config).expect("an engine");
     let mut linker: Linker<Guest> = Linker::new(&engine);
     let at = |offset: i64| usize::try_from(offset).expect("is inside");
+    let number = |length: usize| i64::try_from(length).expect("fits");
     let eight = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight"));
     let mut link = || -> wasmtime::Result<()> {
-        linker.func_wrap(ENV, "input_length", |guest: Caller<'_, Guest>| guest.data().input.len() as i64)?;
+        linker.func_wrap(ENV, "input_length", move |guest: Caller<'_, Guest>| {
+            number(guest.data().input.len())
+        })?;
         linker.func_wrap(ENV, "input_load_u64", move |guest: Caller<'_, Guest>, offset: i64| {
             eight(&guest.data().input[at(offset)..at(offset) + 8])
         })?;
@@ -115,7 +118,7 @@ fn bare() -> InstancePre<Guest> {
             let heap = &mut guest.data_mut().heap;
             let offset = heap.len();
             heap.resize(offset + at(length), 0);
-            offset as i64
+            number(offset)
         })?;
         linker.func_wrap(
             ENV,

@@ -27,6 +27,9 @@ const LARGEST: u64 = BYTES / 4;
 /// What is still being written has a name that begins with this.
 const UNFINISHED: &str = ".new-";
 
+/// How many were written by this process, so that each has a name of its own meanwhile.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
 /// A folder that is the user's own.
 pub(super) struct Cache(OwnedFd);
 
@@ -84,7 +87,6 @@ impl Cache {
         if content.len() as u64 > LARGEST || is_ours(&self.0).is_err() {
             return;
         }
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{UNFINISHED}{}-{count}", std::process::id());
         let written = self

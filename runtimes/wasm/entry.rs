@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::facts::Facts;
@@ -35,7 +37,7 @@ impl Key {
 
     /// As the name of a file.
     pub(super) fn name(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        URL_SAFE_NO_PAD.encode(self.0)
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Link
 fn link(linker: &mut Linker<Guest>, import: &Import) -> Result<()> {
     let body = import.body;
     let results = import.results();
-    let ty = FuncType::new(linker.engine(), import.params().iter().map(ty), results.iter().map(ty));
+    let ty =
+        FuncType::new(linker.engine(), import.params().into_iter().map(ty), results.iter().copied().map(ty));
     let is_narrow = results.first() == Some(&wasmparser::ValType::I32);
     linker.func_new(import.namespace, import.name, ty, move |mut caller, given, answer| {
         let mut args = [0; MOST_PARAMS];
@@ -79,7 +80,7 @@ fn call_host(run: &mut Run, function: &HostFunction, args: &[u64]) -> crate::err
 }
 
 /// Nothing here takes or answers with anything but integers.
-fn ty(ty: &wasmparser::ValType) -> ValType {
+fn ty(ty: wasmparser::ValType) -> ValType {
     match ty {
         wasmparser::ValType::I32 => ValType::I32,
         _ => ValType::I64,
@@ -94,10 +95,7 @@ fn bits(value: &Val) -> u64 {
     }
 }
 
+#[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
 fn val(is_narrow: bool, number: u64) -> Val {
-    #[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
-    match is_narrow {
-        true => Val::I32((number as u32).cast_signed()),
-        false => Val::I64(number.cast_signed()),
-    }
+    if is_narrow { Val::I32((number as u32).cast_signed()) } else { Val::I64(number.cast_signed()) }
 }

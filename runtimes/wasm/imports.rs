@@ -112,7 +112,7 @@ impl Import {
 
     pub(super) fn results(&self) -> Vec<ValType> {
         match self.body {
-            Body::Kernel(function) => function.result.into_iter().copied().collect(),
+            Body::Kernel(function) => function.result.into_iter().collect(),
             Body::Host(_) => vec![ValType::I64],
         }
     }

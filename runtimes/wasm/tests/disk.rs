@@ -101,8 +101,12 @@ fn functions_and_limits_have_entries_of_their_own() {
     let names = [Key::new(&other, false), Key::new(&other, true), Key::new(&source(&text), true)];
     assert_ne!(names[0].name(), names[1].name());
     assert_ne!(names[1].name(), names[2].name());
-    let named = Script { function: Some("run".into()), ..source(&text) };
-    assert_eq!(Key::new(&named, true).name(), names[2].name(), "`run` is what is meant where none is named");
+    let spelled_out = Script { function: Some("run".into()), ..source(&text) };
+    assert_eq!(
+        Key::new(&spelled_out, true).name(),
+        names[2].name(),
+        "`run` is what is meant where none is named"
+    );
 }
 
 #[test]
