@@ -52,13 +52,14 @@ impl Shared {
         &self.clients
     }
 
-    /// `helper` is the program that starts processes, where the embedder named one.
+    /// `helper` is the program that starts processes, where the embedder named one; `tier` the best cage to put up.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub(crate) fn new(helper: Option<std::path::PathBuf>) -> Self {
+    pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::Tier) -> Self {
         Self {
             #[cfg(unix)]
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
                 helper.map(sandbox::Source::Program).unwrap_or_default(),
+                tier,
             )),
             #[cfg(unix)]
             clients: std::sync::Arc::default(),

@@ -65,7 +65,7 @@ pub fn load_with_helper(
     script: &executor::Script,
     helper: impl Into<std::path::PathBuf>,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into())))
+    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into()), policy::Tier::default()))
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.

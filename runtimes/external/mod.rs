@@ -6,6 +6,7 @@ mod api;
 mod command;
 mod denial;
 mod file;
+mod guarded;
 mod interpreter;
 #[cfg(not(unix))]
 #[path = "elsewhere.rs"]
@@ -13,7 +14,6 @@ mod process;
 #[cfg(unix)]
 mod process;
 mod reach;
-mod scratch;
 mod shebang;
 #[cfg(test)]
 #[cfg(unix)]
@@ -29,8 +29,8 @@ use self::file::ScriptFile;
 use self::interpreter::Interpreter;
 use self::process::Start;
 use self::reach::Places;
-use self::scratch::Scratch;
 use super::Shared;
+use super::sandbox::Scratch;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{LogLevel, SandboxReport, SkillContext};

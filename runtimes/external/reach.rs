@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
 use super::command;
+use super::guarded::guarded;
 use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
 
@@ -80,7 +81,10 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if ctx.permissions().allows(&Need::shm()) {
         write.extend(real(Path::new("/dev/shm")));
     }
-    FileRules { read, write: write.into_iter().map(Into::into).collect() }
+    let mut guarded = guarded(ctx, places.project);
+    // What may not be written to at all need not be kept.
+    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
+    FileRules { read, write: write.into_iter().map(Into::into).collect(), guarded }
 }
 
 /// Whether every script in a cage may read this.
@@ -157,8 +161,11 @@ fn ceilings(limits: &Limits) -> Ceilings {
     /// A whole program can go wrong by filling a disk; no script we know writes more to one file.
     const FILE_SIZE: u64 = 256 << 20;
     const OPEN_FILES: u64 = 1024;
+    const PROCESSES: u64 = 512;
     Ceilings {
         memory: Some(limits.memory.unwrap_or(Limits::MEMORY_PROCESS)),
+        tree_memory: Some(limits.memory.unwrap_or(Limits::MEMORY_TREE)),
+        processes: Some(PROCESSES),
         // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail. All of
         // its threads count.
         cpu_seconds: Some(limits.deadline.as_secs().saturating_add(2).saturating_mul(*PROCESSORS)),

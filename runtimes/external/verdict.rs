@@ -8,7 +8,7 @@ use super::{denial, value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
 use crate::host::{ProcessReport, SandboxReport, SkillContext};
-use crate::policy::StopCause;
+use crate::policy::{Limits, StopCause};
 
 /// Exit codes by which shells say what they could not do.
 const SHELL_CODES: [(i32, &str); 2] = [
@@ -29,6 +29,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
     let failure = cause
         .map(StopCause::error)
         .or_else(|| too_much(name, &ended, ctx.limits().output))
+        .or_else(|| too_large(ctx, name, &ended))
         .or_else(|| failed(ctx, name, &ended));
     if let Some(caged) = &ended.report {
         ctx.report_sandbox(held(caged));
@@ -82,6 +83,16 @@ fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
     Some(SkillError::new(ErrorKind::Output, sentence).with_help("write less, or raise the output limit"))
 }
 
+fn too_large(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
+    ended.report.as_ref().filter(|report| report.over_memory)?;
+    let most = ctx.limits().memory.unwrap_or(Limits::MEMORY_TREE);
+    let sentence = format!("{name} and what it started held more than {most} bytes of memory and were stopped");
+    Some(
+        SkillError::new(ErrorKind::Memory, sentence)
+            .with_help("hold less, start fewer processes at a time, or raise the memory limit"),
+    )
+}
+
 fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
     if ended.status.success() {
         return None;
@@ -120,14 +131,15 @@ fn last_line(stderr: &Kept) -> Option<String> {
 fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
-        tier: "landlock",
+        tier: if held.namespaces { "namespaces" } else { "landlock" },
         files: held.files_abi > 0,
         network: held.shut_network,
         unix_sockets: held.calls,
         signals: held.scope,
         tree_kill: held.tree_gone,
-        protected_paths: false,
-        metadata_outside: false,
+        protected_paths: held.guarded,
+        metadata_outside: held.read_only,
+        process_count: held.processes,
     }
 }
 
@@ -136,6 +148,7 @@ fn report(ended: Ended) -> ProcessReport {
     ProcessReport {
         cpu_ms: used.map(|used| used.cpu_us / 1000),
         memory_bytes: used.map(|used| used.memory),
+        tree_memory_bytes: used.map(|used| used.tree_memory),
         exit_code: ended.status.code(),
         signal: ended.signal,
         stdout_truncated: ended.stdout.truncated,

@@ -1,9 +1,11 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
 mod order;
+mod scratch;
 
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
-pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
+pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Guarded, Order, Report, Used};
+pub(crate) use scratch::{Leftover, Scratch};
 
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
-use crate::policy::{Isolation, Limits, Watchdog};
+use crate::policy::{Isolation, Limits, Tier, Watchdog};
 use crate::registry::{Registry, Roots};
 use crate::runtimes::Shared;
 
@@ -22,6 +22,7 @@ pub struct EngineBuilder {
     roots: Option<Roots>,
     limits: Limits,
     isolation: Isolation,
+    tier: Tier,
     helper: Option<PathBuf>,
     loaders: Vec<(SkillRuntime, Loader)>,
     providers: Providers,
@@ -34,6 +35,7 @@ impl EngineBuilder {
             roots: None,
             limits: Limits::default(),
             isolation: Isolation::default(),
+            tier: Tier::default(),
             helper: None,
             loaders: Vec::new(),
             providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
@@ -56,6 +58,12 @@ impl EngineBuilder {
     /// never said.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
+        self
+    }
+
+    /// The best cage to put up around external scripts; with namespaces when never said.
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
         self
     }
 
@@ -127,7 +135,7 @@ impl EngineBuilder {
             protected,
             limits: self.limits,
             isolation: self.isolation,
-            loaded: Loaded::new(self.loaders, Shared::new(self.helper)),
+            loaded: Loaded::new(self.loaders, Shared::new(self.helper, self.tier)),
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,

@@ -8,7 +8,7 @@ mod protected;
 mod stop;
 mod watchdog;
 
-pub use isolation::Isolation;
+pub use isolation::{Isolation, Tier};
 pub use limits::Limits;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};

@@ -125,6 +125,8 @@ const OPEN_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF
 /// The bits of a socket's type that are not flags.
 const KIND_OF_SOCKET: u64 = 0xf;
 
+const PR_SET_DUMPABLE: u64 = libc::PR_SET_DUMPABLE.cast_unsigned() as u64;
+
 /// Filters the calls of this process and of whatever it starts. The last wall to go up.
 pub(super) fn filter(cage: &Cage) -> io::Result<()> {
     if !cage.guard_calls {
@@ -181,6 +183,9 @@ fn refused(shut_network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccom
     for (call, user) in OF_THE_USER {
         rules.entry(call).or_default().push(all([when(0, SeccompCmpOp::Eq, user)?])?);
     }
+    // Who may not be looked into cannot be counted by its stub.
+    let hide = [when(0, SeccompCmpOp::Eq, PR_SET_DUMPABLE)?, when(1, SeccompCmpOp::Ne, 1)?];
+    rules.insert(libc::SYS_prctl, vec![all(hide)?]);
     // Typing into a terminal; the kernel compares 32 bits, so must this.
     let ioctl = |request| all([when(1, SeccompCmpOp::Eq, request)?]);
     rules.insert(libc::SYS_ioctl, vec![ioctl(libc::TIOCSTI)?, ioctl(libc::TIOCLINUX)?]);

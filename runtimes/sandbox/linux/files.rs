@@ -69,7 +69,7 @@ fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
-fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+pub(super) fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, HANDLE, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Filters of containers that are older than this call.
         Err(Errno::NOSYS | Errno::PERM) => open(path),

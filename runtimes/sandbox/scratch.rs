@@ -5,28 +5,66 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, chmod, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, lstat, openat, renameat_with, unlinkat,
+};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
 /// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it.
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         tempfile::Builder::new().prefix("metier-").tempdir().map(|folder| Self(folder.keep()))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        Clearing::of(&self.0).and_then(Clearing::finish).ok();
-        std::fs::remove_dir(&self.0).ok();
+        remove(&self.0, |_| true);
     }
+}
+
+/// A folder of another process's: its path, and what says that it is still the same.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Leftover(PathBuf, (u64, u64));
+
+impl Leftover {
+    /// What is at this path now, where that is a folder.
+    pub(crate) fn at(path: PathBuf) -> Option<Self> {
+        let found = lstat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
+        Some(Self(path, identity(&found)))
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        lstat(&self.0).is_ok_and(|found| identity(&found) == self.1)
+    }
+
+    /// Removes it, unless it is gone or another one by now.
+    pub(crate) fn remove(&self) {
+        if self.is_there() {
+            remove(&self.0, |found| identity(found) == self.1);
+        }
+    }
+}
+
+fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
+    let Ok(clearing) = Clearing::of(folder) else { return };
+    if fstat(&clearing.top).is_ok_and(|found| is_it(&found)) {
+        clearing.finish().ok();
+        std::fs::remove_dir(folder).ok();
+    }
+}
+
+fn identity(found: &Stat) -> (u64, u64) {
+    #[allow(clippy::unnecessary_cast, reason = "they are of other widths elsewhere")]
+    (found.st_dev as u64, found.st_ino as u64)
 }
 
 /// Empties a folder of a stranger's.
@@ -43,12 +81,11 @@ struct Clearing {
 
 impl Clearing {
     fn of(folder: &Path) -> Result<Self> {
-        let top = entered(CWD, folder)?;
-        let waiting = folders_after_removing_files(&top)?;
-        Ok(Self { top, waiting, lifted: 0 })
+        Ok(Self { top: entered(CWD, folder)?, waiting: Vec::new(), lifted: 0 })
     }
 
     fn finish(mut self) -> Result<()> {
+        self.waiting = folders_after_removing_files(&self.top)?;
         while let Some(name) = self.waiting.pop() {
             let folder = entered(&self.top, name.as_c_str())?;
             for inner in folders_after_removing_files(&folder)? {
