@@ -7,105 +7,93 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use metier::host::{Files, SkillContext};
-use metier::policy::{CancelToken, Watchdog};
+use metier::engine::{Engine, Invocation};
+use metier::policy::Tier;
 use tempfile::TempDir;
 
 use super::ratios;
 
 const ROUNDS: usize = 300;
 
-pub fn starts() {
-    let project = TempDir::new().expect("a folder");
-    let (spawn, metier, bwrap) = by_turns(project.path());
-    // Two of them, so that a helper that was started when the host was small cannot be what is measured.
-    let ballast = vec![1_u8; 500 << 20];
-    let (_, large, _) = by_turns(project.path());
-    drop(black_box(ballast));
-    for (id, median) in
-        [("cage/spawn", spawn), ("cage/metier", metier), ("cage/bwrap", bwrap), ("cage/metier_large", large)]
-    {
-        ratios::keep(id, median);
-        println!("{id:<24} {}", median.map_or("not measured".into(), |median| format!("{median:?}")));
-    }
-    if bwrap.is_none() {
-        println!("bubblewrap is not installed or cannot make namespaces here; nothing is compared with it");
-    }
+/// Names, and how a script is run by them. A side that cannot run here is not measured.
+const SIDES: [(&str, Side); 4] = [
+    ("spawn", Side::Alone),
+    ("landlock", Side::Caged(Tier::Landlock, "landlock")),
+    ("namespaces", Side::Caged(Tier::Namespaces, "namespaces")),
+    ("bwrap", Side::Bubblewrap),
+];
+
+#[derive(Clone, Copy)]
+enum Side {
+    Alone,
+    /// In this tier, which reports itself by this name.
+    Caged(Tier, &'static str),
+    Bubblewrap,
 }
 
-/// The medians of a process alone, in a cage with a helper of its own, and in bubblewrap where there is one.
-fn by_turns(project: &Path) -> (Option<Duration>, Option<Duration>, Option<Duration>) {
-    let caged = Caged::new(project);
-    let has_bwrap = in_bubblewrap(project);
-    let [mut spawn, mut metier, mut bwrap] = [const { Vec::new() }; 3];
+pub fn starts() {
+    let project = TempDir::new().expect("a folder");
+    let scripts = project.path().join(".metier/skills/nothing/scripts");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    let skill = "---\nname: nothing\ndescription: Does nothing.\n---\n";
+    std::fs::write(scripts.with_file_name("SKILL.md"), skill).expect("a file");
+    std::fs::write(scripts.join("main.sh"), "#!/bin/sh\n").expect("a file");
+    by_turns(project.path(), "");
+    let ballast = vec![1_u8; 500 << 20];
+    by_turns(project.path(), "_large");
+    drop(black_box(ballast));
+}
+
+/// Measures all sides by turns, the cages with helpers that are started now.
+fn by_turns(project: &Path, ending: &str) {
+    let mut sides: Vec<(&str, Box<dyn Fn() -> bool + '_>, Vec<Duration>)> =
+        SIDES.iter().map(|(name, side)| (*name, side.runner(project), Vec::new())).collect();
+    let measured: Vec<bool> = sides.iter().map(|(_, run, _)| run()).collect();
     for round in 0..ROUNDS + 20 {
-        let timed = [
-            time(|| assert!(alone(project))),
-            time(|| caged.run()),
-            if has_bwrap { time(|| assert!(in_bubblewrap(project))) } else { Duration::ZERO },
-        ];
-        // What is started for the first time is started cold.
-        if round >= 20 {
-            for (samples, time) in [&mut spawn, &mut metier, &mut bwrap].into_iter().zip(timed) {
+        for ((_, run, samples), _) in sides.iter_mut().zip(&measured).filter(|(_, measured)| **measured) {
+            let time = time(|| assert!(run()));
+            // What is started for the first time is started cold.
+            if round >= 20 {
                 samples.push(time);
             }
         }
     }
-    let median = |mut samples: Vec<Duration>| {
+    for (name, _, mut samples) in sides {
         samples.sort_unstable();
-        Some(samples[samples.len() / 2])
-    };
-    (median(spawn), median(metier), if has_bwrap { median(bwrap) } else { None })
+        let median = samples.get(samples.len() / 2).copied();
+        let id = format!("cage/{name}{ending}");
+        ratios::keep(&id, median);
+        println!("{id:<24} {}", median.map_or("cannot be had here".into(), |median| format!("{median:?}")));
+    }
+}
+
+impl Side {
+    /// Runs the script once, and says whether it ran as it should.
+    fn runner(self, project: &Path) -> Box<dyn Fn() -> bool + '_> {
+        let script = project.join(".metier/skills/nothing/scripts/main.sh");
+        match self {
+            // The floor: the standard library spawns without copying the process.
+            Self::Alone => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
+            Self::Caged(tier, name) => {
+                let engine = Engine::builder(project).tier(tier).build().expect("an engine");
+                Box::new(move || {
+                    let outcome = engine.run(Invocation::new("nothing"));
+                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.tier == name)
+                })
+            }
+            Self::Bubblewrap => Box::new(move || succeeds(&mut bubblewrap(project, &script))),
+        }
+    }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
 }
 
 fn time(work: impl FnOnce()) -> Duration {
     let started = Instant::now();
     work();
     started.elapsed()
-}
-
-/// The floor: the standard library spawns without copying the process.
-fn alone(project: &Path) -> bool {
-    let mut command = Command::new("/bin/sh");
-    command.arg(project.join(SCRIPT)).stdin(Stdio::null());
-    command.output().expect("starts").status.success()
-}
-
-/// A script that does nothing.
-const SCRIPT: &str = "script";
-const SOURCE: &[u8] = b"#!/bin/sh\n";
-
-/// A skill of that script, in the cage any script has.
-struct Caged {
-    executor: Box<dyn SkillExecutor>,
-    files: std::path::PathBuf,
-    watchdog: Watchdog,
-}
-
-impl Caged {
-    fn new(project: &Path) -> Self {
-        std::fs::write(project.join(SCRIPT), SOURCE).expect("a file");
-        let script = Script {
-            skill: "bench".into(),
-            path: SCRIPT.into(),
-            folder: Some(project.to_owned()),
-            source: SOURCE.into(),
-            function: None,
-        };
-        let executor = metier::load(SkillRuntime::External, &script).expect("loads");
-        Self { executor, files: project.to_owned(), watchdog: Watchdog::new() }
-    }
-
-    fn run(&self) {
-        let token = CancelToken::new();
-        let _armed = self.watchdog.arm(Instant::now() + Duration::from_secs(30), &token);
-        let project = Files::open(&self.files).expect("opens");
-        let context = SkillContext::builder("bench").cancel(token).project(project).build();
-        self.executor.execute_with_context(SkillInput::default(), Some(&context)).expect("runs");
-        let held = context.take_reports().1.expect("a report");
-        assert!(held.files && held.tree_kill, "it did not run in a cage: {held:?}");
-    }
 }
 
 /// What the cage shows a script, for bubblewrap to show: what programs read, the project, and a folder of the run's own.
@@ -129,17 +117,15 @@ const SHOWN: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Runs the script in bubblewrap; no success where that cannot be.
-fn in_bubblewrap(project: &Path) -> bool {
+fn bubblewrap(project: &Path, script: &Path) -> Command {
     let mut command = Command::new("bwrap");
-    command.env_clear().stdin(Stdio::null());
+    command.env_clear();
     for shown in SHOWN {
         command.args(["--ro-bind-try", shown, shown]);
     }
     // The project may lie below /tmp, which comes first.
     command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
     command.arg("--ro-bind").args([project, project]).arg("--chdir").arg(project);
-    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--", "/bin/sh"]);
-    command.arg(project.join(SCRIPT));
-    command.output().is_ok_and(|output| output.status.success())
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--", "/bin/sh"]).arg(script);
+    command
 }

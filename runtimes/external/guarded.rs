@@ -72,7 +72,8 @@ impl Walk<'_> {
             self.seen += 1;
             let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
             let name = name.to_string_lossy();
-            let path = if folder.path.is_empty() { name.to_string() } else { format!("{}/{name}", folder.path) };
+            let path =
+                if folder.path.is_empty() { name.to_string() } else { format!("{}/{name}", folder.path) };
             let inner = Folder { place: entry.path(), path, is_kept: folder.is_kept };
             let is_plain = is_folder && !is_git(&name) && !DOWNLOADED.contains(&&*name);
             match self.may(&inner.path) {

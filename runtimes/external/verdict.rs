@@ -86,7 +86,8 @@ fn too_much(name: &str, ended: &Ended, cap: u64) -> Option<SkillError> {
 fn too_large(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<SkillError> {
     ended.report.as_ref().filter(|report| report.over_memory)?;
     let most = ctx.limits().memory.unwrap_or(Limits::MEMORY_TREE);
-    let sentence = format!("{name} and what it started held more than {most} bytes of memory and were stopped");
+    let sentence =
+        format!("{name} and what it started held more than {most} bytes of memory and were stopped");
     Some(
         SkillError::new(ErrorKind::Memory, sentence)
             .with_help("hold less, start fewer processes at a time, or raise the memory limit"),

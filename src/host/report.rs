@@ -77,8 +77,16 @@ impl SandboxReport {
     /// What still holds where both do.
     pub(super) fn weaker(self, other: Self) -> Self {
         let strength = |report: &Self| report.walls().iter().filter(|holds| **holds).count();
-        let [files, network, unix_sockets, signals, tree_kill, protected_paths, metadata_outside, process_count] =
-            std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
+        let [
+            files,
+            network,
+            unix_sockets,
+            signals,
+            tree_kill,
+            protected_paths,
+            metadata_outside,
+            process_count,
+        ] = std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
         let tier = if strength(&other) < strength(&self) { other.tier } else { self.tier };
         Self {
             tier,

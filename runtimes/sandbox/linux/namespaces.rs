@@ -36,19 +36,19 @@ pub(super) struct Made {
     pub(super) process_limit: Option<u64>,
 }
 
-const ALWAYS: libc::c_int =
-    libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl Namespaces {
     /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage.
     pub(super) fn there_are() -> Option<Self> {
         let user = Some((geteuid(), getegid()));
-        let may_without = capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
+        let may_without =
+            capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
         let kinds = if may_without { [None, user] } else { [user, user] };
         let networks = [true, false];
-        let all = networks.into_iter().flat_map(|own_network| {
-            kinds.into_iter().map(move |own_users| Self { own_users, own_network })
-        });
+        let all = networks
+            .into_iter()
+            .flat_map(|own_network| kinds.into_iter().map(move |own_users| Self { own_users, own_network }));
         all.into_iter().find(|namespaces| namespaces.can_be_made())
     }
 

@@ -77,7 +77,8 @@ impl Task {
         let place = match place {
             At::Plain(tier) => Place::Plain(tier),
             At::Within(namespaces, mut said) => {
-                let made = order.cage.files.as_ref().map(|files| namespaces.settle(files, order.cage.ceilings));
+                let made =
+                    order.cage.files.as_ref().map(|files| namespaces.settle(files, order.cage.ceilings));
                 let Some(Ok(made)) = made else { return 1 };
                 said.write_all(b"x").ok();
                 Place::First(made)

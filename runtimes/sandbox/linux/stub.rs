@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, getppid, kill_process, set_child_subreaper, set_dumpable_behavior, setsid, test_kill_process,
+    DumpableBehavior, Pid, Signal, getppid, kill_process, set_child_subreaper, set_dumpable_behavior, setsid,
+    test_kill_process,
 };
 
 use super::super::sandbox::{End, Enforced, Order, Report, Used};
@@ -38,7 +39,8 @@ pub(super) enum Place {
 pub(super) fn watch(order: &Order, ends: Ends, place: &Place) -> i32 {
     let Ends { stdin, stdout, stderr, api, control, report } = ends;
     let mut report = File::from(report);
-    let outcome = Tree::start(order, [stdin, stdout, stderr], api, place).map(|tree| tree.ended(order, &control));
+    let outcome =
+        Tree::start(order, [stdin, stdout, stderr], api, place).map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: error.raw_os_error().unwrap_or(0) },
         enforced: Enforced { tree_gone: true, ..Enforced::default() },
@@ -136,8 +138,10 @@ impl Tree {
             }
             let wakes = until.into_iter().chain(next).min();
             let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
-            let mut waiting =
-                [PollFd::new(&self.ends, PollFlags::IN), PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
+            let mut waiting = [
+                PollFd::new(&self.ends, PollFlags::IN),
+                PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
+            ];
             let ready = poll(&mut waiting, timeout.as_ref());
             let [ended, hung_up] = waiting.map(|end| !end.revents().is_empty());
             if ready.is_ok() && hung_up {
