@@ -11,11 +11,14 @@ use super::super::sandbox::Guarded;
 use crate::host::SkillContext;
 use crate::policy::Need;
 
-/// Entries that are looked at: a few milliseconds.
-const SEEN: usize = 4096;
+/// Entries that are looked at before a folder is entered: some milliseconds.
+const SEEN: usize = 8192;
+
+/// Entries of one folder that are looked at, whatever the rest has: who fills a folder hides nothing in it.
+const IN_ONE: usize = 1 << 18;
 
 /// Paths that are guarded: each costs a mount, and those on the way to it another.
-const FOUND: usize = 64;
+const FOUND: usize = 256;
 
 /// What package managers unpack. Anybody can download it, and programs in there read certificates of their own. Only names
 /// count: a mark in a folder could be a script's.
@@ -30,8 +33,7 @@ pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
         May::Read | May::Nothing => walk.keep(top),
     }
     while let Some(folder) = walk.waiting.pop_front() {
-        let found = walk.guarded.kept.len() + walk.guarded.hidden.len();
-        if walk.seen >= SEEN || found >= FOUND || walk.look_into(&folder).is_err() {
+        if walk.seen >= SEEN || walk.look_into(&folder).is_err() {
             walk.guarded.more = true;
         }
         if walk.guarded.more {
@@ -67,8 +69,12 @@ enum May {
 
 impl Walk<'_> {
     fn look_into(&mut self, folder: &Folder) -> std::io::Result<()> {
-        for entry in fs::read_dir(&folder.place)? {
+        for (number, entry) in fs::read_dir(&folder.place)?.enumerate() {
             let entry = entry?;
+            if number >= IN_ONE || self.found() >= FOUND {
+                self.guarded.more = true;
+                break;
+            }
             self.seen += 1;
             let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
             let name = name.to_string_lossy();
@@ -87,6 +93,10 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    fn found(&self) -> usize {
+        self.guarded.kept.len() + self.guarded.hidden.len()
     }
 
     /// Keeps a folder whole; what is to be hidden in it is looked for.

@@ -51,7 +51,7 @@ pub(super) fn become_program(
 }
 
 /// The number the system gave, however deep it lies.
-fn errno(error: &io::Error) -> i32 {
+pub(super) fn errno(error: &io::Error) -> i32 {
     let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
     let mut causes = std::iter::successors(first, |cause| cause.source());
     let deeper = || causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());

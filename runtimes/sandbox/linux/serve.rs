@@ -3,6 +3,7 @@
 //! A process that is split must copy the tables of its memory; here there is next to none, however much the host has. What a
 //! stub leaves behind that was killed itself is handed to the helper, which kills it.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -98,7 +99,7 @@ struct Helper {
     socket: OwnedFd,
     ended: OwnedFd,
     /// What this machine gives, once it was asked.
-    namespaces: Option<Option<Namespaces>>,
+    namespaces: OnceCell<Option<Namespaces>>,
     stubs: Vec<Pid>,
     /// Orders whose namespaces are being furnished. Should that fail, they go on without.
     furnished: Vec<Furnished>,
@@ -115,7 +116,7 @@ struct Furnished {
 impl Helper {
     fn new(socket: OwnedFd, ended: OwnedFd) -> Self {
         let (stubs, furnished, leftovers) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { socket, ended, namespaces: None, stubs, furnished, leftovers }
+        Self { socket, ended, namespaces: OnceCell::new(), stubs, furnished, leftovers }
     }
 
     /// Waits for whatever comes next, and does it.
@@ -141,25 +142,28 @@ impl Helper {
 
     fn host_said(&mut self) -> Next {
         match wire::receive(&self.socket) {
-            // From here on the order is this process's matter, and must not be given to another one.
-            Ok(Word::Run(run, ends)) if rustix::io::write(&self.socket, b"taken").is_ok() => {
+            Ok(Word::Run(run, ends)) => {
                 let (order, tier) = *run;
                 self.remember(&order);
-                self.start(order, ends, tier)
+                // From here on the order is this process's matter, and must not be given to another one.
+                if rustix::io::write(&self.socket, b"taken").is_ok() {
+                    return self.start(order, ends, tier);
+                }
             }
-            Ok(Word::Gone) => {
-                self.clear_away();
-                Next::Nothing
-            }
-            Ok(Word::Run(..) | Word::Farewell) | Err(_) => Next::Nothing,
+            Ok(Word::Farewell) => return Next::Nothing,
+            // A host of another version, which has started nothing here.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Next::Nothing,
+            Ok(Word::Gone) | Err(_) => {}
         }
+        self.clear_away();
+        Next::Nothing
     }
 
     fn start(&mut self, order: Order, ends: Ends, tier: Tier) -> Next {
         if tier != Tier::Namespaces || order.cage.files.is_none() {
             return self.start_plainly(order, ends, tier);
         }
-        let namespaces = *self.namespaces.get_or_insert_with(Namespaces::there_are);
+        let namespaces = *self.namespaces.get_or_init(Namespaces::there_are);
         let (Some(namespaces), Ok((done, said))) = (namespaces, std::io::pipe()) else {
             return self.start_plainly(order, ends, Tier::Landlock);
         };

@@ -42,7 +42,7 @@ pub(super) fn watch(order: &Order, ends: Ends, place: &Place) -> i32 {
     let outcome =
         Tree::start(order, [stdin, stdout, stderr], api, place).map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
-        end: End::Refused { step: step.into(), errno: error.raw_os_error().unwrap_or(0) },
+        end: End::Refused { step: step.into(), errno: leader::errno(&error) },
         enforced: Enforced { tree_gone: true, ..Enforced::default() },
         used: Used::default(),
         over_memory: false,
@@ -85,7 +85,8 @@ impl Tree {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
         let ends = system::ended_children().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
-        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at("privacy"))?;
+        // In a cage of somebody else's who is watched may not hide.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let (reach, made) = match place {
             Place::First(made) => (Reach::Everyone, Some(*made)),
@@ -221,15 +222,15 @@ impl Tree {
 
 /// How this process may kill. Where it could not kill all of a tree, and must, nothing is started.
 fn reach(order: &Order, tier: Tier) -> std::io::Result<Reach> {
-    let is_scoped = tier != Tier::Walk
-        && order.cage.files.is_some()
-        && files::keep_signals_inside()
-        && nobody_else_is_in_reach();
-    if is_scoped {
+    let scoped = match (&order.cage.files, tier) {
+        (None, _) | (_, Tier::Walk) => Ok(false),
+        _ => files::keep_signals_inside(),
+    };
+    if matches!(scoped, Ok(true)) && nobody_else_is_in_reach() {
         return Ok(Reach::Everyone);
     }
     if order.cage.required && !children::are_known() {
-        return Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        return Err(scoped.err().unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
     Ok(Reach::Children)
 }
