@@ -1,8 +1,10 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
+mod cage;
 mod cold;
 mod files;
 mod lua;
+mod modules;
 mod ratios;
 mod registry;
 mod rhai_calls;
@@ -15,10 +17,16 @@ use criterion::Criterion;
 static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
 
 fn main() {
+    // Processes in cages are started by this very program, as by the `metier` command.
+    metier::helper_main();
+    // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
+    if is_asked_for("cage") {
+        cage::starts();
+    }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
-    if std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == "overshoot") {
+    if is_asked_for("overshoot") {
         lua::overshoot();
     }
     rhai_calls::calls(&mut criterion);
@@ -31,4 +39,9 @@ fn main() {
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();
+}
+
+/// Whether what criterion does not measure is to be measured.
+fn is_asked_for(name: &str) -> bool {
+    std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == name)
 }

@@ -24,7 +24,7 @@ const MOST: u64 = 256 << 20;
 fn stopped_for_memory(stage: &Stage) -> Tried {
     let ran = stage.run();
     assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
-    assert!(ran.process().tree_memory_bytes.is_some_and(|held| held > MOST), "{:?}", ran.process());
+    assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > MOST), "{:?}", ran.process());
     assert!(ran.0.duration < Duration::from_secs(20), "{:?}", ran.0.duration);
     survivors::none(stage.mark());
     Ok(())
