@@ -1,6 +1,7 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
 mod cold;
+mod contract;
 mod files;
 mod lua;
 mod ratios;
@@ -25,6 +26,7 @@ fn main() {
     rhai_calls::pushes(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
+    contract::check(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
