@@ -2,6 +2,7 @@
 
 mod cage;
 mod cold;
+mod contract;
 mod files;
 mod lua;
 mod modules;
@@ -33,6 +34,7 @@ fn main() {
     rhai_calls::pushes(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
+    contract::check(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);

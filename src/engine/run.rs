@@ -52,7 +52,7 @@ impl Parts {
         let named = limits.clone();
         let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
         let input = dependencies::required(skill, &self.registry)
-            .and_then(|()| checked_input(skill, invocation.input.take()));
+            .and_then(|()| contract(|| checked_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
@@ -70,7 +70,7 @@ impl Parts {
         let (process, sandbox) = context.take_reports();
         let bound = Bound::of(&limits, process.as_ref());
         let result = result
-            .and_then(|output| checked_value(skill, output.value))
+            .and_then(|output| contract(|| checked_value(skill, output.value)))
             .map(|value| bound.redacted(redaction, value))
             .and_then(|value| bound.hold(value))
             .map_err(|error| redaction.error(error));
@@ -163,4 +163,9 @@ fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> 
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
 fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded("the runtime", ErrorKind::Script, work)
+}
+
+/// The same for what holds values against schemas.
+fn contract<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded("the contract", ErrorKind::InvalidSkill, work)
 }
