@@ -94,13 +94,7 @@ impl Parts {
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
         let folder = self.shipped.folder(skill.folder())?;
-        let script = Script {
-            skill: skill.name().to_owned(),
-            path: selected.path.clone(),
-            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
-            folder: Some(folder.clone()),
-            function: selected.function.clone(),
-        };
+        let script = self.script(skill, selected)?;
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = match asks_of(skill, selected.runtime) {
             Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
@@ -127,6 +121,17 @@ impl Parts {
             None => context,
         };
         Ok((executor, context))
+    }
+
+    /// The script as its runtime loads it.
+    pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
+        Ok(Script {
+            skill: skill.name().to_owned(),
+            path: selected.path.clone(),
+            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
+            folder: Some(self.shipped.folder(skill.folder())?),
+            function: selected.function.clone(),
+        })
     }
 
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
