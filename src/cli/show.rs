@@ -48,6 +48,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
         "output_schema": skill.contract().and_then(|contract| contract.outputs.as_ref()),
         "contract": skill.contract(),
+        "plan": plan(engine, skill),
         "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
     });
@@ -77,7 +78,13 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     rows.extend(skill.contract().into_iter().flat_map(facts));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
     let signature = signature::page(skill);
-    Ok(format!("{}\n{signature}\n{}", facts.join("\n"), skill.body()?.trim_end()))
+    let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
+    Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
+}
+
+/// The steps as a tree, where the skill has any that can be read; what is wrong with others is why it does not run.
+fn plan(engine: &Engine, skill: &Skill) -> Option<String> {
+    engine.plan(skill).ok().flatten().map(|plan| plan.to_string())
 }
 
 /// What the contract says besides what goes in and out.

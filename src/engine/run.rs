@@ -136,6 +136,7 @@ impl Parts {
         Ok((executor, context))
     }
 
+    /// The script as its runtime loads it.
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
         if let Some(caller) = &invocation.caller {
             return caller.permissions().handed_on(caller.skill(), skill.name(), asked);

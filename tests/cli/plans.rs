@@ -74,3 +74,53 @@ fn a_journal_lets_a_run_go_on() {
     assert_eq!(other.code, 2, "{other:?}");
     assert!(other.stderr.contains("another input"), "{other:?}");
 }
+
+#[test]
+fn show_prints_the_plan_as_a_tree_and_says_why_one_does_not_run() {
+    let steps = json!({"steps": [
+        {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "on_failure": "retry(2, 1s)"},
+        {"id": "first", "tool": "read_file", "args": {"path": "$steps.hits.outputs[0].file"}, "when": "$steps.hits.outputs"},
+    ], "outputs_from": {"text": "$result[1]"}});
+    let answer = sequence(&steps).metier(&["show", "x"]);
+    let tree = "\
+scripts/sequence.json (2 steps, one after another)
+├─ 1 hits: grep
+│    pattern = \"TODO\"
+│    path = $inputs.path
+│    on failure retry(2, 1000ms)
+├─ 2 first: read_file
+│    when $steps.hits.outputs
+│    path = $steps.hits.outputs[0].file
+└─ answers {\"text\": $result[1]}
+";
+    assert!(answer.stdout.contains(tree), "{}", answer.stdout);
+    assert!(answer.stdout.contains("yes, in tool-sequence"), "{}", answer.stdout);
+    let broken = sequence(&json!([{"tool": "tree", "args": {"path": "$result[3]"}}]));
+    let answer = broken.metier(&["show", "x"]);
+    assert!(answer.stdout.contains("no: $result[3] names no step"), "{}", answer.stdout);
+}
+
+#[test]
+fn validate_checks_plans_in_both_files() {
+    let broken = json!([{"tool": "tree"}, {"tool": "grep", "args": {"patern": "x", "path": "$result[1]"}}]);
+    let project =
+        sequence(&broken).file(".metier/skills/y/SKILL.md", "---\nname: y\ndescription: d\n---\n").file(
+            ".metier/skills/y/skill.yaml",
+            "inputs:\n  a: {type: string}\nsteps:\n- {tool: tree, args: {path: $inputs.b}}\n",
+        );
+    let answer = project.metier(&["validate", ".metier", "--json"]);
+    assert_eq!(answer.code, 1);
+    let checked = answer.json();
+    let codes = |found: &Value| {
+        found.as_array().unwrap().iter().map(|found| found["code"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        codes(&checked[0]["sequence"]["diagnostics"]),
+        ["parameter-missing", "parameter-unknown", "reference-forward"]
+    );
+    assert_eq!(codes(&checked[1]["contract"]["diagnostics"]), ["reference-input"]);
+    assert_eq!(checked[1]["contract"]["diagnostics"][0]["line"], 4);
+    let shown = project.metier(&["validate", ".metier"]).stdout;
+    assert!(shown.contains("scripts/sequence.json:1:"), "{shown}");
+    assert!(shown.contains("did you mean pattern?"), "{shown}");
+}

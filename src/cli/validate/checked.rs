@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::contract::CheckedContract;
 use super::folder::Folder;
 use super::rule;
+use super::sequence::CheckedSequence;
 use super::skill_file::{self, MAX_BYTES, SkillFile};
 use super::target::Target;
 
@@ -29,6 +30,8 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
     /// The contract beside it, where there is one.
     pub contract: Option<CheckedContract>,
+    /// Its sequence, where there is one.
+    pub sequence: Option<CheckedSequence>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -62,6 +65,7 @@ impl Checked {
             loads: false,
             diagnostics,
             contract: None,
+            sequence: None,
             text: String::new(),
         }
     }
@@ -79,13 +83,18 @@ impl Checked {
             diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
         }
         let contract = CheckedContract::of(path, dir, parsed.manifest.as_ref());
+        let sequence = CheckedSequence::of(path, dir);
+        let has_plan = sequence.as_ref().is_none_or(|sequence| sequence.diagnostics.is_empty());
         Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
-            valid: parsed.valid(profile) && contract.as_ref().is_none_or(CheckedContract::is_valid),
+            valid: parsed.valid(profile)
+                && has_plan
+                && contract.as_ref().is_none_or(CheckedContract::is_valid),
             loads: parsed.loads(),
             diagnostics,
             contract,
+            sequence,
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
         }

@@ -1,11 +1,11 @@
-//! The contract beside a SKILL.md, checked whole: schemas compiled, defaults and examples held against them.
+//! The contract beside a SKILL.md, checked whole: schemas compiled, defaults and examples held against them, steps read.
 
 use std::path::Path;
 
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
 use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_beside};
-use metier::skill::{Contract, Diagnostic, Manifest, Severity};
+use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
 use super::rule;
@@ -42,6 +42,8 @@ impl CheckedContract {
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(around(contract, dir, &text));
+            let inputs = contract.inputs.as_ref().map(Schema::json);
+            diagnostics.extend(metier::plan::diagnostics(text.as_bytes(), file, inputs));
         }
         let path = folder.join(file).display().to_string();
         Some(Self { file: file.to_owned(), diagnostics, path, text })
