@@ -105,6 +105,14 @@ fn enter(
         Some(runtime) => runtime.parse()?,
         None => runtime_of(&path, declared, is_main),
     };
+    if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
+        let sentence = format!(
+            "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
+            skill.name()
+        );
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
+    }
     Ok(Selected { path, runtime, function })
 }
 

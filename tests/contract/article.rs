@@ -42,7 +42,7 @@ fn ar_t01_the_example_is_read() {
     assert_eq!(helm.version, Some(semver::Version::new(1, 2, 0)));
     let tool = &helm.dependencies.tools[0];
     assert!(tool.required && !tool.version.as_ref().unwrap().matches(&semver::Version::new(3, 11, 9)));
-    assert_eq!(helm.metadata.cache_ttl, Some(std::time::Duration::from_secs(300)));
+    assert_eq!(helm.metadata.cache_ttl, Some(std::time::Duration::from_mins(5)));
     let asks = helm.permissions.unwrap();
     assert!(asks.iter().all(|ask| ask.permission.is_none()), "words of another system grant nothing");
     assert_eq!(asks[1].when.as_deref(), Some("when dry_run=true"));

@@ -12,6 +12,7 @@ fn skill(contract: &str) -> Project {
         .file(".metier/skills/x/scripts/a.lua", "return 'a'")
         .file(".metier/skills/x/scripts/b.lua", "return 'b'")
         .file(".metier/skills/x/lib/c.luau", "return 'c'")
+        .file(".metier/skills/x/scripts/a.wasm", "a stand-in")
         .file("outside.lua", "return 'outside'")
         .contract("x", contract)
 }
@@ -84,12 +85,12 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
         }
     }
     let project = skill(
-        "entrypoint: {path: scripts/a.lua, function: first}\nentrypoints: {b: {path: scripts/a.lua, function: second}, c: scripts/a.lua}",
+        "entrypoint: {path: scripts/a.wasm, function: first}\nentrypoints: {b: {path: scripts/a.wasm, function: second}, c: scripts/a.wasm}",
     );
     let load = |script: &Script| {
         Ok(Box::new(Says(script.function.clone())) as Box<dyn metier::executor::SkillExecutor>)
     };
-    let engine = project.builder().runtime(SkillRuntime::Lua, load).build().unwrap();
+    let engine = project.builder().runtime(SkillRuntime::Wasm, load).build().unwrap();
     let run = |name: Option<&str>| {
         let invocation = Invocation::new("x");
         value(engine.run(match name {
@@ -98,4 +99,6 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
         }))
     };
     assert_eq!((run(None), run(Some("b")), run(Some("c"))), (json!("first"), json!("second"), json!(null)));
+    let lua = skill("entrypoint: {path: scripts/a.lua, function: first}").run(&[]);
+    assert_eq!(kind(&lua), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
 }

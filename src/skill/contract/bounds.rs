@@ -13,6 +13,7 @@ const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"
 
 /// The limits a contract names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Bounds {
     /// Wall clock time.
     #[serde(rename = "deadline_ms", serialize_with = "told::milliseconds")]

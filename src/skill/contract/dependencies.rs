@@ -14,6 +14,7 @@ const DEPENDENCY_KEYS: [&str; 5] = ["name", "version", "required", "reason", "ve
 
 /// What a skill needs around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Dependencies {
     /// Programs on `PATH`.
     pub tools: Vec<Dependency>,

@@ -15,6 +15,7 @@ const KEYS: [&str; 7] =
 
 /// The operational facts of a skill, as its author states them; nothing holds them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Facts {
     /// How long a run takes, such as `5-30s`.
     pub estimated_duration: Option<String>,

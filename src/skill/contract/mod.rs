@@ -42,6 +42,7 @@ pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
 
 /// What a contract says. In JSON every key is there, `null` or empty where the contract says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Contract {
     /// The skill's name, in Unicode NFKC.
     pub name: Option<String>,

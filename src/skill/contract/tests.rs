@@ -163,7 +163,7 @@ fn faults_of_inputs_are_told_where_they_stand() {
             "inputs:\n  a: {type: string, required: true, min_length: 5, max_length: 1}",
             "constraint-empty 2:49",
         ),
-        ("inputs:\n  a: {type: number, required: true, multiple_of: 0}", "constraint-empty 2:50"),
+        ("inputs:\n  a: {type: number, required: true, multiple_of: 0}", "schema-invalid 2:50"),
         ("inputs:\n  a: {required: true, enum: []}", "constraint-empty 2:29"),
         ("inputs:\n  a: {type: number, required: true, min_length: 1}", "constraint-idle 2:49"),
         ("inputs:\n  a: {type: string, required: true, enum: [1.0, b]}", "constraint-idle 2:43"),
