@@ -6,6 +6,7 @@ mod lua;
 mod ratios;
 mod registry;
 mod rhai_calls;
+mod sequence;
 mod wasm_calls;
 
 use criterion::Criterion;
@@ -23,6 +24,8 @@ fn main() {
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
+    sequence::steps(&mut criterion);
+    sequence::side_by_side(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
     files::read(&mut criterion);

@@ -106,7 +106,7 @@ fn validate_checks_plans_in_both_files() {
     let project =
         sequence(&broken).file(".metier/skills/y/SKILL.md", "---\nname: y\ndescription: d\n---\n").file(
             ".metier/skills/y/skill.yaml",
-            "inputs:\n  a: {type: string}\nsteps:\n- {tool: tree, args: {path: $inputs.b}}\n",
+            "inputs:\n  a: {type: string, required: true}\nsteps:\n- {tool: tree, args: {path: $inputs.b}}\n",
         );
     let answer = project.metier(&["validate", ".metier", "--json"]);
     assert_eq!(answer.code, 1);
