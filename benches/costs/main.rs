@@ -1,6 +1,7 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
 mod cold;
+mod contract;
 mod files;
 mod lua;
 mod ratios;
@@ -28,6 +29,7 @@ fn main() {
     sequence::side_by_side(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
+    contract::check(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);

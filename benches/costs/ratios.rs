@@ -46,6 +46,18 @@ const CLAIMS: &[(&str, &str, &str, f64)] = &[
         "wasm_load/compiled_anew",
         0.02,
     ),
+    (
+        "contract of ten fields: defaults, input and value held, dispatch / bare executor (goal: 5 µs more)",
+        "contract/held",
+        "contract/bare",
+        f64::INFINITY,
+    ),
+    (
+        "Engine::run with that contract / without one",
+        "contract_run/with",
+        "contract_run/without",
+        f64::INFINITY,
+    ),
     ("ctx.read_file of 8.8 KB / std::fs::read", "read_file/metier", "read_file/std", 1.3),
     ("grep in 20,000 files / ripgrep's crates, one thread", "grep/metier", "grep/ripgrep", 1.1),
     ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", 3.0),

@@ -21,7 +21,7 @@ use super::{amount, input};
 pub struct Args {
     /// The skill, plain or qualified: NAME, SCOPE/ROOT:NAME@VERSION
     name: String,
-    /// The script, by its path in the skill's folder, where the skill has several
+    /// The script, by its path in the skill's folder or its name in skill.yaml, where there are several
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
     /// The input: JSON, @FILE, or - for standard input [default: {}]

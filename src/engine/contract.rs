@@ -99,7 +99,8 @@ impl Side {
 
 /// One sentence, and a line for every violation.
 fn sentence(what: &str, skill: &str, violations: &[Violation], more: usize) -> String {
-    let lines = violations.iter().map(|violation| format!("\n{violation}")).collect::<String>();
-    let more = if more == 0 { String::new() } else { format!("\nand {more} more") };
-    format!("the {what} breaks the contract of {skill}:{lines}{more}")
+    let title = format!("the {what} breaks the contract of {skill}:");
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let lines = violations.iter().map(ToString::to_string).chain(more);
+    std::iter::once(title).chain(lines).collect::<Vec<_>>().join("\n")
 }

@@ -57,7 +57,7 @@ impl Invocation {
         self
     }
 
-    /// The script to run, by its path in the skill's folder, where the skill has several.
+    /// The script to run, by its path in the skill's folder or as the contract names it, where the skill has several.
     pub fn script(mut self, path: impl Into<String>) -> Self {
         self.script = Some(path.into());
         self

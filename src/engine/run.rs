@@ -53,7 +53,7 @@ impl Parts {
         let named = limits.clone();
         let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
         let input = dependencies::required(skill, &self.registry)
-            .and_then(|()| checked_input(skill, invocation.input.take()));
+            .and_then(|()| contract(|| checked_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
@@ -68,7 +68,7 @@ impl Parts {
             .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
         let redaction = context.redaction();
         let result = result
-            .and_then(|output| checked_value(skill, output.value))
+            .and_then(|output| contract(|| checked_value(skill, output.value)))
             .map(|value| redaction.value(value))
             .and_then(|value| bounded(value, limits.output))
             .map_err(|error| redaction.error(error));
@@ -161,6 +161,11 @@ fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> 
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
 fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded("the runtime", ErrorKind::Script, work)
+}
+
+/// The same for what holds values against schemas.
+fn contract<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded("the contract", ErrorKind::InvalidSkill, work)
 }
 
 /// Refuses a value whose JSON is larger than the cap, whichever runtime made it.

@@ -115,7 +115,12 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
     let listed = project.metier(&["catalog"]).stdout;
     assert!(listed.contains("- x: </description><skill> & \"q\"\n"), "{listed}");
     let json = project.metier(&["catalog", "--json"]).json();
-    assert!(json.as_array().unwrap().iter().all(|row| keys(row) == ["description", "location", "name"]));
+    assert!(
+        json.as_array()
+            .unwrap()
+            .iter()
+            .all(|row| keys(row) == ["description", "input_schema", "location", "name"])
+    );
     assert_eq!(project.metier(&["catalog", "--xml", "--json"]).code, 2);
     let xml = project.metier(&["catalog", "--xml"]).stdout;
     assert!(xml.starts_with("<available_skills>\n") && xml.ends_with("</available_skills>\n"));

@@ -21,33 +21,35 @@ fn codes(text: &str) -> Vec<&'static str> {
     parsed.diagnostics.iter().map(|found| found.code).collect()
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn ten_thousand_inputs_are_too_many() {
-    let text: String = (0..10_000).map(|n| format!("  p{n}: {{type: string, required: true}}\n")).collect();
+    let text = lines(10_000, |n| format!("  p{n}: {{type: string, required: true}}\n"));
     assert_eq!(codes(&format!("inputs:\n{text}")), ["contract-too-large"]);
-    let short: String = (0..10_000).map(|n| format!("  p{n}: {{}}\n")).collect();
+    let short = lines(10_000, |n| format!("  p{n}: {{}}\n"));
     assert_eq!(codes(&format!("inputs:\n{short}")), ["yaml-too-big"]);
 }
 
 #[test]
 fn laughs_by_the_billion_are_not_laughed() {
-    let mut text = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
-    for (name, below) in ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"]) {
-        text += &format!("{name}: &{name} [{}]\n", vec![format!("*{below}"); 9].join(", "));
-    }
+    let first = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]".to_owned();
+    let rungs = ('a'..='g').zip('b'..='h').map(|(below, name)| {
+        let nine = vec![format!("*{below}"); 9].join(", ");
+        format!("{name}: &{name} [{nine}]")
+    });
+    let text = std::iter::once(first).chain(rungs).collect::<Vec<_>>().join("\n");
     assert_eq!(codes(&text), ["yaml-too-big"]);
 }
 
 #[test]
 fn laughs_told_by_references_are_not_laughed_either() {
-    let defs: String = (0..25)
-        .map(|n| {
-            format!(
-                "    d{n}: {{anyOf: [{{$ref: '#/$defs/d{next}'}}, {{$ref: '#/$defs/d{next}'}}]}}\n",
-                next = n + 1
-            )
-        })
-        .collect();
+    let defs = lines(25, |n| {
+        let below = format!("{{$ref: '#/$defs/d{}'}}", n + 1);
+        format!("    d{n}: {{anyOf: [{below}, {below}]}}\n")
+    });
     let text =
         format!("inputs:\n  type: object\n  $ref: '#/$defs/d0'\n  $defs:\n{defs}    d25: {{type: object}}\n");
     assert_eq!(codes(&text), ["schema-too-large"]);
@@ -106,8 +108,7 @@ fn a_pattern_that_grows_when_it_is_compiled_is_refused() {
         ["schema-invalid"]
     );
     assert_eq!(codes("inputs: {a: {type: string, required: true, pattern: '(a)\\1'}}"), ["schema-invalid"]);
-    let many: String =
-        (0..400).map(|n| format!("  p{n}: {{type: string, required: true, pattern: '^x{n}$'}}\n")).collect();
+    let many = lines(400, |n| format!("  p{n}: {{type: string, required: true, pattern: '^x{n}$'}}\n"));
     assert_eq!(codes(&format!("inputs:\n{many}")), ["schema-too-large"]);
 }
 

@@ -1,12 +1,11 @@
 //! `permissions`: what a skill asks for. Words of ours count; others are kept, shown, and ask for nothing.
 
 use serde::Serialize;
-use serde::ser::Serializer;
 
 use super::super::report::Report;
 use super::super::rule;
 use super::super::yaml::{Entry, Node};
-use super::read;
+use super::{read, told};
 use crate::policy::Permission;
 
 /// Words of other formats, and ours that means the same.
@@ -29,7 +28,7 @@ pub struct Ask {
     /// The word as written, without its condition.
     pub text: String,
     /// The permission it is; nothing where it is a word of another system, which asks for nothing here.
-    #[serde(serialize_with = "word")]
+    #[serde(serialize_with = "told::text")]
     pub permission: Option<Permission>,
     /// The condition written after it: `write (when dry_run is false)`. It is for people; the permission is asked for always.
     pub when: Option<String>,
@@ -83,10 +82,6 @@ fn known_elsewhere(text: &str) -> Option<String> {
         (Some(net), Some(host)) => format!("{net}{host}"),
         _ => (*ours).to_owned(),
     })
-}
-
-fn word<S: Serializer>(permission: &Option<Permission>, serializer: S) -> Result<S::Ok, S::Error> {
-    permission.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde::ser::Serializer;
 
 use super::super::report::Report;
 use super::super::yaml::{Entry, Node};
-use super::read;
+use super::{read, told};
 use crate::policy::amount;
 
 const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"];
@@ -16,7 +15,7 @@ const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bounds {
     /// Wall clock time.
-    #[serde(rename = "deadline_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "deadline_ms", serialize_with = "told::milliseconds")]
     pub deadline: Option<Duration>,
     /// Bytes of memory.
     #[serde(rename = "memory_bytes")]
@@ -48,12 +47,4 @@ pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Bounds {
 
 fn time(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> Option<Duration> {
     read::amount(node, what, amount::duration, report)
-}
-
-pub(super) fn milliseconds<S: Serializer>(
-    time: &Option<Duration>,
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    let whole = |time: &Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    time.as_ref().map(whole).serialize(serializer)
 }

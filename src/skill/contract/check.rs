@@ -54,5 +54,5 @@ fn broken(schema: &Schema, value: &Json) -> Vec<(String, String)> {
 
 /// Where the schema of that place in a value stands, as far as properties lead: `/a/b` is `/properties/a/properties/b`.
 fn in_schema(path: &str) -> String {
-    path.split('/').skip(1).map(|part| format!("/properties/{part}")).collect()
+    path.replace('/', "/properties/")
 }

@@ -2,13 +2,12 @@
 
 use semver::VersionReq;
 use serde::Serialize;
-use serde::ser::Serializer;
 use serde_json::Value as Json;
 
 use super::super::report::Report;
 use super::super::rule;
 use super::super::yaml::{Node, Value};
-use super::read;
+use super::{read, told};
 
 const KEYS: [&str; 3] = ["tools", "skills", "infrastructure"];
 const DEPENDENCY_KEYS: [&str; 5] = ["name", "version", "required", "reason", "version_command"];
@@ -30,7 +29,7 @@ pub struct Dependency {
     /// Its name.
     pub name: String,
     /// The versions that will do; any where nothing is said.
-    #[serde(serialize_with = "range")]
+    #[serde(serialize_with = "told::text")]
     pub version: Option<VersionReq>,
     /// Whether the skill cannot run without it; it is so where nothing is said.
     pub required: bool,
@@ -104,10 +103,6 @@ fn range_of(text: &str) -> Option<VersionReq> {
         VersionReq::parse(&parts.join(", "))
     };
     VersionReq::parse(text).or_else(|_| with_commas()).ok()
-}
-
-fn range<S: Serializer>(range: &Option<VersionReq>, serializer: S) -> Result<S::Ok, S::Error> {
-    range.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::super::report::Report;
 use super::super::yaml::Entry;
-use super::bounds::milliseconds;
-use super::read;
+use super::{read, told};
 use crate::policy::amount;
 
 const KEYS: [&str; 7] =
@@ -28,7 +27,7 @@ pub struct Facts {
     /// Whether the value may be kept for equal inputs.
     pub cacheable: Option<bool>,
     /// How long it may be kept.
-    #[serde(rename = "cache_ttl_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "cache_ttl_ms", serialize_with = "told::milliseconds")]
     pub cache_ttl: Option<Duration>,
     /// Keys that are none of these.
     #[serde(flatten)]

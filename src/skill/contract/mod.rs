@@ -19,6 +19,7 @@ mod examples;
 mod facts;
 mod read;
 mod schema;
+mod told;
 
 #[cfg(test)]
 mod tests;
@@ -34,8 +35,7 @@ pub use document::{MAX_CONTRACT, ParsedContract, load, load_beside, parse, parse
 pub use entrypoint::Entrypoint;
 pub use examples::Example;
 pub use facts::Facts;
-pub use schema::Schema;
-pub(crate) use schema::Unfit;
+pub use schema::{Schema, Unfit};
 
 /// What the file may be called; there is to be one of them.
 pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
@@ -46,7 +46,7 @@ pub struct Contract {
     /// The skill's name, in Unicode NFKC.
     pub name: Option<String>,
     /// Its version.
-    #[serde(serialize_with = "version")]
+    #[serde(serialize_with = "told::text")]
     pub version: Option<semver::Version>,
     /// What it does, for people who read contracts.
     pub description: Option<String>,
@@ -94,10 +94,6 @@ impl Contract {
             self.entrypoints.iter().find(|(known, _)| known == name).map(|(_, entrypoint)| entrypoint);
         named.or_else(|| self.entrypoint.as_ref().filter(|_| name == "main"))
     }
-}
-
-fn version<S: Serializer>(version: &Option<semver::Version>, serializer: S) -> Result<S::Ok, S::Error> {
-    version.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 fn by_name<S: Serializer>(entrypoints: &[(String, Entrypoint)], serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,8 @@
 //! The constraints of the parameter notation: a row each, mapped one to one to JSON Schema.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
+
+use super::super::super::rule::{self, Rule};
 
 /// What a constraint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +88,27 @@ pub(super) fn keys() -> Vec<&'static str> {
     CONSTRAINTS.iter().map(|constraint| constraint.name).chain(OTHERS).collect()
 }
 
-/// What no value at all could satisfy, as a keyword and a sentence.
-pub(super) fn impossible(schema: &serde_json::Map<String, Json>) -> Option<(&'static str, String)> {
+/// Something odd about the constraints of one parameter.
+pub(super) struct Finding {
+    pub(super) rule: &'static Rule,
+    pub(super) keyword: &'static str,
+    pub(super) message: String,
+    pub(super) help: Option<&'static str>,
+}
+
+/// What is odd about a parameter's constraints together: no value fits them, or some never apply.
+pub(super) fn findings(name: &str, schema: &Map<String, Json>) -> Vec<Finding> {
+    let empty = impossible(schema).map(|(keyword, why)| {
+        let message = format!("no `{name}` could fit: {why}");
+        Finding { rule: &rule::CONSTRAINT_EMPTY, keyword, message, help: None }
+    });
+    let kind = schema.get("type").and_then(Json::as_str);
+    let idle = kind.into_iter().flat_map(|kind| [idle(name, kind, schema), stray(name, kind, schema)]);
+    empty.into_iter().chain(idle.flatten()).collect()
+}
+
+/// What no value at all could satisfy.
+fn impossible(schema: &Map<String, Json>) -> Option<(&'static str, String)> {
     let number = |key: &str| schema.get(key).and_then(Json::as_f64);
     for (least, most) in PAIRS {
         if let (Some(low), Some(high)) = (number(least), number(most))
@@ -103,8 +124,33 @@ pub(super) fn impossible(schema: &serde_json::Map<String, Json>) -> Option<(&'st
     is_empty.then(|| ("enum", "an empty enum leaves nothing to choose".to_owned()))
 }
 
+/// A constraint on values of another type.
+fn idle(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Finding> {
+    let says_nothing =
+        |row: &&Constraint| schema.contains_key(row.keyword) && !row.of.is_empty() && !row.of.contains(&kind);
+    let Constraint { name: constraint, keyword, .. } = CONSTRAINTS.iter().find(says_nothing)?;
+    let message = format!("{constraint} says nothing about `{name}`, which is of type {kind}");
+    Some(Finding { rule: &rule::CONSTRAINT_IDLE, keyword, message, help: None })
+}
+
+/// A choice that is not of the type, as `1.0` without quotes is no text.
+fn stray(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Finding> {
+    let choices = schema.get("enum")?.as_array()?;
+    let stray = choices.iter().find(|choice| !is_of(choice, kind))?;
+    let message =
+        format!("the choice {stray} of `{name}` is of type {}, and never fits {kind}", type_of(stray));
+    let help = Some("put quotes around text");
+    Some(Finding { rule: &rule::CONSTRAINT_IDLE, keyword: "enum", message, help })
+}
+
+fn is_of(value: &Json, kind: &str) -> bool {
+    let found = type_of(value);
+    let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
+    found == kind || (kind == "number" && found == "integer") || (kind == "integer" && is_whole())
+}
+
 /// The name of the type a value is of.
-pub(super) fn type_of(value: &Json) -> &'static str {
+fn type_of(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
         Json::Bool(_) => "boolean",

@@ -34,7 +34,7 @@ use compiled::Compiled;
 use defaults::Default;
 use walk::Size;
 
-pub(crate) use violations::Unfit;
+pub use violations::Unfit;
 
 /// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ struct Parts {
     json: Json,
     order: Vec<String>,
     defaults: Vec<Default>,
-    size: Size,
+    weight: Size,
     line: u32,
     compiled: OnceLock<Result<Compiled, Fault>>,
 }
@@ -94,8 +94,8 @@ pub(super) fn read<'a>(
     } else {
         notation::read(node, side, report)?
     };
-    let size = match walk::size(&json) {
-        Ok(size) => size,
+    let weight = match walk::size(&json) {
+        Ok(weight) => weight,
         Err(fault) => {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message);
             return None;
@@ -104,7 +104,7 @@ pub(super) fn read<'a>(
     let defaults = if side == Side::Inputs { defaults::of(&json) } else { Vec::new() };
     let line = report.line(node.span.start);
     let compiled = OnceLock::new();
-    Some((Schema(Arc::new(Parts { json, order, defaults, size, line, compiled })), source))
+    Some((Schema(Arc::new(Parts { json, order, defaults, weight, line, compiled })), source))
 }
 
 impl Side {
@@ -161,9 +161,9 @@ impl Schema {
     /// The same for a part of a value: nothing is required of it.
     pub(super) fn loosened(&self) -> Self {
         let json = walk::loosened(&self.0.json);
-        let Parts { order, size, line, .. } = &*self.0;
+        let Parts { order, weight, line, .. } = &*self.0;
         let (order, compiled) = (order.clone(), OnceLock::new());
-        Self(Arc::new(Parts { json, order, defaults: Vec::new(), size: *size, line: *line, compiled }))
+        Self(Arc::new(Parts { json, order, defaults: Vec::new(), weight: *weight, line: *line, compiled }))
     }
 
     /// Every default where it would stand.

@@ -8,7 +8,7 @@ use super::super::super::report::Report;
 use super::super::super::rule;
 use super::super::super::yaml::{Entry, Node, Value};
 use super::super::read;
-use super::constraints::{self, Constraint, OTHERS, Takes, constraint, type_of};
+use super::constraints::{self, Constraint, Finding, OTHERS, Takes, constraint};
 use super::{Draft, Side, Source};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -59,8 +59,8 @@ impl Notation<'_, '_> {
                 && pointer.is_empty()
                 && self.side == Side::Inputs
             {
-                let has_default = read::find(described, "default").is_some();
-                self.lint_requiredness(key, key_span, is_required, has_default);
+                let has = |key: &str| read::find(described, key).is_some();
+                self.lint_requiredness(key, key_span, is_required, has("required"), has("default"));
             }
             // A default stands in for what is missing, so nothing is.
             if is_required == Some(true) && !schema.contains_key("default") {
@@ -76,6 +76,7 @@ impl Notation<'_, '_> {
         name: &str,
         at: &Range<usize>,
         required: Option<bool>,
+        is_said: bool,
         has_default: bool,
     ) {
         match (required, has_default) {
@@ -83,7 +84,7 @@ impl Notation<'_, '_> {
                 let message = format!("`{name}` is required and has a default, so it is never missing");
                 self.report.add(&rule::INPUT_REQUIRED_DEFAULT, at, message).help("keep one of the two");
             }
-            (None, false) => {
+            (None, false) if !is_said => {
                 let message =
                     format!("`{name}` is neither required nor has it a default; it may be left out");
                 self.report
@@ -137,13 +138,13 @@ impl Notation<'_, '_> {
 
     fn types(&mut self, node: Option<&Node>, schema: &mut Map<String, Json>) {
         let Some(node) = node else { return };
-        let named: Vec<&Node> = match &node.value {
+        let listed: Vec<&Node> = match &node.value {
             Value::List(items) => items.iter().collect(),
             _ => vec![node],
         };
-        let names: Vec<&str> = named.iter().filter_map(|node| node.text().map(str::trim)).collect();
+        let names: Vec<&str> = listed.iter().filter_map(|node| node.text().map(str::trim)).collect();
         if let Some(unknown) =
-            named.iter().find(|node| !node.text().is_some_and(|name| TYPES.contains(&name.trim())))
+            listed.iter().find(|node| !node.text().is_some_and(|name| TYPES.contains(&name.trim())))
         {
             let message = format!("`{}` is not a type", unknown.text().unwrap_or_default());
             let meant = read::meant_key(unknown.text().unwrap_or_default(), &TYPES);
@@ -260,40 +261,16 @@ impl Notation<'_, '_> {
 
     /// What the constraints come to together.
     fn weigh_up(&mut self, name: &str, at: &Range<usize>, pointer: &str, schema: &Map<String, Json>) {
-        let span = |keyword: &str| {
+        for Finding { rule, keyword, message, help } in constraints::findings(name, schema) {
             let pointer = format!("{pointer}/{keyword}");
             let place = self.places.iter().find(|(place, _)| *place == pointer);
-            place.map_or_else(|| at.clone(), |(_, span)| span.clone())
-        };
-        if let Some((keyword, message)) = constraints::impossible(schema) {
-            let at = span(keyword);
-            self.report.add(&rule::CONSTRAINT_EMPTY, &at, format!("no `{name}` could fit: {message}"));
-        }
-        let Some(Json::String(kind)) = schema.get("type") else { return };
-        let idle = |row: &&Constraint| {
-            schema.contains_key(row.keyword) && !row.of.is_empty() && !row.of.contains(&kind.as_str())
-        };
-        if let Some(row) = constraints::CONSTRAINTS.iter().find(idle) {
-            let message = format!("{} says nothing about `{name}`, which is of type {kind}", row.name);
-            let at = span(row.keyword);
-            self.report.add(&rule::CONSTRAINT_IDLE, &at, message);
-        }
-        let choices = schema.get("enum").and_then(Json::as_array);
-        if let Some(stray) = choices.into_iter().flatten().find(|choice| !is_of(choice, kind)) {
-            let message = format!(
-                "the choice {stray} of `{name}` is of type {}, and never fits {kind}",
-                type_of(stray)
-            );
-            let at = span("enum");
-            self.report.add(&rule::CONSTRAINT_IDLE, &at, message).help("put quotes around text");
+            let span = place.map_or_else(|| at.clone(), |(_, span)| span.clone());
+            let found = self.report.add(rule, &span, message);
+            if let Some(help) = help {
+                found.help(help);
+            }
         }
     }
-}
-
-fn is_of(value: &Json, kind: &str) -> bool {
-    let found = type_of(value);
-    let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    found == kind || (kind == "number" && found == "integer") || (kind == "integer" && is_whole())
 }
 
 /// A name as a part of a JSON Pointer.

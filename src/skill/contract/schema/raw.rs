@@ -21,8 +21,8 @@ pub(super) fn is_schema(node: &Node) -> bool {
     let Value::Map(entries) = &node.value else { return false };
     entries.iter().any(|Entry { key, node, .. }| match (key.as_str(), &node.value) {
         (key, _) if key.starts_with('$') => true,
-        ("type", Value::Scalar(_) | Value::List(_)) => true,
-        ("additionalProperties" | "unevaluatedProperties", Value::Scalar(_)) => true,
+        ("type", value) => !matches!(value, Value::Map(_)),
+        ("additionalProperties" | "unevaluatedProperties", value) => matches!(value, Value::Scalar(_)),
         ("properties", Value::Map(properties)) => {
             properties.iter().all(|property| is_subschema(&property.node))
         }

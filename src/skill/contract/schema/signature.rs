@@ -97,7 +97,8 @@ fn constraints(property: &Json) -> Vec<String> {
 fn listed(parts: impl Iterator<Item = String>, joint: &str) -> String {
     let mut parts: Vec<String> = parts.take(MOST + 1).collect();
     if parts.len() > MOST {
-        parts[MOST] = "…".to_owned();
+        parts.truncate(MOST);
+        parts.push("…".to_owned());
     }
     parts.join(joint)
 }

@@ -24,21 +24,28 @@ const LONGEST_PATH: usize = 500;
 
 /// Why a value does not fit.
 #[derive(Clone, Debug)]
-pub(crate) enum Unfit {
-    /// The schema itself is none.
+pub enum Unfit {
+    /// The schema itself is none, and why.
     Schema(String),
     /// Checking it would take too long.
     TooLarge,
-    /// It breaks the schema: the first violations, how many more there are, and the input that was probably meant.
-    Broken { violations: Vec<Violation>, more: usize, meant: Option<String> },
+    /// It breaks the schema.
+    Broken {
+        /// How, the first 32 ways.
+        violations: Vec<Violation>,
+        /// How many more there are; of a large value they are not counted.
+        more: usize,
+        /// The name that was probably meant by one that is not declared.
+        meant: Option<String>,
+    },
 }
 
 impl Schema {
     /// Holds a value against the schema, which is compiled the first time.
-    pub(crate) fn check(&self, value: &Json) -> Result<(), Unfit> {
+    pub fn check(&self, value: &Json) -> Result<(), Unfit> {
         let compiled = self.compiled().map_err(|Fault { message, .. }| Unfit::Schema(message.clone()))?;
         let cost = cost(value);
-        if cost.saturating_mul(self.0.size.parts) > MOST_STEPS {
+        if cost.saturating_mul(self.0.weight.parts) > MOST_STEPS {
             return Err(Unfit::TooLarge);
         }
         if compiled.0.is_valid(value) {
