@@ -27,7 +27,7 @@ fn two_hundred_kills_repeat_no_finished_step_and_lose_none() {
         let (finished_before, done_before) = (finished(&project), done(&project));
         let mut child = run(&project);
         if kills % 2 == 0 {
-            std::thread::sleep(whole_run.mul_f64(chance.below(1000) as f64 / 1000.0));
+            std::thread::sleep(whole_run * u32::try_from(chance.below(1000)).unwrap() / 1000);
         } else {
             let enough = finished_before.len() + chance.below(4);
             while finished(&project).len() < enough && child.try_wait().unwrap().is_none() {

@@ -9,6 +9,7 @@ mod modules;
 mod ratios;
 mod registry;
 mod rhai_calls;
+mod sequence;
 mod wasm_calls;
 
 use criterion::Criterion;
@@ -32,6 +33,8 @@ fn main() {
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
+    sequence::steps(&mut criterion);
+    sequence::side_by_side(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
     contract::check(&mut criterion);

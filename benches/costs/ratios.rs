@@ -23,6 +23,18 @@ const CLAIMS: &[(&str, &str, &str, f64)] = &[
         f64::INFINITY,
     ),
     (
+        "sequence of 1,000 steps / the same calls from Rust (goal: 5 µs a step more)",
+        "sequence/metier",
+        "sequence/calls",
+        f64::INFINITY,
+    ),
+    (
+        "two steps of 100 ms side by side / one sleep of 100 ms",
+        "side_by_side/metier",
+        "side_by_side/sleep",
+        1.15,
+    ),
+    (
         "WebAssembly call, fresh instance and limits / bare wasmtime, pooled, linked once",
         "wasm/metier",
         "wasm/bare",

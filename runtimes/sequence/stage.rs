@@ -37,6 +37,13 @@ impl Stage for Local {
         }
     }
 
+    /// Reading a secret again reads the same.
+    fn is_repeatable(&self, ctx: &SkillContext, call: &Call) -> bool {
+        let is_secret =
+            |name: &&str| function(name).is_some_and(|known| matches!(known.access, Access::Secret(_)));
+        matches!(call, Call::Function(name) if is_secret(name)) || self.is_quiet(ctx, call)
+    }
+
     /// A function is called as a script calls it, permission check and all. A skill is run without `skill:NAME`: the plan names
     /// it in so many words, it was looked at when the plan was loaded, and it may do no more than this run.
     fn call(&self, ctx: &SkillContext, call: &Call, mut arguments: Map<String, Value>) -> Result<Value> {

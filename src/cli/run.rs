@@ -31,18 +31,6 @@ pub struct Args {
     /// Grant a permission the skill asks for, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
-    /// Stop the run after this time [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<String>,
-    /// Memory the run may use [default: 64MB in process, 2GB per process]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// Bytes the value, the log and each output stream may have [default: 8MB]
-    #[arg(long, value_name = "SIZE")]
-    output: Option<String>,
-    /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
-    #[arg(long, value_name = "COUNT")]
-    operations: Option<String>,
     /// Remember each finished step of a plan in this folder, and go on from there when run again
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,

@@ -41,7 +41,7 @@ struct Attempt<'a> {
     under: &'a Under<'a>,
     at: usize,
     step: &'a Step,
-    is_quiet: bool,
+    is_repeatable: bool,
     attempts: u32,
     /// Whether something ran that the journal did not know.
     is_fresh: bool,
@@ -51,8 +51,15 @@ struct Attempt<'a> {
 pub(super) fn tried(drive: &Drive<'_>, under: &Under<'_>, at: usize) -> Tried {
     let started = Instant::now();
     let step = &drive.plan.steps()[at];
-    let mut attempt =
-        Attempt { drive, under, at, step, is_quiet: under.is_quiet[at], attempts: 0, is_fresh: false };
+    let mut attempt = Attempt {
+        drive,
+        under,
+        at,
+        step,
+        is_repeatable: under.is_repeatable[at],
+        attempts: 0,
+        is_fresh: false,
+    };
     let result = guarded_failure(|| attempt.run());
     let status = match &result {
         Ok(Ended::Skipped) => StepStatus::Skipped,
@@ -151,7 +158,7 @@ impl Attempt<'_> {
                 let error = SkillError::new(ErrorKind::Script, why.as_str());
                 Ok(Some(Err(Failed { error, input: None, is_known: true })))
             }
-            Some(Finished::Withheld) if self.is_quiet => Ok(None),
+            Some(Finished::Withheld) if self.is_repeatable => Ok(None),
             Some(Finished::Withheld) => {
                 let sentence = "it finished in an earlier run with a value that held a secret, which is not written down, \
                                 and it is not repeated, since it can do more than read";
@@ -163,7 +170,7 @@ impl Attempt<'_> {
     }
 
     fn begin(&self, part: Part) -> Result<()> {
-        let Some(journal) = self.drive.journal.filter(|_| !self.is_quiet) else { return Ok(()) };
+        let Some(journal) = self.drive.journal.filter(|_| !self.is_repeatable) else { return Ok(()) };
         if journal.was_interrupted(part) {
             let item = part.1.map_or(String::new(), |item| format!(" (item {item})"));
             let warning = format!(

@@ -23,6 +23,11 @@ pub trait Stage: Sync {
     /// Whether a call can do no more than read, under the permissions of this run. Such calls run side by side.
     fn is_quiet(&self, ctx: &SkillContext, call: &Call) -> bool;
 
+    /// Whether nothing comes of making a call once more. What is not is warned of when it has to be.
+    fn is_repeatable(&self, ctx: &SkillContext, call: &Call) -> bool {
+        self.is_quiet(ctx, call)
+    }
+
     /// Makes the call and answers with its value. The context's token stops it.
     fn call(&self, ctx: &SkillContext, call: &Call, arguments: Map<String, Value>) -> Result<Value>;
 }
@@ -47,6 +52,7 @@ pub struct Drive<'a> {
 pub(super) struct Under<'a> {
     pub(super) token: CancelToken,
     pub(super) is_quiet: Vec<bool>,
+    pub(super) is_repeatable: Vec<bool>,
     plan: &'a Plan,
     inputs: &'a Value,
     declared: BTreeSet<String>,
@@ -118,6 +124,7 @@ impl Drive<'_> {
         let under = Under {
             token: self.ctx.cancel().child(),
             is_quiet: steps.iter().map(|step| self.stage.is_quiet(self.ctx, &step.call)).collect(),
+            is_repeatable: steps.iter().map(|step| self.stage.is_repeatable(self.ctx, &step.call)).collect(),
             plan: self.plan,
             inputs,
             declared: declared_inputs(self.input_schema),

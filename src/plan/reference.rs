@@ -117,7 +117,9 @@ impl<'a> Reader<'a> {
                 Some(Segment::Index(at)) => Ok(Root::Result(at)),
                 _ => Err(fault(start, "$result is followed by the number of a step", "write $result[0]")),
             },
-            "" => Err(fault(start, "a reference has a name", "write $$ for a dollar sign")),
+            word if !word.starts_with(|c: char| is_letter(c) && !c.is_numeric()) => {
+                Err(fault(start, "a reference has a name", "write $$ for a dollar sign"))
+            }
             word => match word.strip_prefix("step_").map(str::parse) {
                 Some(Ok(at)) => Ok(Root::Result(at)),
                 _ => Ok(Root::Variable(word.to_owned())),

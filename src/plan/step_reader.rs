@@ -188,7 +188,14 @@ fn for_each(node: &Node, findings: &mut Findings<'_>) -> Option<ForEach> {
     let variable = match found(entries, "as") {
         None => "item",
         Some(node) => match text(node) {
-            Some(name) if is_name(name) && !RESERVED.contains(&name) && !name.starts_with("step_") => name,
+            Some(name)
+                if is_name(name)
+                    && !RESERVED.contains(&name)
+                    && !name.starts_with("step_")
+                    && !name.starts_with(char::is_numeric) =>
+            {
+                name
+            }
             _ => return refuse(node, "`as` names a variable", "write as: item"),
         },
     };

@@ -164,8 +164,9 @@ mod tests {
     #[test]
     fn what_is_no_reference_is_refused_and_never_taken_for_text() {
         for (text, words) in [
-            ("costs $5 $", "a dollar sign begins"),
             ("$", "a dollar sign begins"),
+            ("costs $5", "a reference has a name"),
+            ("${5}", "a reference has a name"),
             ("fn main$", "a dollar sign begins"),
             ("${", "a reference has a name"),
             ("${inputs", "not closed"),

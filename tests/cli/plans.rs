@@ -85,8 +85,8 @@ fn show_prints_the_plan_as_a_tree_and_says_why_one_does_not_run() {
     let tree = "\
 scripts/sequence.json (2 steps, one after another)
 ├─ 1 hits: grep
-│    pattern = \"TODO\"
 │    path = $inputs.path
+│    pattern = \"TODO\"
 │    on failure retry(2, 1000ms)
 ├─ 2 first: read_file
 │    when $steps.hits.outputs
@@ -106,7 +106,7 @@ fn validate_checks_plans_in_both_files() {
     let project =
         sequence(&broken).file(".metier/skills/y/SKILL.md", "---\nname: y\ndescription: d\n---\n").file(
             ".metier/skills/y/skill.yaml",
-            "inputs:\n  a: {type: string}\nsteps:\n- {tool: tree, args: {path: $inputs.b}}\n",
+            "inputs:\n  a: {type: string, required: true}\nsteps:\n- {tool: tree, args: {path: $inputs.b}}\n",
         );
     let answer = project.metier(&["validate", ".metier", "--json"]);
     assert_eq!(answer.code, 1);

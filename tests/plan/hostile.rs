@@ -69,7 +69,7 @@ fn a_loop_over_a_million_items_meets_its_bound() {
 }
 
 #[test]
-fn a_storm_of_tries_ends_with_the_deadline() {
+fn a_plan_of_retries_ends_with_the_first_step_that_runs_out_of_them() {
     let steps: Vec<Value> =
         (0..1_000).map(|_| json!({"tool": "fail", "on_failure": "retry(10, 1ms)"})).collect();
     let project = Project::new().sequence("x", "", &Value::from(steps));

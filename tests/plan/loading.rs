@@ -7,7 +7,7 @@ use crate::project::{Project, error, failure};
 
 /// The place and the sentence of a refusal; the first step would have left a trace.
 #[track_caller]
-fn refused(project: Project) -> String {
+fn refused(project: &Project) -> String {
     let outcome = project.run(&["write", "tool:echo", "tool:fail"]);
     let error = error(&outcome);
     assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{error}");
@@ -16,7 +16,7 @@ fn refused(project: Project) -> String {
     format!("{}:{}: {error}", place.file, place.line.unwrap())
 }
 
-fn sequence(second: Value) -> Project {
+fn sequence(second: &Value) -> Project {
     Project::new().sequence(
         "x",
         "write",
@@ -34,14 +34,14 @@ fn contract(steps: &str) -> Project {
 
 #[test]
 fn ar_t12_a_reference_to_a_later_step_is_refused_with_its_line() {
-    let told = refused(contract(
+    let told = refused(&contract(
         "- {id: a, skill: y, args: {a: $steps.b.outputs.out}}\n- {id: b, skill: y, args: {a: x}}",
     ));
     assert_eq!(told, "skill.yaml:5: $steps.b.outputs.out names a later step");
-    let told = refused(sequence(json!({"tool": "echo", "args": {"a": "$result[1]"}})));
+    let told = refused(&sequence(&json!({"tool": "echo", "args": {"a": "$result[1]"}})));
     assert_eq!(told, "scripts/sequence.json:1: $result[1] names the step itself");
     assert!(
-        refused(sequence(json!({"tool": "echo", "args": {"a": "$result[7]"}}))).contains("names no step")
+        refused(&sequence(&json!({"tool": "echo", "args": {"a": "$result[7]"}}))).contains("names no step")
     );
 }
 
@@ -61,7 +61,7 @@ fn what_a_skill_declares_is_held_against_the_plan() {
         ("- {id: first, tool: tree}", "the steps 1 and 2 both have the id first"),
         ("- {tool: grep, args: {patern: x}}", "grep"),
     ] {
-        let told = refused(contract(steps));
+        let told = refused(&contract(steps));
         assert!(told.contains(words), "{told}");
     }
 }
@@ -73,9 +73,9 @@ fn a_circle_of_skills_is_refused_before_anything_runs() {
         .sequence("x", "write", &json!([write, {"skill": "y"}]))
         .sequence("y", "write", &json!([write, {"skill": "z"}]))
         .sequence("z", "write", &json!([write, {"skill": "x"}]));
-    assert!(refused(project).contains("circle: x > y > z > x"));
+    assert!(refused(&project).contains("circle: x > y > z > x"));
     assert!(
-        refused(Project::new().sequence("x", "write", &json!([write, {"skill": "x"}])))
+        refused(&Project::new().sequence("x", "write", &json!([write, {"skill": "x"}])))
             .contains("circle: x > x")
     );
 }

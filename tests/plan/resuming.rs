@@ -154,6 +154,25 @@ fn a_secret_is_never_written_down() {
 }
 
 #[test]
+fn a_secret_is_read_again_by_a_run_that_goes_on() {
+    let steps = json!([
+        {"id": "get", "tool": "secret", "args": {"name": "k"}},
+        {"id": "said", "tool": "append", "args": {"path": "trace", "content": "<${steps.get.outputs}>"}},
+        {"id": "file", "tool": "read_file", "args": {"path": "later"}},
+        {"id": "last", "tool": "echo", "args": {"key": "$steps.get.outputs"}},
+    ]);
+    let project = Project::new().sequence("x", "write secret:k", &steps);
+    let grants = ["write", "secret:k", "tool:echo"];
+    let engine = || project.builder().secrets(Secrets).build().unwrap();
+    assert!(engine().run(journaled(&project, &grants)).result.is_err());
+    std::fs::write(project.path("later"), "").unwrap();
+    let outcome = engine().run(journaled(&project, &grants));
+    assert_eq!(outcome.result.unwrap(), json!({"key": "[secret:k]"}));
+    assert_eq!(project.read("trace"), "<hunter2>");
+    assert!(outcome.log.is_empty(), "{:?}", outcome.log);
+}
+
+#[test]
 fn only_plans_keep_a_journal() {
     let project = Project::new().lua("x", "", "return 1");
     let (kind, sentence) = failure(&run(&project, &[], json!({})));

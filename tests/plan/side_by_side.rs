@@ -100,13 +100,12 @@ fn skills_run_side_by_side_where_the_grants_of_this_run_let_them_do_no_more_than
 
 #[test]
 fn a_process_that_may_start_without_a_cage_runs_alone() {
-    let project =
-        Project::new().shell("y", "exec", "sleep 0.05; ls lock 2>/dev/null; true").contract("x", "", SKILLS);
+    let project = Project::new().shell("y", "exec", "sleep 0.05").contract("x", "", SKILLS);
     let engine = project.builder().isolation(Isolation::BestEffort).build().unwrap();
     let outcome = engine.run(x(&[]));
     // Whether a cage can be had or not, nobody ran beside anybody: the steps took one after the other.
-    let apart: u64 = outcome.steps.iter().map(|step| step.duration_ms).sum();
-    assert!(outcome.duration.as_millis() as u64 + 5 >= apart, "{:?}", outcome.steps);
+    let apart: u128 = outcome.steps.iter().map(|step| u128::from(step.duration_ms)).sum();
+    assert!(outcome.duration.as_millis() >= apart, "{:?}", outcome.steps);
 }
 
 #[test]
@@ -135,8 +134,8 @@ fn tools_never_run_beside_anything() {
         counter.fetch_sub(1, Ordering::SeqCst);
         Ok(Value::Null)
     });
-    let yaml: String = (0..6).map(|at| format!("- {{id: t{at}, tool: t}}\n")).collect();
-    let project = Project::new().contract("x", "", &format!("steps:\n{yaml}"));
+    let steps: Vec<String> = (0..6).map(|at| format!("- {{id: t{at}, tool: t}}\n")).collect();
+    let project = Project::new().contract("x", "", &format!("steps:\n{}", steps.concat()));
     project.builder().tools(tools).build().unwrap().run(x(&["tool:t"])).result.unwrap();
     assert_eq!(worst.load(Ordering::SeqCst), 1);
 }
