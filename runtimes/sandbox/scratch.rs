@@ -64,7 +64,7 @@ fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
 }
 
 fn identity(found: &Stat) -> (u64, u64) {
-    #[allow(clippy::unnecessary_cast, reason = "they are of other widths elsewhere")]
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "they are of other types elsewhere")]
     (found.st_dev as u64, found.st_ino as u64)
 }
 

@@ -35,12 +35,12 @@ impl Compiled {
 
     fn known(entry: &[u8], key: &Key, counts: bool) -> Option<Self> {
         let (facts, code) = entry::read(entry, key)?;
-        let made = |engine: fn(&Facts, bool) -> wasmtime::Result<Engine>| {
-            let engine = engine(&facts, counts).ok()?;
+        let made = |engine: wasmtime::Result<Engine>| {
+            let engine = engine.ok()?;
             let module = artefact::module(&engine, code)?;
             Some((engine, module))
         };
-        let (engine, module) = made(pooled).or_else(|| made(plain))?;
+        let (engine, module) = made(pooled(&facts, counts)).or_else(|| made(plain(counts)))?;
         Some(Self { engine, module, facts })
     }
 
@@ -51,13 +51,13 @@ impl Compiled {
             SkillError::new(ErrorKind::InvalidSkill, format!("{} cannot be read: {error}", script.path))
         })?;
         let facts = Facts::of(module);
-        let made = |engine: fn(&Facts, bool) -> wasmtime::Result<Engine>| {
-            let engine = engine(&facts, counts)?;
+        let made = |engine: wasmtime::Result<Engine>| {
+            let engine = engine?;
             let module = Code::from_binary(&engine, &rewritten)?;
             Ok((engine, module))
         };
-        let (engine, module) =
-            made(pooled).or_else(|_| made(plain)).map_err(|error| refused(&script.path, &error))?;
+        let made = made(pooled(&facts, counts)).or_else(|_| made(plain(counts)));
+        let (engine, module) = made.map_err(|error| refused(&script.path, &error))?;
         Ok(Self { engine, module, facts })
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn pooled(facts: &Facts, counts: bool) -> wasmtime::Result<Engine> {
 }
 
 /// An engine that asks the system for each instance.
-pub(super) fn plain(_: &Facts, counts: bool) -> wasmtime::Result<Engine> {
+pub(super) fn plain(counts: bool) -> wasmtime::Result<Engine> {
     engine(InstanceAllocationStrategy::OnDemand, counts)
 }
 

@@ -1,11 +1,13 @@
 //! A compiled module as it is kept on disk: for which source, what is known of it, its machine code, and a sum over it all.
 
+use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
+use super::engine::plain;
 use super::facts::Facts;
 use crate::executor::Script;
 
@@ -17,7 +19,7 @@ type Sum = [u8; 32];
 /// What a compiled module is kept by: its source and everything else that decides what becomes of it.
 pub(super) struct Key(Sum);
 
-/// Whatever decides what becomes of a source, beside the compiler, which knows its own: a change here is another key.
+/// Whatever decides what becomes of a source, beside the compiler: a change here is another key.
 const MAKERS: &[&str] = &[
     include_str!("engine.rs"),
     include_str!("facts.rs"),
@@ -30,9 +32,11 @@ const MAKERS: &[&str] = &[
 
 impl Key {
     pub(super) fn new(script: &Script, counts: bool) -> Self {
-        static MADE_BY: LazyLock<Sum> = LazyLock::new(|| sum(MAKERS.iter().map(|part| part.as_bytes())));
+        static MADE_BY: [LazyLock<Sum>; 2] =
+            [LazyLock::new(|| made_by(false)), LazyLock::new(|| made_by(true))];
+        let made_by: &Sum = &MADE_BY[usize::from(counts)];
         let function = script.function.as_deref().unwrap_or("run");
-        Self(sum([&MADE_BY[..], &[u8::from(counts)], function.as_bytes(), &script.source]))
+        Self(sum([&made_by[..], function.as_bytes(), &script.source]))
     }
 
     /// As the name of a file.
@@ -65,6 +69,31 @@ pub(super) fn read<'e>(entry: &'e [u8], key: &Key) -> Option<(Facts, &'e [u8])> 
         return None;
     }
     Some((Facts::read(facts)?, code))
+}
+
+/// What makes machine code here: our own part, and the compiler with its version to the last number, its settings and the
+/// processor it writes for. By itself wasmtime would take what an older patch of the same major version made.
+fn made_by(counts: bool) -> Sum {
+    let mut compiler = Summing(Sha256::new());
+    if let Ok(engine) = plain(counts) {
+        engine.precompile_compatibility_hash().hash(&mut compiler);
+    }
+    let compiler = compiler.0.finalize();
+    sum(MAKERS.iter().map(|part| part.as_bytes()).chain([&compiler[..], &[u8::from(counts)]]))
+}
+
+/// A sum over what can be hashed.
+struct Summing(Sha256);
+
+impl Hasher for Summing {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Nobody asks for the short form.
+    fn finish(&self) -> u64 {
+        0
+    }
 }
 
 /// The sum of parts, each behind its length, so that none can pass for a piece of its neighbour.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::host::Files;
+use crate::host::files::beneath;
 
 /// What a file holds: its text, or its bytes as `{"base64": ".."}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,7 @@ impl<'de> Deserialize<'de> for Content {
 pub(super) fn lay_out(project: &Files, files: &BTreeMap<String, Content>) -> Result<()> {
     let view = project.unguarded();
     for (path, content) in files {
+        let path = &beneath(path, None, "the project of the case")?;
         if let Some((folder, _)) = path.rsplit_once('/') {
             view.make_folder(folder)?;
         }

@@ -102,7 +102,8 @@ fn prepared(
     command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::from(stdin?)).stdout(Stdio::from(stdout?)).stderr(Stdio::from(stderr?));
     hand_on(api).map_err(|error| ("descriptors", error))?;
-    system::reset_signals();
+    // What they mean, the helper has reset for all.
+    system::unblock_signals();
     Ok((enforced, command))
 }
 

@@ -10,6 +10,7 @@ mod calls;
 mod capabilities;
 mod children;
 mod files;
+mod filter;
 mod helper;
 mod leader;
 mod memory;

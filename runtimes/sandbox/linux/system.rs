@@ -164,11 +164,17 @@ pub(super) fn used_by_children() -> (u64, u64) {
 
 /// Gives every signal its usual meaning and blocks none.
 pub(super) fn reset_signals() {
-    // SAFETY: the set is initialised by the call that fills it; the actions are the system's own.
+    for signal in 1..=64 {
+        // SAFETY: the action is the system's own.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    unblock_signals();
+}
+
+/// Blocks no signal.
+pub(super) fn unblock_signals() {
+    // SAFETY: the set is initialised by the call that fills it.
     unsafe {
-        for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
         let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
