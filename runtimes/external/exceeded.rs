@@ -88,7 +88,7 @@ fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError>
         // One that does not heed the signal is killed a second later. Anybody may send either, so that what was used counts.
         Some(report) => {
             let used = Duration::from_micros(report.used.cpu_us);
-            (is_by(ended, XCPU) || is_by(ended, KILL)) && used + SLACK >= limit
+            (is_by(ended, XCPU) || is_by(ended, KILL)) && used + SLACK.max(limit / 4) >= limit
         }
         None => ended.signal == Some(XCPU),
     };
@@ -97,7 +97,7 @@ fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError>
     is_out.then(|| SkillError::new(ErrorKind::Cpu, sentence).with_help(help))
 }
 
-/// What the system's two counts of the same time may differ by.
+/// What the system's two counts of the same time may differ by, and a quarter of it on a machine that is not its own.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// Whether this signal ended the script, or the last thing a shell called.

@@ -23,6 +23,13 @@ pub(super) struct Lines {
 /// What stands in a line.
 type Content = (String, Option<String>);
 
+impl Drop for Lines {
+    /// Unlocks it for everybody: a process that was split off from this one meanwhile has the file, and its lock, as well.
+    fn drop(&mut self) {
+        self.file.unlock().ok();
+    }
+}
+
 impl Lines {
     /// Opens the file, which is made when there is none, and reads its whole lines. What a crash left after them is cut off.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Content>)> {
