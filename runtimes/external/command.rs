@@ -88,7 +88,7 @@ pub(super) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| is_inherited(name)).chain(path)
 }
 
-fn is_inherited(name: &OsStr) -> bool {
+pub(super) fn is_inherited(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX))
 }
 

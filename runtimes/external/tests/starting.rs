@@ -92,7 +92,7 @@ fn a_missing_interpreter_is_named() {
 
 #[test]
 fn a_contract_names_a_command_and_never_a_path() {
-    let folders = crate::runtimes::external::command::search_path();
+    let folders = crate::runtimes::external::interpreter::search_path();
     let found = |named| Interpreter::of("a.py", b"#!/bin/bash", Some(named)).unwrap().found("a.py", &folders);
     assert!(found("sh").unwrap().program.ends_with("sh"));
     for path in ["/bin/sh", "../bin/sh", "bin/../sh"] {
