@@ -24,7 +24,7 @@ struct Held {
 
 const HELD: [Held; 2] = [
     Held {
-        shows: &["file too large", "efbig"],
+        shows: &["file too large", "file size limit exceeded", "efbig"],
         signal: Some(XFSZ),
         limit: |limits| limits.file_size,
         says: ["no file may grow beyond", "bytes; if the script needs it, raise that with --file-size"],
@@ -74,8 +74,8 @@ pub(super) fn advice(limits: &Limits, ended: &Ended) -> Option<String> {
     let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(LOOKED_AT)..];
     let said = String::from_utf8_lossy(end).to_lowercase();
     let met = |held: &&Held| {
-        held.signal.is_some_and(|signal| is_by(ended, signal))
-            || held.shows.iter().any(|words| said.contains(words))
+        let is_by_signal = held.signal.is_some() && held.signal == ended.signal;
+        is_by_signal || held.shows.iter().any(|words| said.contains(words))
     };
     let held = HELD.iter().find(met)?;
     let most = (held.limit)(&limits.clone().of_process())?;
@@ -85,10 +85,11 @@ pub(super) fn advice(limits: &Limits, ended: &Ended) -> Option<String> {
 fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
     let limit = limits.clone().of_process().cpu?;
     let is_out = match &ended.report {
-        // One that does not heed the signal is killed a second later. Anybody may send either, so that what was used counts.
+        // One that does not heed the signal is killed a second later. Anybody may send either, so that what was used counts;
+        // the system has two ways of counting, which differ on a busy machine.
         Some(report) => {
             let used = Duration::from_micros(report.used.cpu_us);
-            (is_by(ended, XCPU) || is_by(ended, KILL)) && used + SLACK.max(limit / 4) >= limit
+            (is_by(ended, XCPU) || is_by(ended, KILL)) && used * 2 >= limit
         }
         None => ended.signal == Some(XCPU),
     };
@@ -96,9 +97,6 @@ fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError>
     let help = "give it more with --cpu, or make it do less";
     is_out.then(|| SkillError::new(ErrorKind::Cpu, sentence).with_help(help))
 }
-
-/// What the system's two counts of the same time may differ by, and a quarter of it on a machine that is not its own.
-const SLACK: Duration = Duration::from_millis(100);
 
 /// Whether this signal ended the script, or the last thing a shell called.
 fn is_by(ended: &Ended, signal: i32) -> bool {

@@ -28,9 +28,7 @@ impl External {
         if Self::is_plain(ctx) {
             return self.planned_plainly(input, ctx);
         }
-        // A process that is kept is told the arguments of each run when it is asked.
-        let args: &[String] = if ctx.worker().is_some() { &[] } else { &input.args };
-        let caged = self.caged(args, ctx)?;
+        let caged = self.caged(Self::arguments(input, ctx), ctx)?;
         match probed(&self.shared, caged.order.cage.clone()) {
             Ok(report) => Ok(described(&caged, verdict::held(&report), ctx.worker())),
             Err(error) => {
@@ -41,7 +39,7 @@ impl External {
     }
 
     fn planned_plainly(&self, input: &SkillInput, ctx: &SkillContext) -> Result<ProcessPlan> {
-        let command = self.plain(&input.args, ctx)?;
+        let command = self.plain(Self::arguments(input, ctx), ctx)?;
         let names = command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name);
         let everything = || vec![Place { path: "/".into(), why: "user" }];
         Ok(ProcessPlan {

@@ -79,6 +79,11 @@ impl External {
         error.kind() == ErrorKind::SandboxUnavailable && ctx.isolation() == Isolation::BestEffort
     }
 
+    /// What stands after the script: nothing for a process that is told the arguments of each run when it is asked.
+    pub(super) fn arguments<'a>(input: &'a SkillInput, ctx: &SkillContext) -> &'a [String] {
+        if ctx.worker().is_some() { &[] } else { &input.args }
+    }
+
     /// The command of a plain process.
     pub(super) fn plain(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.file.unchanged()?;
@@ -113,7 +118,7 @@ impl External {
 
     /// With all the rights of the user, which the report and the log say.
     fn run_plainly(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
-        let command = self.plain(&input.args, ctx)?;
+        let command = self.plain(Self::arguments(input, ctx), ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
         warn(ctx, format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
         if let Some(worker) = ctx.worker() {
@@ -127,10 +132,10 @@ impl External {
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         if let Some(worker) = ctx.worker() {
             self.file.unchanged()?;
-            let start = || self.kept(worker, ctx);
+            let start = || self.kept(worker, input, ctx);
             return self.workers.run(Key::of(ctx)?, input, ctx, start).map(SkillOutput::from);
         }
-        let Caged { order, scratch, .. } = self.caged(&input.args, ctx)?;
+        let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
         drop(scratch);
@@ -139,8 +144,8 @@ impl External {
 
     /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
     /// same one: the process itself says so when it ends, which is too late for its runs.
-    fn kept(&self, worker: Worker, ctx: &SkillContext) -> Result<Life> {
-        let Caged { order, scratch, .. } = self.caged(&[], ctx)?;
+    fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
+        let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
         let report = probed.map_err(|error| self.not_started(ctx, error))?;

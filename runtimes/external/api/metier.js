@@ -6,6 +6,10 @@
 //
 // Every function of `metier api` is a method of `ctx`, under each of its names; it answers at once, and what it refuses
 // throws MetierError. `input` is the input of the run. One thread of one process may call.
+//
+// A script whose skill says `worker: json-lines` answers run after run:
+//
+//     serve((input) => input.text.length);
 'use strict';
 
 const fs = require('fs');
@@ -59,19 +63,23 @@ function descriptor() {
   throw new MetierError('unavailable', `descriptor ${number} does not lead to the host`);
 }
 
-// JSON.stringify turns what has no JSON form into null or drops it.
 function text(request) {
   try {
-    return JSON.stringify(request, (key, value) => {
-      if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} has no JSON form`);
-      if (['function', 'symbol', 'bigint'].includes(typeof value)) {
-        throw new TypeError(`a ${typeof value} has no JSON form`);
-      }
-      return value;
-    });
+    return exact(request);
   } catch (error) {
     throw new MetierError('invalid-argument', `ctx.${request.call}: ${error.message}`);
   }
+}
+
+// JSON.stringify turns what has no JSON form into null or drops it.
+function exact(value) {
+  return JSON.stringify(value, (key, part) => {
+    if (typeof part === 'number' && !Number.isFinite(part)) throw new TypeError(`${part} has no JSON form`);
+    if (['function', 'symbol', 'bigint'].includes(typeof part)) {
+      throw new TypeError(`a ${typeof part} has no JSON form`);
+    }
+    return part;
+  });
 }
 
 function give(fd, data) {
@@ -112,20 +120,60 @@ for (const {name, aliases} of FUNCTIONS) {
   for (const known of [name, ...aliases]) ctx[known] = (...args) => ask(name, args);
 }
 
+let given;
+
+/**
+ * Answers each run with `handler(input)`, or with what that promises, until there are no more. What it throws fails the run
+ * and not the next ones. `process.argv` has the arguments of the run; `console.log` goes to standard error, since answers go
+ * to standard output.
+ */
+async function serve(handler) {
+  process.stdout.write = process.stderr.write.bind(process.stderr);
+  process.stdin.setEncoding('utf8');
+  let lines = '';
+  for await (const part of process.stdin) {
+    lines += part;
+    for (let end = lines.indexOf('\n'); end >= 0; end = lines.indexOf('\n')) {
+      const request = lines.slice(0, end);
+      lines = lines.slice(end + 1);
+      const answer = await answered(handler, request);
+      give(1, Buffer.from(answer + '\n'));
+    }
+  }
+}
+
+async function answered(handler, text) {
+  const {id, input, args} = JSON.parse(text);
+  try {
+    process.argv.splice(2, Infinity, ...args);
+    // The host knows which integers a double would round.
+    given = {value: /\d{16}/.test(text) ? ask('input', []) : input};
+    return exact({id, ok: (await handler(given.value)) ?? null});
+  } catch (error) {
+    console.error(error);
+    if (ids.has(error)) fail(error);
+    const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    return JSON.stringify({id, error: {message}});
+  }
+}
+
 // Tells the host which of its errors the script ends for; Node says so on its own.
 process.on('uncaughtExceptionMonitor', (error) => {
-  if (!ids.has(error)) return;
+  if (ids.has(error)) fail(error);
+});
+
+function fail(error) {
   const places = (error.stack || '').split('\n').filter((frame) => frame.includes(process.argv[1]));
   const place = places.length ? /:(\d+):\d+\)?$/.exec(places[0]) : null;
   try {
     ask('fail', [ids.get(error), 1, place ? Number(place[1]) : null]);
   } catch { /* The host knows the exit code at least. */ }
-});
+}
 
-let given;
 module.exports = {
   ctx: Object.freeze(ctx),
   MetierError,
+  serve,
   get input() {
     given ??= {value: ask('input', [])};
     return given.value;

@@ -6,6 +6,12 @@
 
 Every function of `metier api` is a method of `ctx`, under each of its names; what it refuses raises MetierError. `input` is
 the input of the run.
+
+A script whose skill says `worker: json-lines` answers run after run:
+
+    from metier import serve
+
+    serve(lambda input: len(input["text"]))
 """
 
 import array
@@ -14,8 +20,9 @@ import os
 import socket
 import sys
 import threading
+import traceback
 
-__all__ = ["ctx", "input", "MetierError"]
+__all__ = ["ctx", "input", "serve", "MetierError"]
 
 _FUNCTIONS = json.loads({{functions}})
 
@@ -82,9 +89,13 @@ class _Line:
 
 def _text(request):
     try:
-        return json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        return _json(request)
     except (TypeError, ValueError, RecursionError) as error:
         raise MetierError("invalid-argument", f"ctx.{request['call']}: {error}") from None
+
+
+def _json(value):
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 class _Context:
@@ -124,13 +135,47 @@ def __getattr__(name):
     raise AttributeError(f"module 'metier' has no attribute {name!r}")
 
 
+def serve(handler):
+    """Answers each run with `handler(input)`, until there are no more. What it raises fails the run and not the next ones.
+
+    `sys.argv` has the arguments of the run. What is printed goes to standard error, since answers go to standard output.
+    """
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    for line in requests:
+        request = json.loads(line)
+        sys.argv[1:] = request["args"]
+        globals()["input"] = request["input"]
+        answer = _answered(handler, request)
+        sys.stdout.flush()
+        answers.write(answer)
+        answers.flush()
+
+
+def _answered(handler, request):
+    try:
+        return _json({"id": request["id"], "ok": handler(request["input"])})
+    except Exception as error:
+        traceback.print_exc()
+        if isinstance(error, MetierError):
+            _fail(error, error.__traceback__)
+        return _json({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}"}})
+
+
 _hook = sys.excepthook
 
 
 def _uncaught(kind, error, trace):
     """Tells the host which of its errors the script ends for, after Python has said so."""
     _hook(kind, error, trace)
-    if not isinstance(error, MetierError) or error._id is None:
+    if isinstance(error, MetierError):
+        _fail(error, trace)
+
+
+def _fail(error, trace):
+    if error._id is None:
         return
     line = None
     while trace:

@@ -154,7 +154,7 @@ fn a_script_may_remove_its_working_directory() {
 #[test]
 fn a_project_that_is_gone_is_a_sentence() {
     let stage = Stage::bash("echo never");
-    let context = stage.context();
+    let context = stage.context(&stage.cancel);
     std::fs::remove_dir(stage.project.path()).unwrap();
     let error =
         stage.load().unwrap().execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();

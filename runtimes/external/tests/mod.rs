@@ -5,6 +5,7 @@ mod ending;
 mod resources;
 mod starting;
 mod streams;
+mod workers;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -16,9 +17,9 @@ use tempfile::TempDir;
 use super::super::Shared;
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::{Script, SkillExecutor, SkillInput};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
-use crate::policy::{Asked, CancelToken, Limits, OutputPolicy, Permissions, Protection, Watchdog};
+use crate::policy::{Asked, CancelToken, Limits, OutputPolicy, Permissions, Protection, Watchdog, Worker};
 
 /// One helper for all tests.
 static SHARED: LazyLock<Shared> = LazyLock::new(Shared::default);
@@ -33,6 +34,7 @@ struct Stage {
     cancel: CancelToken,
     granted: Vec<&'static str>,
     providers: Providers,
+    worker: Option<Worker>,
 }
 
 /// What came of a run.
@@ -68,6 +70,7 @@ impl Stage {
             cancel: CancelToken::new(),
             granted: vec!["write"],
             providers: Providers::default(),
+            worker: None,
         }
     }
 
@@ -103,23 +106,32 @@ impl Stage {
         load(&self.script, &SHARED)
     }
 
-    fn context(&self) -> SkillContext {
+    fn context(&self, cancel: &CancelToken) -> SkillContext {
         let granted = self.granted.iter().map(|permission| permission.parse().unwrap());
         SkillContext::builder("stage")
             .project(Files::open(self.project.path()).unwrap())
             .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
             .limits(self.limits.clone())
-            .cancel(self.cancel.clone())
+            .cancel(cancel.clone())
             .providers(self.providers.clone())
+            .worker(self.worker)
             .build()
     }
 
     fn run(&self) -> Ran {
-        let (context, watchdog, begun) = (self.context(), Watchdog::new(), Instant::now());
-        let _armed = watchdog.arm(begun + self.limits.deadline, &self.cancel);
-        let outcome = self
-            .load()
-            .and_then(|executor| executor.execute_with_context(self.input.clone(), Some(&context)));
+        self.ran(&self.cancel, |context| self.load()?.execute_with_context(self.input.clone(), Some(context)))
+    }
+
+    /// A run of what was loaded before, with this input.
+    fn again(&self, executor: &dyn SkillExecutor, input: impl Into<Value>) -> Ran {
+        let input = SkillInput { value: Some(input.into()), args: self.input.args.clone() };
+        self.ran(&CancelToken::new(), |context| executor.execute_with_context(input, Some(context)))
+    }
+
+    fn ran(&self, cancel: &CancelToken, run: impl FnOnce(&SkillContext) -> Result<SkillOutput>) -> Ran {
+        let (context, watchdog, begun) = (self.context(cancel), Watchdog::new(), Instant::now());
+        let _armed = watchdog.arm(begun + self.limits.deadline, cancel);
+        let outcome = run(&context);
         let took = begun.elapsed();
         let (process, sandbox) = context.take_reports();
         Ran { value: outcome.map(|output| output.value), process, sandbox, log: context.take_log(), took }
