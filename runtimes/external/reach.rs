@@ -73,6 +73,7 @@ pub(super) fn strictest() -> Cage {
         files: Some(FileRules { read, ..FileRules::default() }),
         shut_network: true,
         guard_calls: true,
+        ceilings: ceilings(&Limits::default()),
         ..Cage::default()
     }
 }
@@ -96,6 +97,10 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
 /// Whether programs in a folder of `PATH` can be run in this cage: it lies in what can be read, or some of that in it.
 pub(super) fn has_programs(cage: &Cage, folder: &Path) -> bool {
     let Some(rules) = cage.files.as_ref().filter(|_| !is_system(folder)) else { return true };
+    // A link to one of these opens what it leads to, and nothing beside it.
+    if CALLED.iter().any(|name| folder.join(name).is_file()) {
+        return true;
+    }
     let folder = real(folder);
     let within = |path: &OsString, folder: &PathBuf| {
         real(Path::new(path)).is_some_and(|path| folder.starts_with(&path) || path.starts_with(folder))

@@ -25,6 +25,9 @@ pub struct ProcessPlan {
     pub reads: Vec<Place>,
     /// What it may read, execute and change, with all that lies below.
     pub writes: Vec<Place>,
+    /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
+    /// `true`. What there is of it when the run begins.
+    pub guarded: Vec<PathBuf>,
     /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
     pub network: bool,
     /// Whether the host API answers it.

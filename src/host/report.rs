@@ -100,7 +100,9 @@ impl SandboxReport {
             metadata_outside,
             process_count,
         ] = std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
-        let tier = if strength(&other) < strength(&self) { other.tier } else { self.tier };
+        // Of a language inside and a process that is held as well, the process is what there is to tell.
+        let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
+        let tier = if is_other { other.tier } else { self.tier };
         Self {
             tier,
             files,

@@ -287,12 +287,12 @@ fn judge(kind: Kind, outcome: &Outcome) {
 fn lose_helpers() {
     let (stage, engine) = ready();
     say("warm");
-    let short = Kind { script: "sleep 0.3; echo hi", stop: Stop::Never, ends: None };
+    let short = Kind { script: "sleep 1; echo hi", stop: Stop::Never, ends: None };
     for _ in 0..10 {
         judge(KINDS[0], &engine.run(one(&stage, KINDS[0]).0));
         std::thread::scope(|scope| {
             let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| engine.run(one(&stage, short).0))).collect();
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(400));
             let helper = survivors::children()[0];
             kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
             judge(KINDS[2], &engine.run(one(&stage, KINDS[2]).0));

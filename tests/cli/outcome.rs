@@ -160,9 +160,11 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     let mut usage = process.remove("usage").unwrap();
     assert!(usage["cpu_ms"].take().as_u64().unwrap() < 1000);
     assert!(usage["memory_bytes"].take().as_u64().unwrap() > 100_000);
+    assert!(usage["tree_memory_bytes"].take().as_u64().unwrap() > 100_000);
     assert_eq!(
         usage,
-        json!({"cpu_ms": null, "memory_bytes": null, "stdout_bytes": 9, "stderr_bytes": 5, "left_behind": 0})
+        json!({"cpu_ms": null, "memory_bytes": null, "tree_memory_bytes": null, "stdout_bytes": 9, "stderr_bytes": 5,
+            "left_behind": 0})
     );
     assert_eq!(
         outcome["process"],
