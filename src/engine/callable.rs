@@ -10,7 +10,7 @@ use super::select::{Selected, select};
 use super::{Engine, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
-use crate::host::{Providers, ToolProvider};
+use crate::host::{Providers, ToolProvider, guarded};
 use crate::plan::{self, Callee, Callees, Lookup, Plan};
 use crate::policy::{Asked, Limits, Permission};
 use crate::registry::{Folder, Skill};
@@ -45,18 +45,22 @@ impl Callees for Callable {
     }
 
     fn tool(&self, name: &str) -> Lookup<Value> {
-        let Some(tools) = &self.tools else {
+        let missing = || {
             let sentence = format!("no function and no tool is called `{name}`");
-            return Lookup::Missing(SkillError::new(ErrorKind::Tool, sentence));
+            Lookup::Missing(SkillError::new(ErrorKind::Tool, sentence))
         };
-        if let Some(tool) = tools.tools().into_iter().find(|tool| tool.name == name) {
-            return Lookup::Found(tool.input_schema);
+        let Some(tools) = &self.tools else { return missing() };
+        let looked_up = guarded("the provider of tools", ErrorKind::Unavailable, || {
+            let described = tools.tools().into_iter().find(|tool| tool.name == name);
+            Ok((described, tools.has(name)))
+        });
+        match looked_up {
+            Ok((Some(tool), _)) => Lookup::Found(tool.input_schema),
+            // Whoever has many tools may answer for one without listing it.
+            Ok((None, true)) => Lookup::Untold,
+            Ok((None, false)) => missing(),
+            Err(error) => Lookup::Missing(error),
         }
-        if tools.has(name) {
-            return Lookup::Untold;
-        }
-        let sentence = format!("no function and no tool is called `{name}`");
-        Lookup::Missing(SkillError::new(ErrorKind::Tool, sentence))
     }
 
     fn input_schema(&self, identity: &str) -> Option<Value> {

@@ -68,16 +68,21 @@ impl<'a> Scope<'a> {
 
     /// What the plan answers with: as a value, but steps without one are `null`.
     pub(super) fn outputs(&self, outputs: &Argument) -> Result<Value> {
+        self.answer(outputs, &mut { self.cap }, 0)
+    }
+
+    fn answer(&self, outputs: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
         match outputs {
             Argument::Text(Template::Whole(reference), _) => match self.found(reference) {
                 Err(Missing::Step(..)) => Ok(Value::Null),
-                _ => self.value(outputs),
+                _ => self.resolved(outputs, left, depth),
             },
-            Argument::List(items) => items.iter().map(|item| self.outputs(item)).collect(),
-            Argument::Object(entries) => {
-                entries.iter().map(|entry| Ok((entry.name.clone(), self.outputs(&entry.value)?))).collect()
-            }
-            other => self.value(other),
+            Argument::List(items) => items.iter().map(|item| self.answer(item, left, depth + 1)).collect(),
+            Argument::Object(entries) => entries
+                .iter()
+                .map(|entry| Ok((entry.name.clone(), self.answer(&entry.value, left, depth + 1)?)))
+                .collect(),
+            other => self.resolved(other, left, depth),
         }
     }
 
@@ -136,7 +141,7 @@ impl<'a> Scope<'a> {
         let weight = weighed(value, depth).ok_or_else(|| {
             SkillError::new(
                 ErrorKind::Output,
-                format!("what the step is given is nested deeper than {DEPTH} levels"),
+                format!("what is put together is nested deeper than {DEPTH} levels"),
             )
         })?;
         *left = left.checked_sub(weight).ok_or_else(|| self.too_much())?;
@@ -144,8 +149,8 @@ impl<'a> Scope<'a> {
     }
 
     fn too_much(&self) -> SkillError {
-        let sentence = format!("what the step is given is larger than {} bytes", self.cap);
-        SkillError::new(ErrorKind::Output, sentence).with_help("give it less, or raise the output limit")
+        let sentence = format!("what is put together is larger than {} bytes", self.cap);
+        SkillError::new(ErrorKind::Output, sentence).with_help("take less of it, or raise the output limit")
     }
 
     fn named(&self, reference: &Reference) -> Result<&'a Value> {

@@ -43,6 +43,16 @@ fn values_that_grow_deeper_with_every_step_end_before_they_cannot_be_handed_arou
 }
 
 #[test]
+fn an_answer_that_names_one_value_a_thousand_times_ends_at_the_output_limit() {
+    let outputs: Vec<&str> = vec!["$result[0]"; 5_000];
+    let steps = json!({"steps": [{"tool": "read_file", "args": {"path": "big"}}], "outputs_from": outputs});
+    let (kind, sentence) =
+        failure(&Project::new().file("big", "x".repeat(1 << 20)).sequence("x", "", &steps).run(&[]));
+    assert_eq!(kind, ErrorKind::Output);
+    assert!(sentence.contains("what is put together is larger"), "{sentence}");
+}
+
+#[test]
 fn what_all_steps_hold_together_is_bounded_by_the_memory_of_the_run() {
     let steps: Vec<Value> = (0..200).map(|_| json!({"tool": "read_file", "args": {"path": "big"}})).collect();
     let project = Project::new().file("big", "x".repeat(1 << 20)).sequence("x", "", &Value::from(steps));

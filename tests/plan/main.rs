@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod failing;
+mod functions;
 mod hostile;
 mod loading;
 mod narrowing;
