@@ -43,6 +43,31 @@ fn a_machine_without_namespaces_has_a_cage_all_the_same() {
     assert!(!held.protected_paths && !held.metadata_outside && !held.process_count, "{held:?}");
 }
 
+/// A secret that is covered where the project lies can be read where it lies as well.
+#[test]
+fn a_project_that_is_mounted_twice_is_not_said_to_be_guarded() {
+    if let Err(reason) = stage::gives(Tier::Namespaces) {
+        return not_run("a project that is mounted twice", &reason);
+    }
+    let stage = Stage::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
+        .file("project/.env", "secret\n");
+    fs::create_dir(stage.at("again")).unwrap();
+    let (project, again) = (stage.name("project"), stage.name("again"));
+    let stage = stage.args(&[&again]);
+    let line = |mount: &str| {
+        format!("exec unshare --user --map-current-user --mount sh -c '{mount} exec \"$@\"' sh \"$@\"")
+    };
+    let run = |mount: &str| Some(engine(&stage, &line(mount))?.run(stage.invocation()));
+    let Some(once) = run("") else {
+        return not_run("a project that is mounted twice", "the command line is not built in");
+    };
+    assert_eq!(once.process.unwrap().stdout, "ran\n");
+    assert!(once.sandbox.unwrap().protected_paths);
+    let twice = run(&format!("mount --bind {project} {again} &&")).unwrap();
+    assert_eq!(twice.process.unwrap().stdout, "secret\nran\n");
+    assert!(!twice.sandbox.unwrap().protected_paths);
+}
+
 /// Without a list of processes a tree is killed by nobody, unless signals are kept inside. What is required is refused then, and
 /// the best that can be done is said to be less.
 #[test]

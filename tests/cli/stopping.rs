@@ -52,23 +52,28 @@ fn an_interrupt_stops_a_running_script() {
 
 #[test]
 fn an_interrupt_ends_a_process_and_all_that_it_started() {
-    // The numbers of processes are others inside; what they were started with is the same.
-    let script = "sleep 300.0625 & echo x > begun; echo out; wait; sleep 300.0625";
-    let project = Project::new().shell("x", script);
+    let sleep = unlike_any_other(1);
+    let project = Project::new().shell("x", &format!("{sleep} & echo > begun; echo out; wait; {sleep}"));
     let child = started(&project, &["run", "x", "--allow", "write"]);
-    until("the script begins", || project.path("begun").exists() && is_alive("300.0625"));
+    until("the script begins", || project.path("begun").exists() && lives(&sleep));
     signal("INT", child.id());
     let answer = ended(child);
     assert_eq!((answer.code, answer.stdout.as_str()), (130, ""));
     assert!(answer.stderr.contains("out\n") && answer.stderr.contains("cancelled"), "{answer:?}");
-    let own = project.path(".").canonicalize().unwrap();
-    until("nothing of it goes on", || !is_alive("300.0625") && !is_alive(own.to_str().unwrap()));
+    let script = project.path(".metier/skills/x").display().to_string();
+    until("nothing of it goes on", || !lives(&sleep) && !lives(&script));
 }
 
-/// Whether a process runs that was started with these words. One that has ended and waits to be collected has none.
-fn is_alive(words: &str) -> bool {
-    let listed = Command::new("ps").args(["-e", "-o", "args="]).output().unwrap().stdout;
-    String::from_utf8_lossy(&listed).lines().any(|args| args.contains(words))
+/// A command that sleeps for so long as no other does: in a cage a process has another number than outside.
+fn unlike_any_other(test: u32) -> String {
+    format!("sleep 300.{test}{}", std::process::id())
+}
+
+/// Whether a process with this in its command line runs. One that has ended and waits to be collected does not.
+fn lives(part: &str) -> bool {
+    let processes = Command::new("ps").args(["-A", "-ww", "-o", "stat=,args="]).output().unwrap().stdout;
+    let processes = String::from_utf8_lossy(&processes);
+    processes.lines().any(|process| process.contains(part) && !process.starts_with('Z'))
 }
 
 #[test]
@@ -86,9 +91,9 @@ fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
 
 #[test]
 fn a_deadline_leaves_no_process_behind() {
-    let project = Project::new().shell("x", "sleep 300.125 & echo x > begun; wait");
+    let sleep = unlike_any_other(2);
+    let project = Project::new().shell("x", &format!("{sleep} & echo > begun; wait"));
     let answer = project.metier(&["run", "x", "--allow", "write", "--timeout", "300ms"]);
-    assert_eq!(answer.code, 5);
-    assert!(project.path("begun").exists());
-    until("nothing of it goes on", || !is_alive("300.125"));
+    assert!(answer.code == 5 && project.path("begun").exists());
+    until("nothing of it goes on", || !lives(&sleep));
 }

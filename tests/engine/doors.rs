@@ -42,12 +42,14 @@ fn started(run: Run) -> std::pin::Pin<Box<Run>> {
     run
 }
 
-/// Whether a process runs that was started with this word: its number is another one inside a cage. One that has ended and waits
-/// to be collected has none.
-fn is_alive(word: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let said = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    said.into_iter().any(|said| said.split(|byte| *byte == 0).any(|part| part == word.as_bytes()))
+/// How many processes work in a folder. One that has stopped works nowhere; in a cage a process has another number than here.
+fn working_in(folder: &std::path::Path) -> usize {
+    let folder = std::fs::canonicalize(folder).unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let works = |process: &std::fs::DirEntry| {
+        std::fs::read_link(process.path().join("cwd")).is_ok_and(|at| at == folder)
+    };
+    processes.filter(works).count()
 }
 
 #[test]
@@ -132,12 +134,13 @@ fn a_waker_may_poll_at_once_on_the_thread_that_wakes_it() {
 
 #[test]
 fn dropping_the_future_kills_the_process() {
-    let project = Project::shell("", "sleep 600.0625 &\necho x > begun\nwait\n");
+    let project = Project::shell("", "sleep 600 & echo > begun\nwait\n");
     let run = started(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
     project.awaits("begun");
-    within(Duration::from_secs(5), || is_alive("600.0625"));
+    let folder = project.path("begun").parent().unwrap().to_owned();
+    within(Duration::from_secs(5), || working_in(&folder) == 2);
     drop(run);
-    within(Duration::from_secs(5), || !is_alive("600.0625"));
+    within(Duration::from_secs(5), || working_in(&folder) == 0);
 }
 
 #[test]

@@ -181,8 +181,9 @@ fn refused(shut_network: bool) -> BTreeMap<i64, Vec<Rule>> {
     // Who may not be looked into cannot be counted by its stub.
     calls.insert(libc::SYS_prctl, vec![vec![is(0, PR_SET_DUMPABLE), is_not(1, 1)]]);
     // Typing into a terminal; the kernel compares 32 bits, so must this.
-    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| vec![is(1, request as u32)]);
-    calls.insert(libc::SYS_ioctl, typing.to_vec());
+    let typing =
+        [libc::TIOCSTI, libc::TIOCLINUX].into_iter().filter_map(|request| u32::try_from(request).ok());
+    calls.insert(libc::SYS_ioctl, typing.map(|request| vec![is(1, request)]).collect());
     calls
 }
 

@@ -21,6 +21,7 @@ mod stub;
 mod system;
 #[cfg(test)]
 mod tests;
+mod twice;
 mod wire;
 
 pub(crate) use helper::{Launcher, Started};

@@ -18,6 +18,7 @@ use rustix::mount::{
 use super::super::sandbox::{FileRules, Guarded};
 use super::files::open_itself;
 use super::system::{Mounts, change_mounts};
+use super::twice::are_shown_twice;
 
 /// What goes over a path.
 enum Step {
@@ -34,10 +35,12 @@ enum Step {
 /// After an error the mounts are in no state to run anything in.
 pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool, bool)> {
     change_mounts(&CWD, c"/", Mounts::Private)?;
+    // Before there are mounts of ours. What can only be read needs no more than one place where it cannot be changed.
+    let is_shown_twice = are_shown_twice(&files.guarded.hidden);
     let steps = steps(files, shared)?;
     change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
     let own_proc = own_proc();
-    let mut guarded = !files.guarded.more;
+    let mut guarded = !files.guarded.more && !is_shown_twice;
     // Outer paths come before inner ones.
     for (path, step) in &steps {
         match step {
