@@ -25,6 +25,9 @@ pub struct ProcessPlan {
     pub reads: Vec<Place>,
     /// What it may read, execute and change, with all that lies below.
     pub writes: Vec<Place>,
+    /// Paths it may write by its grants that are not there, so that its cage opens nothing by them: relative to the project. The
+    /// host makes nothing that nobody asked for; the host API makes what it writes.
+    pub missing: Vec<String>,
     /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
     pub network: bool,
     /// Whether the host API answers it.

@@ -9,6 +9,7 @@ mod not_run;
 
 mod api;
 mod doctor;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
 mod failures;
 mod input;
@@ -17,6 +18,7 @@ mod options;
 mod outcome;
 mod providing;
 mod running;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;
 mod stopping;
 mod strangers;

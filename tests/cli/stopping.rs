@@ -54,7 +54,7 @@ fn an_interrupt_stops_a_running_script() {
 fn an_interrupt_ends_a_process_and_all_that_it_started() {
     let script = "sleep 300 & echo $! > child; echo $$ > begun; echo out; wait; sleep 300";
     let project = Project::new().shell("x", script);
-    let child = started(&project, &["run", "x", "--allow", "write"]);
+    let child = started(&project, &["run", "x", "--allow", "write", "--sandbox", "best-effort"]);
     let id = |file: &str| std::fs::read_to_string(project.path(file)).unwrap_or_default().trim().to_owned();
     until("the script begins", || !id("begun").is_empty());
     signal("INT", child.id());
@@ -89,7 +89,8 @@ fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
 #[test]
 fn a_deadline_leaves_no_process_behind() {
     let project = Project::new().shell("x", "sleep 300 & echo $! > child; wait");
-    let answer = project.metier(&["run", "x", "--allow", "write", "--timeout", "300ms"]);
+    let answer =
+        project.metier(&["run", "x", "--allow", "write", "--sandbox", "best-effort", "--timeout", "300ms"]);
     assert_eq!(answer.code, 5);
     let child = std::fs::read_to_string(project.path("child")).unwrap();
     until("nothing of it goes on", || !is_alive(child.trim()));
