@@ -8,6 +8,15 @@ mod cage;
 #[cfg(all(unix, not(all(feature = "sandboxed", target_os = "linux"))))]
 #[path = "sandbox/elsewhere.rs"]
 mod cage;
+/// Tests that need a cage are there where there is one.
+#[cfg(all(test, unix, feature = "sandboxed", target_os = "linux"))]
+macro_rules! in_a_cage {
+    ($($tests:item)*) => { $($tests)* };
+}
+#[cfg(all(test, not(all(unix, feature = "sandboxed", target_os = "linux"))))]
+macro_rules! in_a_cage {
+    ($($tests:item)*) => {};
+}
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;

@@ -34,7 +34,7 @@ fn parsed(id: u64, line: &[u8]) -> Result<Answer, String> {
     let value = exact::json(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
     let Value::Object(mut parts) = value else { return Err("JSON that is no object".into()) };
     let answered = parts.remove("id").ok_or("an answer without an `id`")?;
-    if answered != Value::from(id) {
+    if answered != id {
         return Err("the answer to a request that it was not asked".into());
     }
     let answer = match (parts.remove("ok"), parts.remove("error")) {

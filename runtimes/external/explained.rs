@@ -11,7 +11,6 @@ use super::{interpreter, process, verdict, version};
 use crate::error::Result;
 use crate::executor::{Script, SkillInput};
 use crate::host::{InterpreterReport, Machine, Place, ProcessPlan, SandboxReport, SkillContext};
-use crate::policy::Worker;
 
 /// What the script would reach; fails as the run would before its process starts.
 pub(in super::super) fn plan(
@@ -30,7 +29,7 @@ impl External {
         }
         let caged = self.caged(Self::arguments(input, ctx), ctx)?;
         match probed(&self.shared, caged.order.cage.clone()) {
-            Ok(report) => Ok(described(&caged, verdict::held(&report), ctx.worker())),
+            Ok(report) => Ok(described(&caged, verdict::held(&report), ctx)),
             Err(error) => {
                 let error = verdict::not_started(self.file.name(), caged.project, error);
                 if Self::may_do_without(ctx, &error) { self.planned_plainly(input, ctx) } else { Err(error) }
@@ -51,6 +50,7 @@ impl External {
             reads: everything(),
             writes: everything(),
             guarded: Vec::new(),
+            missing: Vec::new(),
             network: true,
             has_api: false,
             worker: None,
@@ -65,7 +65,7 @@ fn probed(shared: &Shared, cage: Cage) -> std::io::Result<Report> {
     process::checked(report)
 }
 
-fn described(caged: &Caged<'_>, sandbox: SandboxReport, worker: Option<Worker>) -> ProcessPlan {
+fn described(caged: &Caged<'_>, sandbox: SandboxReport, ctx: &SkillContext) -> ProcessPlan {
     let (order, places) = (&caged.order, caged.places());
     let rules = order.cage.files.clone().unwrap_or_default();
     // What does not exist is passed over when the cage is put up.
@@ -86,9 +86,15 @@ fn described(caged: &Caged<'_>, sandbox: SandboxReport, worker: Option<Worker>) 
         reads: listed(&rules.read, caged.own_reads),
         writes: listed(&rules.write, rules.write.len()),
         guarded: rules.guarded.kept.iter().chain(&rules.guarded.hidden).map(PathBuf::from).collect(),
+        missing: ctx
+            .permissions()
+            .writable()
+            .into_iter()
+            .filter(|path| !caged.project.join(path).exists())
+            .collect(),
         network: !order.cage.shut_network,
         has_api: true,
-        worker,
+        worker: ctx.worker(),
         sandbox,
     }
 }

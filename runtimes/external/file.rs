@@ -39,6 +39,12 @@ impl ScriptFile {
         &self.name
     }
 
+    /// The bytes that were loaded.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn source(&self) -> &[u8] {
+        &self.source
+    }
+
     /// The skill's folder, absolute.
     pub(super) fn folder(&self) -> &Path {
         &self.folder

@@ -15,6 +15,7 @@ pub(super) struct Interpreter {
 
 /// An installed interpreter: its absolute path and what comes before the script.
 #[derive(Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
 pub(super) struct Found {
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,

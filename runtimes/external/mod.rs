@@ -31,9 +31,6 @@ mod run;
 #[cfg(unix)]
 mod run;
 mod shebang;
-#[cfg(test)]
-#[cfg(unix)]
-mod tests;
 #[cfg(unix)]
 mod value;
 #[cfg(unix)]
@@ -54,6 +51,12 @@ pub(super) use self::run::{interpreters, machine, plan};
 use super::Shared;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
+
+#[cfg(test)]
+in_a_cage! {
+    #[cfg(test)]
+    mod tests;
+}
 
 /// Chooses the script's interpreter; `invalid-skill` when neither its shebang nor its ending tells one, or when it has no
 /// folder. Whether the interpreter is installed is asked when the script runs.

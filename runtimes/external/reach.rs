@@ -97,15 +97,13 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
 /// Whether programs in a folder of `PATH` can be run in this cage: it lies in what can be read, or some of that in it.
 pub(super) fn has_programs(cage: &Cage, folder: &Path) -> bool {
     let Some(rules) = cage.files.as_ref().filter(|_| !is_system(folder)) else { return true };
-    // A link to one of these opens what it leads to, and nothing beside it.
-    if CALLED.iter().any(|name| folder.join(name).is_file()) {
-        return true;
-    }
-    let folder = real(folder);
-    let within = |path: &OsString, folder: &PathBuf| {
-        real(Path::new(path)).is_some_and(|path| folder.starts_with(&path) || path.starts_with(folder))
+    let Some(place) = real(folder) else { return false };
+    // A link in the folder may be all that can be read of it.
+    let opens = |path: &Path| {
+        path.starts_with(folder)
+            || real(path).is_some_and(|path| place.starts_with(&path) || path.starts_with(&place))
     };
-    folder.is_some_and(|folder| rules.read.iter().chain(&rules.write).any(|path| within(path, &folder)))
+    rules.read.iter().chain(&rules.write).any(|path| opens(Path::new(path)))
 }
 
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
@@ -114,7 +112,7 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
         read.extend(NETWORK.iter().map(Into::into));
     }
     let programs = called().into_iter().chain([places.interpreter.to_owned()]);
-    read.extend(programs.flat_map(|program| homes(&program)).map(Into::into));
+    read.extend(programs.flat_map(|program| homes(&program)).filter(|home| home.exists()).map(Into::into));
     read.extend([places.project, places.skill].map(Into::into));
     let mut write = vec![PathBuf::from("/dev/null")];
     write.extend(real(places.scratch));
@@ -155,32 +153,40 @@ fn real(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok()
 }
 
-/// Where an interpreter outside the system keeps what it reads: the folder above `bin`, of the file and of each link to it.
+/// Where an interpreter outside the system keeps what it reads: beside the file, and beside each link to it.
 fn homes(program: &Path) -> Vec<PathBuf> {
     let mut homes = Vec::new();
     let mut next = Some(program.to_owned());
     // As many links as the system itself follows.
     for _ in 0..40 {
         let Some(path) = next.take() else { break };
-        homes.push(home(&path));
+        homes.extend(home(&path));
         next = std::fs::read_link(&path).ok().map(|target| path.with_file_name(target));
     }
-    homes.extend(std::fs::canonicalize(program).ok().map(|real| home(&real)));
+    homes.extend(std::fs::canonicalize(program).ok().into_iter().flat_map(|real| home(&real)));
     homes
 }
 
-/// `PREFIX` of `PREFIX/bin/python3`, the root of version managers of `ROOT/shims/python3`, and the file alone where the folder
-/// above holds more than an interpreter.
-fn home(program: &Path) -> PathBuf {
-    let prefix = program
-        .parent()
-        .filter(|folder| folder.file_name().is_some_and(|name| name == "bin" || name == "shims"))
-        .and_then(Path::parent)
-        .and_then(real);
-    match prefix.filter(|prefix| !holds_more(prefix)) {
-        Some(prefix) => prefix,
-        None => program.to_owned(),
-    }
+/// What lies beside `bin` in the folder of an interpreter or of an environment of one. Whatever else is in that folder is not
+/// theirs: `bin/python3` may stand in anything.
+const PARTS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg"];
+
+/// What lies beside `shims` in the folder of a version manager, which is its own as a whole.
+const MANAGED: [&str; 2] = ["versions", "installs"];
+
+/// The parts of `PREFIX/bin/python3`, the root of the version manager of `ROOT/shims/python3`, and the file alone where the
+/// folder above holds more than an interpreter.
+fn home(program: &Path) -> Vec<PathBuf> {
+    let folder = program.parent().and_then(Path::file_name);
+    let above = || program.parent().and_then(Path::parent).and_then(real).filter(|above| !holds_more(above));
+    let found = match folder {
+        Some(name) if name == "bin" => above().map(|prefix| PARTS.map(|part| prefix.join(part)).to_vec()),
+        Some(name) if name == "shims" => {
+            above().filter(|root| MANAGED.iter().any(|part| root.join(part).is_dir())).map(|root| vec![root])
+        }
+        _ => None,
+    };
+    found.unwrap_or_else(|| vec![program.to_owned()])
 }
 
 /// Everything, all homes, somebody's home, or what all of somebody's programs keep: key rings are in `~/.local/share`.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::Shared;
 use super::super::sandbox::{self, Order, Scratch};
-use super::api::Service;
+use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::interpreter::{Found, Interpreter, search_path};
 use super::life::Life;
@@ -84,10 +84,21 @@ impl External {
         if ctx.worker().is_some() { &[] } else { &input.args }
     }
 
+    /// The program that runs the script, and what it is told before it.
+    fn interpreter(&self) -> Result<Found> {
+        let mut found = self.interpreter.found(self.file.name(), &search_path())?;
+        if imports(&found.program, self.file.source()) {
+            let import = self.shared.clients().import(self.shared.launcher().program());
+            let import = import.map_err(unwritten)?;
+            found.args.insert(0, import.to_string_lossy().into_owned());
+        }
+        Ok(found)
+    }
+
     /// The command of a plain process.
     pub(super) fn plain(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter.found(self.file.name(), &search_path())?;
+        let interpreter = self.interpreter()?;
         let project = ctx.project()?.root();
         let mut command = command::of(&interpreter, &script, args, self.file.folder(), project);
         self.shared.clients().excuse(&mut command, self.shared.launcher().program());
@@ -98,7 +109,7 @@ impl External {
     pub(super) fn caged<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter.found(name, &search_path())?;
+        let interpreter = self.interpreter()?;
         let scratch =
             Scratch::new().map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
@@ -112,7 +123,7 @@ impl External {
             order.deadline_ms = u64::MAX;
         }
         let offered = self.shared.clients().offer(&mut order, self.shared.launcher().program());
-        offered.map_err(|error| SkillError::io("failed to write the clients of the host API", error))?;
+        offered.map_err(unwritten)?;
         Ok(Caged { order, scratch, interpreter, project, skill, own_reads })
     }
 
@@ -199,6 +210,10 @@ impl Caged<'_> {
             interpreter: &self.interpreter.program,
         }
     }
+}
+
+fn unwritten(error: io::Error) -> SkillError {
+    SkillError::io("failed to write the clients of the host API", error)
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.

@@ -149,8 +149,8 @@ impl Kept {
         let failed = |source: io::Error| SkillError::io("failed to keep a process", source);
         let (called, call) = io::pipe().map_err(failed)?;
         let (jobs, receiver) = channel();
-        let live = move || live(life, first, &called, &receiver);
-        let thread = thread::Builder::new().name("metier-worker".into()).spawn(live).map_err(failed)?;
+        let work = move || live(life, first, &called, &receiver);
+        let thread = thread::Builder::new().name("metier-worker".into()).spawn(work).map_err(failed)?;
         Ok(Self { jobs, call: Some(call), thread: Some(thread) })
     }
 

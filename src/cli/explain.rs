@@ -58,6 +58,17 @@ fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {
         ("but for", guarded(process)),
         ("variables", process.environment.join(", ")),
     ];
+    if !process.missing.is_empty() {
+        let missing = process.missing.join(", ");
+        rows.push(("not there", format!("{missing}: granted, but a cage opens what exists; make it before")));
+    }
+    if let Some(worker) = process.worker {
+        let seconds = worker.idle.as_secs();
+        rows.push((
+            "kept",
+            format!("for up to {} runs with the same grants, {seconds} s after the last", worker.runs),
+        ));
+    }
     if process.scratch.is_some() {
         rows.push(("home", "a folder of the run's own (scratch), gone afterwards".into()));
     }
@@ -122,7 +133,8 @@ fn function_rows(functions: &[FunctionReach]) -> Vec<(&'static str, String)> {
 fn sandbox(of: &Explanation) -> String {
     let asked = of.isolation;
     match of.sandbox {
-        None => format!("cannot be put up, and is {asked}"),
+        None if of.reason.is_some() => format!("cannot be put up, and is {asked}"),
+        None => "that of the program which runs it".into(),
         Some(held) if held.tier == "in-process" => {
             "none is needed: it reaches nothing but the host API".into()
         }

@@ -34,7 +34,7 @@ pub struct Explanation {
     pub permissions: Vec<String>,
     /// The functions of the host API, in the order of the documentation.
     pub functions: Vec<FunctionReach>,
-    /// Which isolation would hold; `null` where the run would not start.
+    /// Which isolation would hold; `null` where the run would not start, and where an embedder's own executor runs it.
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
     pub process: Option<ProcessPlan>,
@@ -62,7 +62,7 @@ impl Parts {
         let limits = selected.settled(invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
         let ctx = context.build();
-        let limits = worker::held_by(ctx.worker(), limits);
+        let limits = worker::held_by(ctx.worker(), &limits);
         let mut explanation = Explanation {
             skill: skill.qualified(),
             script: selected.path.clone(),
@@ -76,7 +76,10 @@ impl Parts {
             process: None,
             reason: None,
         };
-        if selected.runtime != SkillRuntime::External || self.loaded.is_own(selected.runtime) {
+        if self.loaded.is_own(selected.runtime) {
+            return Ok(explanation);
+        }
+        if selected.runtime != SkillRuntime::External {
             explanation.sandbox = Some(SandboxReport::IN_PROCESS);
             return Ok(explanation);
         }

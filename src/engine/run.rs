@@ -61,7 +61,7 @@ impl Parts {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let limits = worker::held_by(context.worker(), limits);
+        let limits = worker::held_by(context.worker(), &limits);
         let result = context
             .cancel()
             .check()

@@ -26,6 +26,6 @@ pub(super) fn asked_for(manifest: &Manifest, runtime: SkillRuntime) -> Result<Op
 }
 
 /// The limits that hold: the system counts the processor time of a process from its start, which says nothing of one run.
-pub(super) fn held_by(worker: Option<Worker>, limits: Limits) -> Limits {
-    Limits { cpu: limits.cpu.filter(|_| worker.is_none()), ..limits }
+pub(super) fn held_by(worker: Option<Worker>, limits: &Limits) -> Limits {
+    Limits { cpu: limits.cpu.filter(|_| worker.is_none()), ..limits.clone() }
 }

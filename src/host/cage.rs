@@ -28,6 +28,9 @@ pub struct ProcessPlan {
     /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
     /// `true`. What there is of it when the run begins.
     pub guarded: Vec<PathBuf>,
+    /// Paths it may write by its grants that are not there, so that its cage opens nothing by them: relative to the project. The
+    /// host makes nothing that nobody asked for; the host API makes what it writes.
+    pub missing: Vec<String>,
     /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
     pub network: bool,
     /// Whether the host API answers it.

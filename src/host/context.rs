@@ -1,6 +1,7 @@
 //! What one run reaches: the project's files, the skill's own, its permissions, limits and log. Scripts see it as `ctx`.
 
 mod builder;
+mod said;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::files::Files;
-use super::journal::{Journal, LogLevel, LogLine, Observer, Progress};
+use super::journal::{Journal, Observer};
 use super::providers::Providers;
 use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
@@ -162,56 +163,6 @@ impl SkillContext {
         std::mem::take(&mut *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes a log line, without secrets; `output` when the log is full.
-    ///
-    /// A skill that another one called writes to the log of its caller: `name: message`.
-    pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
-        let message = self.0.redaction.text(message.into());
-        if let Some(caller) = &self.0.caller {
-            return caller.log(level, self.marked(&message));
-        }
-        let line = LogLine { level, message };
-        let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
-        self.0.journal.log(line.clone())?;
-        observer.logged(&line);
-        Ok(())
-    }
-
-    /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
-    pub fn progress(&self, progress: &Progress) {
-        let message = self.0.redaction.text(progress.message.clone());
-        if let Some(caller) = &self.0.caller {
-            caller.progress(&Progress { message: self.marked(&message), ..*progress });
-        } else if let Some(observer) = &self.0.observer {
-            observer.progressed(&Progress { message, ..*progress });
-        }
-    }
-
-    fn marked(&self, message: &str) -> String {
-        format!("{}: {message}", self.skill())
-    }
-
-    /// From now on this value leaves the run, and those that called it, as `[secret:NAME]`.
-    pub(crate) fn learn_secret(&self, name: &str, value: &str) {
-        self.0.redaction.learn(name, value);
-        if let Some(caller) = &self.0.caller {
-            caller.learn_secret(name, value);
-        }
-    }
-
-    /// From now on what others were handed leaves this run by its name as well, and those that called it.
-    pub(crate) fn learn_secrets(&self, others: &Redaction) {
-        self.0.redaction.learn_from(others);
-        if let Some(caller) = &self.0.caller {
-            caller.learn_secrets(others);
-        }
-    }
-
-    /// The secrets the run was handed.
-    pub(crate) fn redaction(&self) -> &Redaction {
-        &self.0.redaction
-    }
-
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
         self.0.report.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
@@ -226,11 +177,5 @@ impl SkillContext {
     /// What was recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         std::mem::take(&mut *self.0.report.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The log so far, without secrets that became known since; empty afterwards.
-    pub fn take_log(&self) -> Vec<LogLine> {
-        let clean = |line: LogLine| LogLine { message: self.0.redaction.text(line.message), ..line };
-        self.0.journal.take().into_iter().map(clean).collect()
     }
 }

@@ -45,9 +45,9 @@ impl FromStr for Isolation {
         let plain = text.replace('_', "-");
         let named = NAMES.into_iter().find(|(_, name)| *name == plain);
         named.map(|(isolation, _)| isolation).ok_or_else(|| {
-            let names = NAMES.map(|(_, name)| name).join(", ");
+            let known = NAMES.map(|(_, name)| name).join(", ");
             SkillError::new(ErrorKind::Usage, format!("{text:?} says nothing about the sandbox"))
-                .with_help(format!("say one of {names}"))
+                .with_help(format!("say one of {known}"))
         })
     }
 }

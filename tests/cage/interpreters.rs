@@ -76,6 +76,74 @@ fn an_environment_in_the_project_runs() {
     stage.run().says(&format!("True\n{}\n", stage.name("project/.venv")));
 }
 
+/// What lies beside an activated environment is not the environment's, and neither is what lies beside the interpreter that it
+/// leads to.
+#[test]
+fn an_activated_environment_opens_no_more_than_its_own_parts() {
+    const HOME: &str = "METIER_CAGE_ENVIRONMENT";
+    if let Some(home) = std::env::var_os(HOME) {
+        let at = |path: &str| Path::new(&home).join(path).to_str().unwrap().to_owned();
+        let stage = Stage::bash(
+            "python3 -c 'import own; print(own.word)'; for file; do cat \"$file\" 2> /dev/null || echo refused; done; echo $PATH",
+        );
+        let ran = stage
+            .args(&[&at("envs/one/notes"), &at("envs/notes"), &at("work/notes"), &at("work/lib/own")])
+            .run();
+        let path = std::env::var("PATH").unwrap();
+        let reachable =
+            path.split(':').filter(|folder| !folder.ends_with("elsewhere")).collect::<Vec<_>>().join(":");
+        let said = ran.said().to_owned();
+        let (client, rest) = said.trim_end().rsplit_once('\n').map(|(said, path)| (path, said)).unwrap();
+        assert_eq!(rest, "mine\nrefused\nrefused\nrefused\nown");
+        assert!(client.ends_with(&reachable), "{client} is not {reachable}");
+        return;
+    }
+    let Some(python) = found("python3") else { return not_run("an environment", "python3 is not installed") };
+    let home = tempfile::tempdir().unwrap();
+    let here = |path: &str| home.path().join(path);
+    let made =
+        Command::new(&python).args(["-m", "venv", "--without-pip"]).arg(here("envs/one")).output().unwrap();
+    if !made.status.success() {
+        return not_run("an environment", &String::from_utf8_lossy(&made.stderr));
+    }
+    let real =
+        Command::new(&python).args(["-c", "import sys; print(sys._base_executable)"]).output().unwrap();
+    let real = String::from_utf8(real.stdout).unwrap();
+    // The environment leads to a link in a folder of the user's, and that one to the interpreter.
+    for folder in ["work/bin", "work/lib", "elsewhere"] {
+        std::fs::create_dir_all(here(folder)).unwrap();
+    }
+    for (path, text) in
+        [("envs/one/notes", "n"), ("envs/notes", "n"), ("work/notes", "n"), ("work/lib/own", "own\n")]
+    {
+        std::fs::write(here(path), text).unwrap();
+    }
+    std::os::unix::fs::symlink(real.trim(), here("work/bin/python3")).unwrap();
+    std::fs::remove_file(here("envs/one/bin/python3")).ok();
+    std::os::unix::fs::symlink(here("work/bin/python3"), here("envs/one/bin/python3")).unwrap();
+    let packages = std::fs::read_dir(here("envs/one/lib"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("site-packages");
+    std::fs::write(packages.join("own.py"), "word = 'mine'\n").unwrap();
+    let path = format!("{}:{}:/usr/bin:/bin", here("envs/one/bin").display(), here("elsewhere").display());
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "interpreters::an_activated_environment_opens_no_more_than_its_own_parts",
+            "--nocapture",
+        ])
+        .env(HOME, home.path())
+        .env("HOME", home.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
 /// Shells call other interpreters, wherever the user's are.
 #[test]
 fn a_shell_script_calls_the_interpreters_of_the_user() {

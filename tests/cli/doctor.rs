@@ -76,8 +76,10 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
         diagnosis["shadowed"],
         json!([{"skill": "project/.agents:twice@0.0.0", "by": "project/.metier:twice@0.0.0"}])
     );
-    let finding = row(&diagnosis["findings"], "severity", "error");
-    assert!(finding["message"].as_str().unwrap().contains("broken/SKILL.md:1"), "{finding}");
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let finding =
+        findings.iter().find(|row| row["message"].as_str().unwrap().contains("broken/SKILL.md:1")).unwrap();
+    assert_eq!(finding["severity"], "error");
     assert!(!finding["help"].as_str().unwrap().is_empty());
     assert_eq!(
         (answer.code, &diagnosis["ok"]),

@@ -135,6 +135,28 @@ fn functions_are_open_shut_or_open_in_part() {
 }
 
 #[test]
+fn a_grant_for_what_is_not_there_opens_nothing_and_is_named() {
+    let project = project();
+    let plan = explained(&project, &["--allow", "write:new", "--allow", "write:out"]);
+    assert_eq!(plan["process"]["missing"], json!(["new"]));
+    assert!(paths(&plan, "writes").iter().any(|path| path.ends_with("/out")));
+    assert!(!project.path("new").exists(), "nobody asked for it to be made");
+}
+
+#[test]
+fn a_skill_that_is_kept_is_explained_as_that() {
+    let skill = "---\nname: x\ndescription: d\nmetadata:\n  worker: json-lines\n---\n";
+    let project = project().file(".metier/skills/x/SKILL.md", skill);
+    let plan = explained(&project, &[]);
+    assert_eq!(plan["process"]["worker"], json!({"runs": 100, "idle_ms": 30_000}));
+    assert_eq!(plan["limits"]["cpu_ms"], Value::Null, "no system counts it run by run");
+    let wrong = project.file(".metier/skills/x/SKILL.md", skill.replace("json-lines", "carrier pigeons"));
+    let answer = wrong.metier(&["run", "x", "--json"]);
+    assert_eq!((answer.code, &answer.json()["error"]["kind"]), (3, &json!("invalid-skill")));
+    assert_eq!(answer.json()["error"]["help"], json!("write `worker: json-lines`, or leave it out"));
+}
+
+#[test]
 fn a_language_inside_is_explained_without_a_process() {
     let project = Project::new().lua("x", "return 1");
     let plan = explained(&project, &["--allow", "write"]);

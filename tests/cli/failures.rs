@@ -61,7 +61,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         (&["long", "--output", "1KB"], 5, "output"),
         (&["floods", "--output", "1KB"], 5, "output"),
     ] {
-        let answer = house.metier(&[&["run", "--json"], args].concat());
+        let answer = house.metier(&[&["run", "--json", "--sandbox", "best-effort"], args].concat());
         let outcome = answer.json();
         in_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
@@ -70,7 +70,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
         let message = outcome["error"]["message"].as_str().unwrap();
         assert!(!message.is_empty() && !message.contains("os error"), "{args:?}: {message}");
 
-        let plain = house.metier(&[&["run"], args].concat());
+        let plain = house.metier(&[&["run", "--sandbox", "best-effort"], args].concat());
         assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
         assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
     }
@@ -98,19 +98,20 @@ fn what_a_process_wrote_survives_its_failure() {
         ("killed", &[], "out\n"),
         ("sleeps", &["--timeout", "400ms"], "begun\n"),
     ] {
-        let args = [&["run", skill], more].concat();
+        let args = [&["run", skill, "--sandbox", "best-effort"], more].concat();
         let outcome = house.metier(&[&args[..], &["--json"]].concat()).json();
         assert_eq!(outcome["process"]["stdout"], json!(stdout), "{skill}");
         let plain = house.metier(&args);
         assert!(plain.stdout.is_empty() && plain.stderr.contains(stdout), "{plain:?}");
     }
-    let outcome = house.metier(&["run", "fails", "--json"]).json();
+    let outcome = house.metier(&["run", "fails", "--json", "--sandbox", "best-effort"]).json();
     assert_eq!(
         (&outcome["process"]["exit_code"], &outcome["process"]["stderr"]),
         (&json!(7), &json!("err\n"))
     );
     assert!(outcome["error"]["message"].as_str().unwrap().contains("exited with code 7: err"));
-    let outcome = house.metier(&["run", "floods", "--output", "10", "--json"]).json();
+    let outcome =
+        house.metier(&["run", "floods", "--output", "10", "--json", "--sandbox", "best-effort"]).json();
     assert_eq!(outcome["process"]["stdout_truncated"], json!(true));
     assert_eq!(outcome["process"]["stdout"].as_str().unwrap().len(), 10);
 }

@@ -24,7 +24,7 @@ fn fed(project: &Project, args: &[&str], text: &[u8]) -> Answer {
 fn without_input_a_script_sees_an_empty_object_and_a_process_an_empty_stream() {
     let project = echo().shell("count", "wc -c");
     assert_eq!(project.metier(&["run", "echo"]).stdout, "{}\n");
-    assert_eq!(project.metier(&["run", "count", "--allow", "exec"]).stdout.trim(), "0");
+    assert_eq!(project.metier(&["run", "count", "--sandbox", "best-effort"]).stdout.trim(), "0");
 }
 
 #[test]

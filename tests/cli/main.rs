@@ -9,6 +9,7 @@ mod not_run;
 
 mod api;
 mod doctor;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod explain;
 mod failures;
 mod input;
@@ -18,6 +19,7 @@ mod outcome;
 mod plans;
 mod providing;
 mod running;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;
 mod stopping;
 mod strangers;

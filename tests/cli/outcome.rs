@@ -92,6 +92,7 @@ fn a_success_is_the_whole_outcome_and_nothing_is_said_beside_it() {
     assert_eq!(outcome["log"], json!([{"level": "warn", "message": "careful"}]));
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn the_limits_are_those_that_held() {
     let project =
@@ -149,6 +150,7 @@ fn rhai_counts_operations_and_says_how_many_it_may() {
     }
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     let project =

@@ -32,7 +32,7 @@ fn what_a_skill_says_while_it_runs_never_mixes_with_its_value() {
 fn a_process_is_given_its_arguments_its_input_and_the_project() {
     let script = "cat; printf '[%s]' \"$@\"; echo \" $PWD\" >&2";
     let project = Project::new().shell("x", script).file("sub/a", "");
-    let args = ["run", "x", "--allow", "exec", "--input", "[1]", "--", "--json", "two words", ""];
+    let args = ["run", "x", "--sandbox", "best-effort", "--input", "[1]", "--", "--json", "two words", ""];
     let answer = project.metier_in("sub", &args);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "[1][--json][two words][]\n"));
     let root = project.path(".").canonicalize().unwrap();
@@ -120,7 +120,7 @@ fn a_new_skill_of_each_kind_runs_from_a_folder_below() {
         assert_eq!(project.metier_in("sub/deep", &[&["new", "mine"], kind].concat()).code, 0);
         let case = std::fs::read_to_string(project.path(".metier/skills/mine/cases/basic.json")).unwrap();
         let input = serde_json::from_str::<serde_json::Value>(&case).unwrap()["input"].to_string();
-        let run = ["run", "mine", "--json", "--allow", "exec", "--input", &input];
+        let run = ["run", "mine", "--json", "--sandbox", "best-effort", "--input", &input];
         let answer = project.metier_in("sub/deep", &run);
         assert_eq!(answer.code, 0, "{kind:?}: {answer:?}");
         assert!(!answer.json()["value"].is_null(), "{kind:?}");

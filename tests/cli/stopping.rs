@@ -54,7 +54,7 @@ fn an_interrupt_stops_a_running_script() {
 fn an_interrupt_ends_a_process_and_all_that_it_started() {
     let sleep = unlike_any_other(1);
     let project = Project::new().shell("x", &format!("{sleep} & echo > begun; echo out; wait; {sleep}"));
-    let child = started(&project, &["run", "x", "--allow", "write"]);
+    let child = started(&project, &["run", "x", "--allow", "write", "--sandbox", "best-effort"]);
     until("the script begins", || project.path("begun").exists() && lives(&sleep));
     signal("INT", child.id());
     let answer = ended(child);
@@ -93,7 +93,8 @@ fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
 fn a_deadline_leaves_no_process_behind() {
     let sleep = unlike_any_other(2);
     let project = Project::new().shell("x", &format!("{sleep} & echo > begun; wait"));
-    let answer = project.metier(&["run", "x", "--allow", "write", "--timeout", "300ms"]);
+    let answer =
+        project.metier(&["run", "x", "--allow", "write", "--sandbox", "best-effort", "--timeout", "300ms"]);
     assert!(answer.code == 5 && project.path("begun").exists());
     until("nothing of it goes on", || !lives(&sleep));
 }

@@ -96,6 +96,7 @@ fn protected_places_stay_protected_in_a_callee() {
     }
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     let project = |asks: &str| {

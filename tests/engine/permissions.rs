@@ -163,6 +163,7 @@ fn roots_that_do_not_exist_yet_are_protected_also_when_the_project_is_reached_th
     }
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
     for (asks, grants, may) in [
@@ -182,6 +183,7 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
     }
 }
 
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
 fn the_way_out_of_the_cage_is_the_callers_to_grant_and_is_named_in_the_outcome() {
     for asks in ["", "allowed-tools: read\n", "allowed-tools: exec\n"] {

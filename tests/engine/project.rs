@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::policy::{Limits, Permission};
+use metier::policy::{Isolation, Limits, Permission};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -69,7 +69,8 @@ impl Project {
     }
 
     pub fn builder(&self) -> EngineBuilder {
-        Engine::builder(self.root()).roots(self.roots())
+        // Where a build has no cage, scripts run as plain processes.
+        Engine::builder(self.root()).roots(self.roots()).isolation(Isolation::BestEffort)
     }
 
     pub fn engine(&self) -> Engine {

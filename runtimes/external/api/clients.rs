@@ -3,6 +3,7 @@
 //! ```text
 //! metier-y8Fd2q/python/metier.py            found by PYTHONPATH, after the script's own folder
 //!               node/metier/index.js        found by NODE_PATH, after every node_modules
+//!               node/register.mjs           loaded first for ES modules that import it, which NODE_PATH does not help
 //!               bin/metier -> the helper    found by PATH, before another metier
 //! ```
 
@@ -21,10 +22,16 @@ use super::super::super::sandbox::{API, Order};
 use super::request;
 
 /// Path in the folder, text. `{{functions}}` stands for the table of functions: JSON, quoted as a string that every language reads.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 6] = [
     ("python/metier.py", include_str!("metier.py")),
     ("node/metier/index.js", include_str!("metier.js")),
+    ("node/metier/index.mjs", include_str!("metier.mjs")),
     ("node/metier/package.json", r#"{"name": "metier", "type": "commonjs", "main": "index.js"}"#),
+    (
+        "node/register.mjs",
+        "import {register} from 'node:module';\nregister('./hooks.mjs', import.meta.url);\n",
+    ),
+    ("node/hooks.mjs", include_str!("hooks.mjs")),
 ];
 
 /// The folders in it, outer ones first.
@@ -44,6 +51,16 @@ impl Clients {
     /// `main` begins with [`helper_main`](crate::helper_main); without it there is no command.
     pub(in super::super) fn offer(&self, order: &mut Order, program: Option<PathBuf>) -> io::Result<()> {
         self.written(program, |written| written.offer(order))
+    }
+
+    /// What Node is to be told before a script that is an ES module and imports the client.
+    pub(in super::super) fn import(&self, program: Option<PathBuf>) -> io::Result<OsString> {
+        let mut argument = OsString::new();
+        let say = |written: &Written| {
+            argument = format!("--import={}", url(&written.path("node/register.mjs"))).into();
+        };
+        self.written(program, say)?;
+        Ok(argument)
     }
 
     /// Lets a plain process find the modules, which tell it that it cannot call the host.
@@ -133,9 +150,55 @@ impl Drop for Written {
     }
 }
 
+/// Whether this is a script of Node's that imports the client as ES modules do.
+pub(in super::super) fn imports(program: &Path, source: &[u8]) -> bool {
+    const WORDS: [&str; 4] = ["from", "import", "from ", "import "];
+    let is_node = program.file_name().is_some_and(|name| name == "node" || name == "nodejs");
+    let has = |text: &str| source.windows(text.len()).any(|part| part == text.as_bytes());
+    let written = |quote: char| WORDS.iter().any(|word| has(&format!("{word}{quote}metier{quote}")));
+    is_node && (written('\'') || written('"') || has("import('metier')") || has("import(\"metier\")"))
+}
+
+/// A path as a URL of a file.
+fn url(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let part = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    let path: String = path.as_os_str().as_encoded_bytes().iter().map(part).collect();
+    format!("file://{path}")
+}
+
 fn before(folder: &Path, path: &OsStr) -> OsString {
     let mut all = folder.as_os_str().to_owned();
     all.push(":");
     all.push(path);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_scripts_of_node_that_import_the_client_are_told_of_it() {
+        let node = Path::new("/usr/bin/node");
+        for source in [
+            "import {ctx} from 'metier';",
+            "import {ctx}from\"metier\"",
+            "import 'metier'",
+            "await import('metier')",
+        ] {
+            assert!(imports(node, source.as_bytes()), "{source}");
+            assert!(!imports(Path::new("/usr/bin/deno"), source.as_bytes()));
+        }
+        for source in
+            ["", "const {ctx} = require('metier')", "import x from 'metier-x'", "from 'metiers'", "metier"]
+        {
+            assert!(!imports(node, source.as_bytes()), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_url_spells_out_what_means_something_in_one() {
+        assert_eq!(url(Path::new("/tmp/a b#c%/é.mjs")), "file:///tmp/a%20b%23c%25/%C3%A9.mjs");
+    }
 }

@@ -16,6 +16,7 @@ mod service;
 mod shell;
 
 pub(in super::super) use self::clients::Clients;
+pub(super) use self::clients::imports;
 pub(super) use self::lines::Lines;
 pub(super) use self::service::Service;
 pub(in super::super) use self::shell::client_main;

@@ -177,7 +177,7 @@ fn goes_on(read: &io::Result<usize>) -> bool {
 
 /// Reads what is there and forgets it: how much that was.
 fn thrown_away(pipe: &mut File, most: u64) -> io::Result<usize> {
-    let mut place = [0; 32 << 10];
+    let mut place = [0; 16 << 10];
     let mut count = 0;
     while (count as u64) < most {
         match pipe.read(&mut place) {

@@ -338,6 +338,38 @@ fn a_module_of_the_scripts_own_comes_before_the_client() {
 }
 
 #[test]
+fn es_modules_import_the_client_by_its_name() {
+    if !has("node") {
+        return;
+    }
+    for source in [
+        "import {ctx, input, MetierError} from 'metier';
+try { ctx.write('a', 'b'); } catch (error) { console.log(JSON.stringify([input, error instanceof MetierError, error.kind])); }",
+        "const {default: metier} = await import('metier');
+try { metier.ctx.write('a', 'b'); } catch (error) { console.log(JSON.stringify([metier.input, true, error.kind])); }",
+    ] {
+        let mut stage = Stage::new("scripts/run.mjs", source).input(json!({"n": 1}));
+        stage.granted = vec![];
+        says(&stage, json!([{"n": 1}, true, "denied"]));
+    }
+    // A package of the skill's own comes before it, and what is not there is told as it would be.
+    let stage = Stage::new("scripts/run.mjs", "import {own} from 'metier'; console.log(own);");
+    let package = stage.skill.path().join("scripts/node_modules/metier");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("package.json"), r#"{"name": "metier", "type": "module", "main": "index.js"}"#).unwrap();
+    std::fs::write(package.join("index.js"), "export const own = 5;").unwrap();
+    says(&stage, 5);
+    let stage = Stage::new("scripts/run.mjs", "import 'metier'; import 'no-such-package';");
+    assert!(stage.run().process().stderr.contains("Cannot find package 'no-such-package'"));
+    // Without a cage there is no host, which is told when it is called.
+    let mut stage = Stage::new("scripts/run.mjs", "import {ctx} from 'metier'; console.log(1); ctx.stat('.');");
+    stage.granted = vec!["exec:unsandboxed"];
+    let ran = stage.run();
+    assert!(ran.process().stderr.contains("the host API is there for scripts"), "{:?}", ran.process);
+    assert_eq!(ran.process().stdout, "1\n");
+}
+
+#[test]
 fn the_clients_cannot_be_changed_from_inside() {
     let stage = python(
         "import metier, os

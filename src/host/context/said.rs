@@ -1,0 +1,65 @@
+//! What leaves a run while it runs: log lines and progress, without the secrets it was handed.
+
+use super::SkillContext;
+use crate::error::Result;
+use crate::host::journal::{LogLevel, LogLine, Progress};
+use crate::host::redaction::Redaction;
+
+impl SkillContext {
+    /// Writes a log line, without secrets; `output` when the log is full.
+    ///
+    /// A skill that another one called writes to the log of its caller: `name: message`.
+    pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
+        let message = self.0.redaction.text(message.into());
+        if let Some(caller) = &self.0.caller {
+            return caller.log(level, self.marked(&message));
+        }
+        let line = LogLine { level, message };
+        let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
+        self.0.journal.log(line.clone())?;
+        observer.logged(&line);
+        Ok(())
+    }
+
+    /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
+    pub fn progress(&self, progress: &Progress) {
+        let message = self.0.redaction.text(progress.message.clone());
+        if let Some(caller) = &self.0.caller {
+            caller.progress(&Progress { message: self.marked(&message), ..*progress });
+        } else if let Some(observer) = &self.0.observer {
+            observer.progressed(&Progress { message, ..*progress });
+        }
+    }
+
+    fn marked(&self, message: &str) -> String {
+        format!("{}: {message}", self.skill())
+    }
+
+    /// From now on this value leaves the run, and those that called it, as `[secret:NAME]`.
+    pub(crate) fn learn_secret(&self, name: &str, value: &str) {
+        self.0.redaction.learn(name, value);
+        if let Some(caller) = &self.0.caller {
+            caller.learn_secret(name, value);
+        }
+    }
+
+    /// From now on what others were handed leaves this run by its name as well, and those that called it.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
+    pub(crate) fn learn_secrets(&self, others: &Redaction) {
+        self.0.redaction.learn_from(others);
+        if let Some(caller) = &self.0.caller {
+            caller.learn_secrets(others);
+        }
+    }
+
+    /// The secrets the run was handed.
+    pub(crate) fn redaction(&self) -> &Redaction {
+        &self.0.redaction
+    }
+
+    /// The log so far, without secrets that became known since; empty afterwards.
+    pub fn take_log(&self) -> Vec<LogLine> {
+        let clean = |line: LogLine| LogLine { message: self.0.redaction.text(line.message), ..line };
+        self.0.journal.take().into_iter().map(clean).collect()
+    }
+}

@@ -1,0 +1,152 @@
+//! Skills whose process is kept between runs, as an engine has them.
+#![cfg(all(feature = "sandboxed", target_os = "linux"))]
+#![allow(missing_docs)]
+
+#[path = "../support/not_run.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod not_run;
+
+use std::fs;
+use std::path::PathBuf;
+
+use metier::engine::{Engine, Invocation, Outcome};
+use metier::error::ErrorKind;
+use metier::policy::{Isolation, Limits};
+use metier::registry::{Root, Roots, Scope};
+use not_run::{found, not_run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PYTHON: &str = "import os
+from metier import ctx, serve
+runs = 0
+def run(input):
+    global runs
+    runs += 1
+    return eval(input)
+serve(run)
+";
+
+/// A project with one skill, `x`, that asks to be kept.
+struct Stage(TempDir);
+
+impl Stage {
+    fn new() -> Option<Self> {
+        if found("python3").is_none() {
+            not_run("processes that are kept", "python3 is not installed");
+            return None;
+        }
+        let stage = Self(tempfile::tempdir().unwrap());
+        stage.write("project/a.txt", "text");
+        stage.write(
+            "skills/x/SKILL.md",
+            "---\nname: x\ndescription: d\nmetadata:\n  worker: json-lines\n---\n",
+        );
+        stage.write("skills/x/scripts/main.py", PYTHON);
+        Some(stage)
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), text).unwrap();
+    }
+
+    fn engine(&self) -> Engine {
+        let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
+        let mut builder = Engine::builder(self.at("project")).roots(roots);
+        // Without the command line the host starts processes itself.
+        let helper = if cfg!(feature = "cli") { option_env!("CARGO_BIN_EXE_metier") } else { None };
+        if let Some(program) = helper {
+            builder = builder.helper(program);
+        }
+        builder.build().unwrap()
+    }
+
+    /// The processes of the skill that live.
+    fn living(&self) -> usize {
+        let mark = self.at("skills").to_str().unwrap().to_owned();
+        let lines = fs::read_dir("/proc").unwrap().flatten();
+        let lines = lines.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&mark)).count()
+    }
+}
+
+fn says(code: &str) -> Invocation {
+    Invocation::new("x").input(code)
+}
+
+fn value(outcome: Outcome) -> Value {
+    outcome.result.unwrap_or_else(|error| panic!("{error}: {:?}", outcome.process))
+}
+
+#[test]
+fn a_skill_that_asks_for_it_is_kept_for_a_hundred_runs() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let runs: Vec<Value> = (0..101).map(|_| value(engine.run(says("runs")))).collect();
+    let expected: Vec<Value> = (1..=100).chain([1]).map(Value::from).collect();
+    assert_eq!(runs, expected);
+    assert!(stage.living() >= 1);
+    drop(engine);
+    assert_eq!(stage.living(), 0, "an engine takes its processes with it");
+}
+
+#[test]
+fn every_outcome_is_whole() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    for _ in 0..2 {
+        let outcome = engine.run(says("ctx.log('info', 'hello') or print('talk') or ctx.read_file('a.txt')"));
+        let held = outcome.sandbox.unwrap();
+        assert!(held.files && held.network && held.tree_kill, "{held:?}");
+        assert_eq!((outcome.log[0].message.as_str(), outcome.log.len()), ("hello", 1));
+        assert_eq!(outcome.process.as_ref().unwrap().stderr, "talk\n");
+        assert_eq!((outcome.limits.cpu_ms, outcome.limits.memory_bytes), (None, Some(2 << 30)));
+        assert_eq!(value(outcome), json!("text"));
+    }
+    let outcome = engine.run(says("1 / 0"));
+    assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Script);
+    assert_eq!(value(engine.run(says("runs"))), json!(4));
+}
+
+#[test]
+fn grants_limits_and_isolation_of_one_run_are_never_those_of_another() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let writes = || says("open('made', 'w').write('x')");
+    assert_eq!(value(engine.run(says("runs"))), json!(1));
+    assert!(engine.run(writes()).result.is_err());
+    assert_eq!(value(engine.run(writes().grant("write".parse().unwrap()))), json!(1));
+    assert!(engine.run(writes()).result.is_err(), "the first one may still not");
+    assert_eq!(value(engine.run(says("runs"))), json!(4));
+    let limits = Limits::default().open_files(77);
+    let asked = says("__import__('resource').getrlimit(7)[0]").limits(limits);
+    assert_eq!(value(engine.run(asked)), json!(77));
+    let plain = engine.run(says("runs").isolation(Isolation::Off));
+    assert_eq!(plain.sandbox.unwrap().tier, "none");
+    assert_eq!(value(plain), json!(1));
+    assert_eq!(value(engine.run(says("runs"))), json!(5));
+}
+
+#[test]
+fn a_new_script_has_a_new_process_at_once() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    value(engine.run(says("runs")));
+    stage.write("skills/x/scripts/main.py", &PYTHON.replace("runs = 0", "runs = 40"));
+    assert_eq!(value(engine.run(says("runs"))), json!(41));
+}
+
+#[test]
+fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
+    let Some(stage) = Stage::new() else { return };
+    stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n");
+    stage.write("skills/x/scripts/main.py", "import os; print(os.getpid())");
+    let engine = stage.engine();
+    assert_ne!(value(engine.run(says(""))), value(engine.run(says(""))));
+    assert_eq!(stage.living(), 0);
+}
