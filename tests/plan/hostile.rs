@@ -86,7 +86,7 @@ fn a_plan_of_retries_ends_with_the_first_step_that_runs_out_of_them() {
     let outcome = project.engine().run(
         Invocation::new("x")
             .grant("tool:fail".parse().unwrap())
-            .limits(Limits::default().deadline(Duration::from_secs(60))),
+            .limits(Limits::default().deadline(Duration::from_mins(1))),
     );
     assert_eq!(outcome.steps[0].attempts, 11);
     assert_eq!(outcome.steps[1].attempts, 0);
