@@ -44,9 +44,12 @@ pub fn starts() {
     drop(black_box(ballast));
 }
 
+/// A side's name, what runs it once and says whether it could, and how long that took.
+type Measured<'a> = (&'static str, Box<dyn Fn() -> bool + 'a>, Vec<Duration>);
+
 /// Measures all sides by turns, the cages with helpers that are started now.
 fn by_turns(project: &Path, ending: &str) {
-    let mut sides: Vec<(&str, Box<dyn Fn() -> bool + '_>, Vec<Duration>)> =
+    let mut sides: Vec<Measured<'_>> =
         SIDES.iter().map(|(name, side)| (*name, side.runner(project), Vec::new())).collect();
     let measured: Vec<bool> = sides.iter().map(|(_, run, _)| run()).collect();
     for round in 0..ROUNDS + 20 {

@@ -4,7 +4,7 @@ use metier::error::ErrorKind;
 use metier::policy::Permission;
 use serde_json::json;
 
-use crate::project::{Project, is_cage, kind, sentence, value};
+use crate::project::{Project, kind, sentence, value};
 
 const WRITES: &str = "ctx.write('out/a.txt', 'a') return true";
 
@@ -179,7 +179,11 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
     ] {
         let outcome = Project::shell(asks, "echo 1 > made && echo 1\n").run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
-        assert!(outcome.sandbox.is_some_and(|report| is_cage(report.tier)), "{:?}", outcome.sandbox);
+        assert!(
+            outcome.sandbox.is_some_and(|report| crate::project::is_cage(report.tier)),
+            "{:?}",
+            outcome.sandbox
+        );
     }
 }
 
@@ -188,7 +192,7 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
 fn the_way_out_of_the_cage_is_the_callers_to_grant_and_is_named_in_the_outcome() {
     for asks in ["", "allowed-tools: read\n", "allowed-tools: exec\n"] {
         let project = Project::shell(asks, "echo 1 > made && echo 1\n");
-        assert!(project.run(&["exec"]).sandbox.is_some_and(|report| is_cage(report.tier)));
+        assert!(project.run(&["exec"]).sandbox.is_some_and(|report| crate::project::is_cage(report.tier)));
         let outcome = project.run(&["exec:unsandboxed"]);
         assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));
         assert_eq!(value(outcome), json!(1));
