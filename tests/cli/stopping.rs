@@ -71,7 +71,8 @@ fn unlike_any_other(test: u32) -> String {
 
 /// Whether a process with this in its command line runs. One that has ended and waits to be collected does not.
 fn lives(part: &str) -> bool {
-    let processes = Command::new("ps").args(["-A", "-ww", "-o", "stat=,args="]).output().unwrap().stdout;
+    let processes =
+        Command::new("ps").args(["-A", "-ww", "-o", "stat=", "-o", "args="]).output().unwrap().stdout;
     let processes = String::from_utf8_lossy(&processes);
     processes.lines().any(|process| process.contains(part) && !process.starts_with('Z'))
 }
