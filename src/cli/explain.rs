@@ -153,7 +153,7 @@ fn walls(held: SandboxReport) -> String {
 
 fn limits(limits: &LimitsReport) -> String {
     let seconds = |milliseconds: u64| format!("{} s", milliseconds / 1000);
-    let time = if limits.deadline_ms % 1000 == 0 {
+    let time = if limits.deadline_ms.is_multiple_of(1000) {
         seconds(limits.deadline_ms)
     } else {
         format!("{} ms", limits.deadline_ms)

@@ -62,7 +62,7 @@ struct Global {
 #[derive(Subcommand)]
 enum Command {
     /// Run a skill and print its value
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// List the skills, shadowed ones included
     List,
     /// Show a skill: what it says, asks for and can do

@@ -133,7 +133,7 @@ fn what_most_scripts_need_and_is_missing_is_worth_a_word_and_no_more() {
     let diagnosis = answer.json();
     let notes: Vec<&str> =
         diagnosis["findings"].as_array().unwrap().iter().map(|f| f["message"].as_str().unwrap()).collect();
-    assert!(notes.iter().any(|note| *note == "python3 is not on PATH"), "{notes:?}");
+    assert!(notes.contains(&"python3 is not on PATH"), "{notes:?}");
     assert!(!notes.iter().any(|note| note.contains("bash") || note.contains("perl")), "{notes:?}");
     if cfg!(feature = "sandboxed") {
         assert_eq!(answer.code, 0, "{diagnosis}");
