@@ -22,6 +22,7 @@ mod external;
 mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
+mod sequence;
 // Where there is no cage, what is said of one is said to nobody.
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
@@ -34,6 +35,7 @@ mod wasm;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
+use crate::plan::Callees;
 
 /// Compiles a script once; the executor runs it many times.
 pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     /// What scripts in them call the host by.
     #[cfg(unix)]
     clients: std::sync::Arc<external::Clients>,
+    /// What plans may call, where there is an engine that knows.
+    callees: Option<std::sync::Arc<dyn Callees>>,
 }
 
 impl Shared {
@@ -62,17 +66,24 @@ impl Shared {
         &self.clients
     }
 
-    /// `helper` is the program that starts processes, where the embedder named one.
+    /// `helper` is the program that starts processes, where the embedder named one; `tier` the best cage to put up.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub(crate) fn new(helper: Option<std::path::PathBuf>) -> Self {
+    pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::Tier) -> Self {
         Self {
             #[cfg(unix)]
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
                 helper.map(sandbox::Source::Program).unwrap_or_default(),
+                tier,
             )),
             #[cfg(unix)]
             clients: std::sync::Arc::default(),
+            callees: None,
         }
+    }
+
+    /// The same, with what plans may call.
+    pub(crate) fn with_callees(self, callees: std::sync::Arc<dyn Callees>) -> Self {
+        Self { callees: Some(callees), ..self }
     }
 }
 
@@ -112,6 +123,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },
+    Runtime { name: SkillRuntime::ToolSequence, feature: None, load: Some(sequence::load) },
     Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },
 ];
 
@@ -179,4 +191,9 @@ pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
 /// The error for an external script whose interpreter is unknown or missing.
 pub(crate) fn has_interpreter(path: &str, source: &[u8]) -> Result<()> {
     external::is_installed(path, source)
+}
+
+/// Whether a program of that name is on `PATH`. It is not started.
+pub(crate) fn has_program(name: &str) -> bool {
+    external::is_on_path(name)
 }

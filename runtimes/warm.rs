@@ -1,6 +1,6 @@
 //! A language that runs in process, as an executor: its states are kept warm, and a run without a context gets its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -33,6 +33,9 @@ pub(super) trait Program: Send + Sync {
     }
 }
 
+/// Asked once: finding out reads the control groups.
+static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
 /// An executor that keeps as many idle states as there are processors.
 pub(super) struct Warm<P: Program> {
     skill: String,
@@ -48,7 +51,7 @@ impl<P: Program> Warm<P> {
             skill: skill.to_owned(),
             program,
             idle: Mutex::default(),
-            most_idle: available_parallelism().map_or(1, usize::from),
+            most_idle: *PROCESSORS,
             watchdog: Watchdog::new(),
         }
     }

@@ -123,9 +123,32 @@ pub struct Location {
     pub column: Option<u32>,
 }
 
+/// One way in which a value breaks a contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The place in the value, as a JSON Pointer; empty for the value itself.
+    pub path: String,
+    /// The keyword of JSON Schema that it breaks, such as `type` or `required`.
+    pub keyword: String,
+    /// What was expected there, in words.
+    pub expected: String,
+    /// What is there, in words; long values by their size.
+    pub found: String,
+}
+
+impl fmt::Display for Violation {
+    /// `/dry_run: expected true or false, found "yes" (type)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, keyword, expected, found } = self;
+        let place = if path.is_empty() { "the whole" } else { path };
+        write!(f, "{place}: expected {expected}, found {found} ({keyword})")
+    }
+}
+
 /// A failure: its kind, a sentence for the person who can fix it, and the way out where there is one.
 ///
-/// In JSON: `{kind, message, help, location: {file, line, column}, traceback}`, absent parts `null`.
+/// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}]}`,
+/// absent parts `null`.
 #[derive(Clone)]
 pub struct SkillError(Box<Parts>);
 
@@ -136,6 +159,7 @@ struct Parts {
     help: Option<String>,
     location: Option<Location>,
     traceback: Vec<String>,
+    violations: Vec<Violation>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -148,6 +172,7 @@ impl SkillError {
             help: None,
             location: None,
             traceback: Vec::new(),
+            violations: Vec::new(),
             source: None,
         }))
     }
@@ -172,6 +197,12 @@ impl SkillError {
     /// Adds the script's own call stack, innermost frame first.
     pub fn with_traceback(mut self, traceback: Vec<String>) -> Self {
         self.0.traceback = traceback;
+        self
+    }
+
+    /// Adds the ways in which a value broke a contract.
+    pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
+        self.0.violations = violations;
         self
     }
 
@@ -205,6 +236,11 @@ impl SkillError {
     pub fn traceback(&self) -> &[String] {
         &self.0.traceback
     }
+
+    /// How a value broke a contract, the first ways of many; empty where none did.
+    pub fn violations(&self) -> &[Violation] {
+        &self.0.violations
+    }
 }
 
 impl fmt::Display for SkillError {
@@ -227,12 +263,13 @@ impl std::error::Error for SkillError {
 
 impl Serialize for SkillError {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut record = serializer.serialize_struct("SkillError", 5)?;
+        let mut record = serializer.serialize_struct("SkillError", 6)?;
         record.serialize_field("kind", &self.0.kind)?;
         record.serialize_field("message", &self.0.message)?;
         record.serialize_field("help", &self.0.help)?;
         record.serialize_field("location", &self.0.location)?;
         record.serialize_field("traceback", &self.0.traceback)?;
+        record.serialize_field("violations", &self.0.violations)?;
         record.end()
     }
 }

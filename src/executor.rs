@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
+use crate::policy::Permission;
 
 /// Runs one script. Implementations keep nothing from one run to the next.
 pub trait SkillExecutor: Send + Sync {
@@ -22,6 +23,11 @@ pub trait SkillExecutor: Send + Sync {
     ///
     /// Returns soon after the context's token stops, with the error of its cause.
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput>;
+
+    /// What it asks for by what it is, beside what its skill lists. As everything asked for, it takes a grant to have it.
+    fn asks(&self) -> Vec<Permission> {
+        Vec::new()
+    }
 }
 
 /// The kinds of runtime there are. Which of them this build has is the engine's knowledge.

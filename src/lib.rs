@@ -28,17 +28,20 @@
 //! - [`executor`]: the trait a language implements; [`load`] compiles a script without an engine around it.
 //! - [`registry`]: where skills are looked for, which name means which skill, the catalog.
 //! - [`engine`]: the pipeline that puts them together, with a blocking and an async door.
+//! - [`cases`]: what skills promise, run and judged.
 //!
 //! The core is synchronous, keeps no global state and prints nothing; it logs through `tracing`. Tested on Linux; on other
 //! systems embedded languages are meant to work; external scripts need Linux, or a Unix and `exec:unsandboxed`.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod cases;
 pub mod engine;
 pub mod error;
 pub mod exact;
 pub mod executor;
 pub mod heap;
 pub mod host;
+pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;
@@ -65,7 +68,7 @@ pub fn load_with_helper(
     script: &executor::Script,
     helper: impl Into<std::path::PathBuf>,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into())))
+    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into()), policy::Tier::default()))
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.

@@ -15,6 +15,7 @@ const KINDS: &[&[&str]] = &[
     PYTHON,
     SHELL,
     &["--runtime", "lua"],
+    &["--runtime", "tool-sequence"],
     #[cfg(feature = "rhai-runtime")]
     &["--runtime", "rhai"],
     #[cfg(feature = "wasm-runtime")]
@@ -126,7 +127,7 @@ fn nothing_is_overwritten() {
 #[test]
 fn runtimes_without_a_template_are_told_from_those_that_do_not_exist() {
     for (args, code, words) in [
-        (&["a", "--runtime", "tool-sequence"][..], 3, "there is no template for tool-sequence skills"),
+        (&["a", "--runtime", "tool-sequence", "--script", "x.json"][..], 2, "call it sequence.json"),
         (&["a", "--runtime", "lau"], 2, "did you mean `lua`?"),
         (&["a", "--runtime", "python"], 2, "no runtime is called `python`"),
         (&["a", "--runtime", "external", "--script", "x.rb"], 2, "one of: py, sh"),

@@ -1,11 +1,15 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
+mod cage;
 mod cold;
+mod contract;
 mod files;
 mod lua;
+mod modules;
 mod ratios;
 mod registry;
 mod rhai_calls;
+mod sequence;
 mod wasm_calls;
 
 use criterion::Criterion;
@@ -15,20 +19,34 @@ use criterion::Criterion;
 static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
 
 fn main() {
+    // Processes in cages are started by this very program, as by the `metier` command.
+    metier::helper_main();
+    // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
+    if is_asked_for("cage") {
+        cage::starts();
+    }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
-    if std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == "overshoot") {
+    if is_asked_for("overshoot") {
         lua::overshoot();
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
+    sequence::steps(&mut criterion);
+    sequence::side_by_side(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
+    contract::check(&mut criterion);
     files::read(&mut criterion);
     files::grep(&mut criterion);
     registry::scan(&mut criterion);
     cold::start(&mut criterion);
     criterion.final_summary();
     ratios::print();
+}
+
+/// Whether what criterion does not measure is to be measured.
+fn is_asked_for(name: &str) -> bool {
+    std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == name)
 }

@@ -1,18 +1,19 @@
-//! A WebAssembly call on a fresh instance with limits, against Extism's own; and loading a module that was compiled before.
+//! A WebAssembly call on a fresh instance with limits, against bare wasmtime's; and loading a module that was compiled before.
 
-use std::fmt::Write;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion};
-use extism::{CompiledPlugin, Plugin, PluginBuilder};
 use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use metier::host::SkillContext;
 use metier::policy::{CancelToken, Watchdog};
 use serde_json::{Value, json};
-use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
-use wast::Wat;
-use wast::parser::ParseBuffer;
+use wasmtime::{
+    Caller, Config, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, PoolingAllocationConfig,
+    Store,
+};
+
+use super::modules::{realistic, uniform};
 
 /// Answers with its input, eight bytes at a time as plug-in kits do.
 const ECHO: &str = r#"(module
@@ -59,22 +60,18 @@ pub fn calls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wasm");
     let input = input();
 
-    for (name, strategy) in [
-        ("extism", InstanceAllocationStrategy::Pooling(PoolingAllocationConfig::default())),
-        ("extism_on_demand", InstanceAllocationStrategy::OnDemand),
-    ] {
-        let mut config = Config::new();
-        config.allocation_strategy(strategy);
-        let builder = PluginBuilder::new(ECHO.as_bytes()).with_wasmtime_config(config).with_cache_disabled();
-        let compiled = CompiledPlugin::new(builder).expect("compiles");
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                let mut plugin = Plugin::new_from_compiled(&compiled).expect("instantiates");
-                let answer = plugin.call::<String, &str>("run", black_box(&input).to_string()).expect("runs");
-                serde_json::from_str::<Value>(answer).expect("is JSON")
-            });
+    let bare = bare();
+    group.bench_function("bare", |b| {
+        b.iter(|| {
+            let guest = Guest { input: black_box(&input).to_string().into_bytes(), ..Guest::default() };
+            let mut store = Store::new(bare.module().engine(), guest);
+            let instance = bare.instantiate(&mut store).expect("instantiates");
+            let run = instance.get_typed_func::<(), i32>(&mut store, "run").expect("is there");
+            assert_eq!(run.call(&mut store, ()).expect("runs"), 0);
+            let Guest { heap, output, .. } = store.into_data();
+            serde_json::from_slice::<Value>(&heap[output]).expect("is JSON")
         });
-    }
+    });
 
     let (executor, watchdog) = (loaded(ECHO.as_bytes()), Watchdog::new());
     group.bench_function("metier", |b| {
@@ -89,52 +86,90 @@ pub fn calls(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A module of some 200 KB, as a plug-in in Rust is.
-pub fn load(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("wasm_load");
-    group.sample_size(10);
-    let mut new = 0;
-    group.bench_function("compiled_anew", |b| {
-        b.iter_batched(
-            || {
-                new += 1;
-                large(new)
+/// What the echo plug-in needs of a host, and no more: nothing is counted, checked or stopped.
+#[derive(Default)]
+struct Guest {
+    input: Vec<u8>,
+    heap: Vec<u8>,
+    output: std::ops::Range<usize>,
+}
+
+/// wasmtime as it is meant to be used for many short calls: pooled, linked once, functions by their types.
+fn bare() -> InstancePre<Guest> {
+    const ENV: &str = "extism:host/env";
+    let mut config = Config::new();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(PoolingAllocationConfig::default()));
+    let engine = Engine::new(&config).expect("an engine");
+    let mut linker: Linker<Guest> = Linker::new(&engine);
+    let at = |offset: i64| usize::try_from(offset).expect("is inside");
+    let number = |length: usize| i64::try_from(length).expect("fits");
+    let eight = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight"));
+    let mut link = || -> wasmtime::Result<()> {
+        linker.func_wrap(ENV, "input_length", move |guest: Caller<'_, Guest>| {
+            number(guest.data().input.len())
+        })?;
+        linker.func_wrap(ENV, "input_load_u64", move |guest: Caller<'_, Guest>, offset: i64| {
+            eight(&guest.data().input[at(offset)..at(offset) + 8])
+        })?;
+        linker.func_wrap(ENV, "input_load_u8", move |guest: Caller<'_, Guest>, offset: i64| {
+            i32::from(guest.data().input[at(offset)])
+        })?;
+        linker.func_wrap(ENV, "alloc", move |mut guest: Caller<'_, Guest>, length: i64| {
+            let heap = &mut guest.data_mut().heap;
+            let offset = heap.len();
+            heap.resize(offset + at(length), 0);
+            number(offset)
+        })?;
+        linker.func_wrap(
+            ENV,
+            "store_u64",
+            move |mut guest: Caller<'_, Guest>, offset: i64, number: i64| {
+                guest.data_mut().heap[at(offset)..at(offset) + 8].copy_from_slice(&number.to_le_bytes());
             },
-            |source| loaded(&source),
-            BatchSize::PerIteration,
-        );
-    });
-    let known = large(0);
-    drop(loaded(&known));
-    // wasmtime writes what it compiled on a thread of its own.
-    std::thread::sleep(Duration::from_secs(1));
-    group.bench_function("from_disk", |b| b.iter(|| loaded(black_box(&known))));
-    group.finish();
+        )?;
+        linker.func_wrap(
+            ENV,
+            "store_u8",
+            move |mut guest: Caller<'_, Guest>, offset: i64, number: i32| {
+                guest.data_mut().heap[at(offset)] = number.to_le_bytes()[0];
+            },
+        )?;
+        linker.func_wrap(
+            ENV,
+            "output_set",
+            move |mut guest: Caller<'_, Guest>, offset: i64, length: i64| {
+                guest.data_mut().output = at(offset)..at(offset) + at(length);
+            },
+        )?;
+        Ok(())
+    };
+    link().expect("links");
+    let binary = wast::parser::ParseBuffer::new(ECHO)
+        .and_then(|buffer| wast::parser::parse::<wast::Wat>(&buffer)?.encode())
+        .expect("encodes");
+    linker.instantiate_pre(&Module::from_binary(&engine, &binary).expect("compiles")).expect("links")
 }
 
-/// Another module for each seed, in the form that compilers write.
-fn large(seed: u32) -> Vec<u8> {
-    let text = text(seed);
-    let buffer = ParseBuffer::new(&text).expect("is text");
-    wast::parser::parse::<Wat>(&buffer).expect("parses").encode().expect("encodes")
-}
-
-fn text(seed: u32) -> String {
-    let mut text = format!("(module (memory 1) (global $seed i32 (i32.const {seed}))");
-    for function in 0..2000 {
-        write!(text, "(func $f{function} (param $x i32) (result i32) (local $y i32)").expect("fits");
-        for step in 0..6 {
-            write!(
-                text,
-                "(local.set $y (i32.add (i32.mul (local.get $x) (i32.const {})) (i32.load (i32.and (local.get $y) (i32.const 1023)))))
-                 (if (i32.gt_s (local.get $y) (i32.const {})) (then (local.set $x (i32.xor (local.get $x) (local.get $y)))))",
-                seed ^ (function * 7 + step),
-                function + step
-            )
-            .expect("fits");
-        }
-        text.push_str("(local.get $x))");
+/// Loading compiles a module the first time anybody does, and takes it from the disk in every process after that.
+pub fn load(criterion: &mut Criterion) {
+    for (name, module) in [("realistic", realistic as fn(u32) -> Vec<u8>), ("uniform", uniform)] {
+        let mut group = criterion.benchmark_group(format!("wasm_load/{name}"));
+        group.sample_size(10);
+        let mut new = std::process::id();
+        group.bench_function("compiled_anew", |b| {
+            b.iter_batched(
+                || {
+                    new += 1;
+                    module(new)
+                },
+                |source| loaded(&source),
+                BatchSize::PerIteration,
+            );
+        });
+        let known = module(0);
+        println!("a module of {} bytes", known.len());
+        drop(loaded(&known));
+        group.bench_function("from_disk", |b| b.iter(|| loaded(black_box(&known))));
+        group.finish();
     }
-    text.push_str("(func (export \"run\") (result i32) (drop (call $f0 (global.get $seed))) (i32.const 0)))");
-    text
 }

@@ -71,6 +71,7 @@ pub(super) fn order(
         environment,
         folder: places.project.into(),
         cage,
+        leftovers: vec![places.scratch.into()],
         deadline_ms: u64::try_from(limits.deadline.saturating_add(BACKSTOP).as_millis()).unwrap_or(u64::MAX),
     })
 }

@@ -103,6 +103,11 @@ fn by_file(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
         });
     };
     let need = Need::write(inside.to_str()?);
+    if let Some(secret) = secret(ctx, inside.to_str()?) {
+        return Some(format!(
+            "the cage keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
+        ));
+    }
     match way_out(ctx, &need) {
         Some(way_out) => Some(format!(
             "the cage lets this script read the project, not change {shown}; if it should, {way_out}"
@@ -113,6 +118,13 @@ fn by_file(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
              whose it is"
         )),
     }
+}
+
+/// What would show a script a secret of the project's; nothing where the path is none or is shown. History is none.
+fn secret(ctx: &SkillContext, path: &str) -> Option<String> {
+    let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+    let is_secret = ctx.permissions().protection().guards_read(path) && !is_history;
+    if is_secret { way_out(ctx, &Need::read(path)) } else { None }
 }
 
 /// The file a line complains about: in quotes, or the last word before the complaint.

@@ -47,7 +47,19 @@ const LOOKED_AT: usize = 64 << 10;
 pub(super) fn stopped(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
     let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
     let full = streams.into_iter().find(|(_, kept)| kept.truncated && limits.on_output == OutputPolicy::Kill);
-    full.map(|(stream, _)| too_much_said(limits, name, stream)).or_else(|| out_of_time(limits, name, ended))
+    full.map(|(stream, _)| too_much_said(limits, name, stream))
+        .or_else(|| out_of_memory(limits, name, ended))
+        .or_else(|| out_of_time(limits, name, ended))
+}
+
+/// What one process may have the system refuses to give it; this is what all of them held together.
+fn out_of_memory(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
+    ended.report.as_ref().filter(|report| report.over_memory)?;
+    let most = limits.memory.unwrap_or(Limits::MEMORY_TREE);
+    let sentence =
+        format!("{name} and what it started held more than {most} bytes of memory and were stopped");
+    let help = "hold less, start fewer processes at a time, or raise the memory limit";
+    Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help))
 }
 
 /// The error of a process that wrote too much to a stream of that name.

@@ -49,6 +49,7 @@ impl External {
             scratch: None,
             reads: everything(),
             writes: everything(),
+            guarded: Vec::new(),
             missing: Vec::new(),
             network: true,
             has_api: false,
@@ -84,6 +85,7 @@ fn described(caged: &Caged<'_>, sandbox: SandboxReport, ctx: &SkillContext) -> P
         scratch: Some(places.scratch.into()),
         reads: listed(&rules.read, caged.own_reads),
         writes: listed(&rules.write, rules.write.len()),
+        guarded: rules.guarded.kept.iter().chain(&rules.guarded.hidden).map(PathBuf::from).collect(),
         missing: ctx
             .permissions()
             .writable()

@@ -119,6 +119,10 @@ impl fmt::Display for Interpreter {
     }
 }
 
+pub(super) fn is_on_path(name: &str, folders: &[PathBuf]) -> bool {
+    !name.contains('/') && on_path(name, folders).is_some()
+}
+
 /// Where programs lie when the host has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 

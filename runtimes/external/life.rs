@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::super::sandbox::Scratch;
 use super::api::Service;
 use super::process::{Asked, End, Ended, Kept, Session, Waited};
-use super::scratch::Scratch;
 use super::{answer, exceeded, verdict};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillInput;

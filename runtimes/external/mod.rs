@@ -16,6 +16,8 @@ mod exceeded;
 #[cfg(unix)]
 mod explained;
 mod file;
+#[cfg(unix)]
+mod guarded;
 mod interpreter;
 #[cfg(unix)]
 mod life;
@@ -28,8 +30,6 @@ mod reach;
 mod run;
 #[cfg(unix)]
 mod run;
-#[cfg(unix)]
-mod scratch;
 mod shebang;
 #[cfg(unix)]
 mod value;
@@ -74,4 +74,9 @@ pub(super) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool
 /// Fails as a run would when no interpreter is told, or none is installed.
 pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
     Interpreter::of(path, source, None)?.found(path, &interpreter::search_path()).map(drop)
+}
+
+/// Whether a program of that name lies on `PATH`.
+pub(super) fn is_on_path(name: &str) -> bool {
+    interpreter::is_on_path(name, &interpreter::search_path())
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
+use super::guarded::guarded;
 use super::interpreter::search_path;
 use crate::host::SkillContext;
 use crate::policy::{Isolation, Limits, Need};
@@ -72,6 +73,7 @@ pub(super) fn strictest() -> Cage {
         files: Some(FileRules { read, ..FileRules::default() }),
         shut_network: true,
         guard_calls: true,
+        ceilings: ceilings(&Limits::default()),
         ..Cage::default()
     }
 }
@@ -118,7 +120,10 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if ctx.permissions().allows(&Need::shm()) {
         write.extend(real(Path::new("/dev/shm")));
     }
-    FileRules { read, write: write.into_iter().map(Into::into).collect() }
+    let mut guarded = guarded(ctx, places.project);
+    // What may not be written to at all need not be kept.
+    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
+    FileRules { read, write: write.into_iter().map(Into::into).collect(), guarded }
 }
 
 /// Whether every script in a cage may read this.
@@ -196,9 +201,14 @@ fn holds_more(prefix: &Path) -> bool {
 }
 
 fn ceilings(limits: &Limits) -> Ceilings {
+    /// Processes of a script that there may be at a time.
+    const PROCESSES: u64 = 512;
+    let tree_memory = limits.memory.unwrap_or(Limits::MEMORY_TREE);
     let limits = limits.clone().of_process();
     Ceilings {
         memory: limits.memory,
+        tree_memory: Some(tree_memory),
+        processes: Some(PROCESSES),
         cpu_seconds: limits.cpu.map(|time| time.as_secs()),
         file_size: limits.file_size,
         open_files: limits.open_files,

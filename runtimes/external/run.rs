@@ -7,14 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::super::Shared;
-use super::super::sandbox::{self, Order};
+use super::super::sandbox::{self, Order, Scratch};
 use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::interpreter::{Found, Interpreter, search_path};
 use super::life::Life;
 use super::process::{self, Session, Start};
 use super::reach::{self, Places};
-use super::scratch::Scratch;
 use super::worker::{Key, Workers};
 use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};

@@ -118,14 +118,15 @@ fn last_line(stderr: &Kept) -> Option<String> {
 pub(super) fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
-        tier: "landlock",
+        tier: if held.namespaces { "namespaces" } else { "landlock" },
         files: held.files_abi > 0,
         network: held.shut_network,
         unix_sockets: held.calls,
         signals: held.scope,
         tree_kill: held.tree_gone,
-        protected_paths: false,
-        metadata_outside: false,
+        protected_paths: held.guarded,
+        metadata_outside: held.read_only,
+        process_count: held.processes,
     }
 }
 
@@ -134,6 +135,7 @@ fn report(ended: Ended) -> ProcessReport {
     let usage = Usage {
         cpu_ms: used.map(|used| used.cpu_us / 1000),
         memory_bytes: used.map(|used| used.memory),
+        tree_memory_bytes: used.map(|used| used.tree_memory),
         stdout_bytes: ended.stdout.came,
         stderr_bytes: ended.stderr.came,
         left_behind: used.map(|used| used.left_behind),

@@ -1,6 +1,6 @@
 //! JSON into Lua. Numbers keep their value or are refused; `null` stays distinct from nil; lists stay lists.
 
-use mlua::{Lua, Table, Value};
+use mlua::{Either, Lua, Table, Value};
 use serde_json::Number;
 
 use crate::error::{ErrorKind, SkillError};
@@ -46,32 +46,65 @@ impl From<mlua::Error> for Fault {
 
 /// The Lua value for a JSON value. Lists carry `array_meta`, so that an empty one comes back as a list.
 pub(super) fn value(lua: &Lua, array_meta: &Table, json: &serde_json::Value) -> Result<Value, Fault> {
-    use serde_json::Value as Json;
-    Ok(match json {
-        Json::Null => Value::NULL,
-        Json::Bool(flag) => Value::Boolean(*flag),
-        Json::Number(number) => self::number(number)?,
-        Json::String(text) => Value::String(lua.create_string(text)?),
-        Json::Array(items) => {
-            let list = lua.create_table_with_capacity(items.len(), 0)?;
-            for (position, item) in items.iter().enumerate() {
-                let item =
-                    value(lua, array_meta, item).map_err(|fault| fault.below(|| format!("[{position}]")))?;
-                list.raw_push(item)?;
-            }
-            list.set_metatable(Some(array_meta.clone()))?;
-            Value::Table(list)
+    match (Writer { lua, array_meta, fault: None }).made(json)? {
+        Part::Left(text) => Ok(Value::String(lua.create_string(text)?)),
+        Part::Right(value) => Ok(value),
+    }
+}
+
+/// Tables are made of all their parts at once, which spares the state a lock and a reference for each. What cannot be
+/// made stands as nil until the table is done, and then is its fault.
+struct Writer<'a> {
+    lua: &'a Lua,
+    array_meta: &'a Table,
+    fault: Option<Fault>,
+}
+
+/// A text that is written straight into its table, or any other value.
+type Part<'j> = Either<&'j str, Value>;
+
+impl Writer<'_> {
+    fn part<'j>(&mut self, json: &'j serde_json::Value, place: impl FnOnce() -> String) -> Part<'j> {
+        if self.fault.is_some() {
+            return Part::Right(Value::Nil);
         }
-        Json::Object(fields) => {
-            let record = lua.create_table_with_capacity(0, fields.len())?;
-            for (key, field) in fields {
-                let field =
-                    value(lua, array_meta, field).map_err(|fault| fault.below(|| format!(".{key}")))?;
-                record.raw_set(key.as_str(), field)?;
+        self.made(json).unwrap_or_else(|fault| {
+            self.fault = Some(fault.below(place));
+            Part::Right(Value::Nil)
+        })
+    }
+
+    fn made<'j>(&mut self, json: &'j serde_json::Value) -> Result<Part<'j>, Fault> {
+        use serde_json::Value as Json;
+        let lua = self.lua;
+        Ok(Part::Right(match json {
+            Json::Null => Value::NULL,
+            Json::Bool(flag) => Value::Boolean(*flag),
+            Json::Number(number) => self::number(number)?,
+            Json::String(text) => return Ok(Part::Left(text)),
+            Json::Array(items) => {
+                let parts = items.iter().enumerate();
+                let parts = parts.map(|(position, item)| self.part(item, || format!("[{position}]")));
+                let list = lua.create_sequence_from(parts);
+                self.whole()?;
+                let list = list?;
+                list.set_metatable(Some(self.array_meta.clone()))?;
+                Value::Table(list)
             }
-            Value::Table(record)
-        }
-    })
+            Json::Object(fields) => {
+                let parts = fields.iter();
+                let parts = parts.map(|(key, field)| (key.as_str(), self.part(field, || format!(".{key}"))));
+                let record = lua.create_table_from(parts);
+                self.whole()?;
+                Value::Table(record?)
+            }
+        }))
+    }
+
+    /// The fault of the table that was made last.
+    fn whole(&mut self) -> Result<(), Fault> {
+        self.fault.take().map_or(Ok(()), Err)
+    }
 }
 
 /// Luau numbers are doubles: an integer passes when the double next to it is the integer itself.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::sandbox::{Order, Report, Source};
+use crate::policy::Tier;
 
 /// Starts nothing.
 #[derive(Default)]
@@ -15,7 +16,7 @@ pub(crate) struct Started {
 }
 
 impl Launcher {
-    pub(crate) fn new(_source: Source) -> Self {
+    pub(crate) fn new(_source: Source, _tier: Tier) -> Self {
         Self
     }
 

@@ -1,9 +1,11 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
 mod order;
+mod scratch;
 
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
-pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Order, Report, Used};
+pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Guarded, Order, Report, Used};
+pub(crate) use scratch::{Leftover, Scratch};
 
 use std::fs::File;
 use std::io;
@@ -32,6 +34,7 @@ pub(crate) fn probe(launcher: &Launcher, cage: Cage) -> io::Result<Report> {
         environment: Vec::new(),
         folder: "/".into(),
         cage,
+        leftovers: Vec::new(),
         deadline_ms: 10_000,
     };
     let nowhere = || File::options().read(true).write(true).open("/dev/null").map(Into::into);

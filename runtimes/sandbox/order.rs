@@ -18,6 +18,8 @@ pub(crate) struct Order {
     /// The working directory, absolute.
     pub(crate) folder: OsString,
     pub(crate) cage: Cage,
+    /// Folders for scripts that the host has made and removes; should it be killed, the helper does.
+    pub(crate) leftovers: Vec<OsString>,
     /// Milliseconds until the tree is killed, should the host not say so before.
     pub(crate) deadline_ms: u64,
 }
@@ -43,13 +45,31 @@ pub(crate) struct FileRules {
     pub(crate) read: Vec<OsString>,
     /// To read, execute and change.
     pub(crate) write: Vec<OsString>,
+    /// What is not to be changed inside of what is to write, and what is not to be seen inside of anything. Only mounts can
+    /// carve that out.
+    pub(crate) guarded: Guarded,
 }
 
-/// What each process may use.
+/// Paths that a grant to read or write what lies around them does not open.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Guarded {
+    /// To read only.
+    pub(crate) kept: Vec<OsString>,
+    /// Neither to read nor to change.
+    pub(crate) hidden: Vec<OsString>,
+    /// Whether there are more of them than are listed here.
+    pub(crate) more: bool,
+}
+
+/// What each process may use, and all of them together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ceilings {
     /// Bytes of heap and private mappings.
     pub(crate) memory: Option<u64>,
+    /// Bytes that the whole tree may hold.
+    pub(crate) tree_memory: Option<u64>,
+    /// Processes and threads of the tree, where its number can be limited without counting the user's others.
+    pub(crate) processes: Option<u64>,
     /// Seconds of processor time.
     pub(crate) cpu_seconds: Option<u64>,
     /// Bytes of any one file.
@@ -65,6 +85,8 @@ pub(crate) struct Report {
     /// What the script itself put on before it became the program.
     pub(crate) enforced: Enforced,
     pub(crate) used: Used,
+    /// Whether it was ended for what all of its processes held together.
+    pub(crate) over_memory: bool,
 }
 
 /// How the script ended.
@@ -88,6 +110,14 @@ pub(crate) struct Enforced {
     pub(crate) scope: bool,
     /// System calls were filtered, sockets among them where the network is shut.
     pub(crate) calls: bool,
+    /// Files, processes, names and, where it is shut, the network are namespaces of its own.
+    pub(crate) namespaces: bool,
+    /// Nothing outside of what is to write could be changed, not even its mode or its times.
+    pub(crate) read_only: bool,
+    /// Everything guarded that was there was guarded.
+    pub(crate) guarded: bool,
+    /// The number of processes was limited.
+    pub(crate) processes: bool,
     /// How the tree is killed: `scoped` reaches every descendant at once, `walk` finds them generation by generation.
     pub(crate) scoped_kill: bool,
     /// Nothing of the tree was left when the stub reported.
@@ -101,6 +131,8 @@ pub(crate) struct Used {
     pub(crate) cpu_us: u64,
     /// Bytes resident in the largest process.
     pub(crate) memory: u64,
+    /// Bytes that all held together, the most that was seen.
+    pub(crate) tree_memory: u64,
     /// Processes that ended after the script and were ended for it.
     pub(crate) left_behind: u32,
 }

@@ -1,79 +1,175 @@
-//! Compiled modules on disk, in the user's own cache directory. They are native code: whoever may write there may run.
+//! Compiled modules on disk, in the user's own cache directory. They are machine code: whoever may write there may run.
+//!
+//! Everything goes through one handle on the folder. An entry appears whole or not at all; which one it is, and whether it
+//! is still what was written, `entry.rs` decides.
 
-use std::fs::{self, DirBuilder, Metadata};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use etcetera::BaseStrategy;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
 
-/// wasmtime's settings: Extism takes a path to them and nothing else. They lie beside what is kept, not in it, for wasmtime
-/// removes there whatever is not its own.
-const SETTINGS: &str = "settings.toml";
-const KEPT: &str = "compiled";
+/// What may lie there; beyond it the entries that were used longest ago make room.
+const ENTRIES: usize = 1024;
+const BYTES: u64 = 256 << 20;
 
-/// Where wasmtime finds its settings; nothing where nothing may be kept on disk.
-pub(super) fn settings() -> Option<&'static Path> {
-    static SETTINGS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+/// An entry larger than this is not kept.
+const LARGEST: u64 = BYTES / 4;
+
+/// What is still being written has a name that begins with this.
+const UNFINISHED: &str = ".new-";
+
+/// How many were written by this process, so that each has a name of its own meanwhile.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// A folder that is the user's own.
+pub(super) struct Cache(OwnedFd);
+
+/// The user's; nothing where nothing may be kept on disk.
+pub(super) fn of_user() -> Option<&'static Cache> {
+    static CACHE: LazyLock<Option<Cache>> = LazyLock::new(|| {
         let base = etcetera::base_strategy::choose_native_strategy().map(|platform| platform.cache_dir());
-        let prepared = base.map_err(|error| error.to_string()).and_then(|base| prepared(&base));
-        prepared.inspect_err(|reason| tracing::warn!("compiled modules are not kept on disk: {reason}")).ok()
+        let opened = base.map_err(|error| error.to_string()).and_then(|base| Cache::below(&base));
+        opened.inspect_err(|reason| tracing::warn!("compiled modules are not kept on disk: {reason}")).ok()
     });
-    SETTINGS.as_deref()
+    CACHE.as_ref()
 }
 
 /// Where they are kept, whether or not there are any yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
     let base = etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir();
-    Some(base.join("metier/wasm").join(KEPT))
+    Some(base.join("metier/wasm"))
 }
 
-/// The settings for a cache below this directory, or the reason why there can be none.
-pub(super) fn prepared(base: &Path) -> Result<PathBuf, String> {
-    let failed = |what: &Path, error: std::io::Error| format!("{}: {error}", what.display());
-    let (product, directory) = (base.join("metier"), base.join("metier/wasm"));
-    let kept = directory.join(KEPT);
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(&kept).map_err(|error| failed(&kept, error))?;
-    for part in [base, &product, &directory, &kept] {
-        let found = fs::symlink_metadata(part).map_err(|error| failed(part, error))?;
-        is_ours(&found).map_err(|reason| format!("{} {reason}", part.display()))?;
+impl Cache {
+    /// The cache below this directory, or the reason why there can be none.
+    pub(super) fn below(base: &Path) -> Result<Self, String> {
+        let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
+        std::fs::create_dir_all(base).map_err(|error| format!("{}: {error}", base.display()))?;
+        let mut folder = open(base, FOLDER, Mode::empty()).map_err(|error| failed(base, error))?;
+        let mut path = base.to_owned();
+        is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+        for part in ["metier", "wasm"] {
+            path.push(part);
+            match mkdirat(&folder, part, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(failed(&path, error)),
+            }
+            folder = openat(&folder, part, FOLDER, Mode::empty()).map_err(|error| failed(&path, error))?;
+            is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+        }
+        Ok(Self(folder))
     }
-    let file = directory.join(SETTINGS);
-    let text = text(&kept).ok_or_else(|| format!("{} is not UTF-8", kept.display()))?;
-    if fs::read_to_string(&file).ok().as_deref() != Some(&text) {
-        written(&directory, &file, &text).map_err(|error| failed(&file, error))?;
+
+    /// The content of an entry; nothing where there is none that is the user's own.
+    pub(super) fn entry(&self, name: &str) -> Option<Vec<u8>> {
+        is_ours(&self.0).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.0, name, flags, Mode::empty()).ok()?);
+        let found = fstat(&file).ok()?;
+        let length = u64::try_from(found.st_size).ok().filter(|length| *length <= LARGEST)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || belongs(&found).is_err() {
+            return None;
+        }
+        let mut content = Vec::with_capacity(usize::try_from(length).ok()? + 1);
+        (&file).take(length + 1).read_to_end(&mut content).ok()?;
+        if is_hours_old(modified(&found)) {
+            // Whoever makes room takes what was used longest ago. Where this cannot be noted it may go sooner.
+            file.set_modified(SystemTime::now()).ok();
+        }
+        Some(content)
     }
-    wasmtime::Cache::from_file(Some(&file)).map_err(|error| format!("{}: {error:#}", file.display()))?;
-    Ok(file)
+
+    /// Keeps an entry, in one step, for other processes may be reading it; and makes room for it.
+    pub(super) fn keep(&self, name: &str, content: &[u8]) {
+        if content.len() as u64 > LARGEST || is_ours(&self.0).is_err() {
+            return;
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = format!("{UNFINISHED}{}-{count}", std::process::id());
+        let written = self
+            .written(&unfinished, content)
+            .and_then(|()| renameat(&self.0, &unfinished, &self.0, name).map_err(std::io::Error::from));
+        match written {
+            Ok(()) => self.make_room(name),
+            Err(error) => {
+                tracing::warn!("a compiled module was not kept on disk: {error}");
+                unlinkat(&self.0, &unfinished, AtFlags::empty()).ok();
+            }
+        }
+    }
+
+    fn written(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What a process of the same number left behind when it was killed.
+        unlinkat(&self.0, name, AtFlags::empty()).ok();
+        File::from(openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(content)
+    }
+
+    /// Removes what is too much, but never this one.
+    fn make_room(&self, kept: &str) {
+        let mut entries = self.entries();
+        entries.sort_by_key(|entry| entry.used);
+        let (mut count, mut bytes) = (entries.len(), entries.iter().map(|entry| entry.bytes).sum::<u64>());
+        for entry in entries {
+            let is_given_up = entry.name.starts_with(UNFINISHED) && is_hours_old(entry.used);
+            let is_too_much = count > ENTRIES || bytes > BYTES;
+            if entry.name != kept && (is_given_up || is_too_much) {
+                unlinkat(&self.0, &entry.name, AtFlags::empty()).ok();
+                count -= 1;
+                bytes = bytes.saturating_sub(entry.bytes);
+            }
+        }
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let Ok(folder) = Dir::read_from(&self.0) else { return Vec::new() };
+        let entry = |name: &str| {
+            let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+            let bytes = u64::try_from(found.st_size).ok()?;
+            is_file.then(|| Entry { name: name.to_owned(), bytes, used: modified(&found) })
+        };
+        folder.flatten().filter_map(|found| entry(found.file_name().to_str().ok()?)).collect()
+    }
 }
 
-fn is_ours(found: &Metadata) -> Result<(), &'static str> {
-    if !found.is_dir() {
-        return Err("is no directory of its own");
-    }
-    if found.uid() != rustix::process::geteuid().as_raw() {
+struct Entry {
+    name: String,
+    bytes: u64,
+    used: SystemTime,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+fn is_ours(folder: impl AsFd) -> Result<(), &'static str> {
+    belongs(&fstat(folder).map_err(|_| "cannot be looked at")?)
+}
+
+fn belongs(found: &Stat) -> Result<(), &'static str> {
+    if found.st_uid != rustix::process::geteuid().as_raw() {
         return Err("belongs to somebody else");
     }
-    if found.mode() & 0o022 != 0 {
+    if Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
         return Err("can be written by others");
     }
     Ok(())
 }
 
-/// A JSON string is a TOML string as well.
-fn text(directory: &Path) -> Option<String> {
-    let directory = serde_json::Value::from(directory.to_str()?);
-    Some(format!(
-        "[cache]\ndirectory = {directory}\nfile-count-soft-limit = \"1024\"\nfiles-total-size-soft-limit = \"256Mi\"\n"
-    ))
+fn modified(found: &Stat) -> SystemTime {
+    let seconds = u64::try_from(found.st_mtime).unwrap_or(0);
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// In one step, for other processes may be reading it.
-fn written(directory: &Path, file: &Path, text: &str) -> std::io::Result<()> {
-    let mut new = tempfile::NamedTempFile::new_in(directory)?;
-    new.write_all(text.as_bytes())?;
-    new.persist(file)?;
-    Ok(())
+/// An unfinished entry that old nobody will finish; a use that old is noted again.
+fn is_hours_old(then: SystemTime) -> bool {
+    then.elapsed().is_ok_and(|age| age > Duration::from_hours(1))
 }

@@ -1,39 +1,32 @@
 //! One WebAssembly engine with one plug-in on it, for one run at a time.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use extism::{CompiledPlugin, DebugOptions, Plugin, PluginBuilder};
 use serde_json::Value;
-use wasmtime::{InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasi_common::I32Exit;
+use wasmtime::{
+    Collector, Config, Engine, InstanceAllocationStrategy, InstancePre, PoolingAllocationConfig, Store,
+    UpdateDeadline,
+};
 
 use super::budget::Budget;
+use super::compiled::Compiled;
+use super::facts::Facts;
 use super::failure;
-use super::host::{self, Slot};
-use super::imports::{Import, replaced};
-use super::kernel::{OWN, OWN_NAMESPACE};
-use super::leash::Leash;
-use super::module::Module;
-use super::rewrite::{ENTRY, first_added};
+use super::host::{self, Guest};
+use super::rewrite::ENTRY;
 use super::run::Run;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
 use crate::host::SkillContext;
 use crate::policy::{Limits, Need};
 
-/// A module in the form that runs, and what is known of it.
-pub(super) struct Prepared {
-    pub(super) file: String,
-    pub(super) module: Module,
-    pub(super) binary: Vec<u8>,
-}
-
-/// An engine, and the run that occupies it.
+/// A plug-in, linked and ready for an instance of it.
 pub(super) struct Machine {
-    compiled: CompiledPlugin,
-    slot: Arc<Slot>,
-    pub(super) operations: Option<u64>,
-    was_stopped: bool,
+    file: String,
+    engine: Engine,
+    linked: InstancePre<Guest>,
+    facts: Facts,
+    /// Whether it counts operations.
+    pub(super) counts: bool,
 }
 
 /// Bytes of native stack a plug-in's calls may take; a thread has 2 MiB as a rule.
@@ -48,71 +41,63 @@ pub(super) fn counted(limits: &Limits) -> Option<u64> {
 }
 
 impl Machine {
-    /// Compiles the plug-in on an engine of its own, or takes it from the disk, where wasmtime's settings are given.
-    pub(super) fn new(prepared: &Prepared, operations: Option<u64>, disk: Option<&Path>) -> Result<Self> {
-        let slot = Arc::new(Slot::default());
-        // A pool of one makes a fresh instance cheap. It reserves addresses, which there may not be enough of.
-        let made = |strategy| compiled(prepared, configured(strategy), operations, disk, &slot);
-        let compiled =
-            made(pooling(&prepared.module)).or_else(|_| made(InstanceAllocationStrategy::OnDemand));
-        let compiled = compiled.map_err(|error| refused(prepared, &error))?;
-        Ok(Self { compiled, slot, operations, was_stopped: false })
-    }
-
-    /// Whether the plug-in can be linked, which is decided anew for every run.
-    pub(super) fn check(&self, prepared: &Prepared) -> Result<()> {
-        Plugin::new_from_compiled(&self.compiled).map(drop).map_err(|error| refused(prepared, &error))
-    }
-
-    /// Whether another run may have the engine. A run that was told to stop may have left a signal on its way.
-    pub(super) fn is_reusable(&self) -> bool {
-        !self.was_stopped
+    /// Links a compiled plug-in; `invalid-skill` where it cannot be.
+    pub(super) fn new(compiled: Compiled, file: &str, counts: bool) -> Result<Self> {
+        let Compiled { engine, module, facts } = compiled;
+        let linked = host::linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
+        let linked = linked.map_err(|error| refused(file, &error))?;
+        Ok(Self { file: file.to_owned(), engine, linked, facts, counts })
     }
 
     /// Runs the plug-in once. Whatever it answers, the token that stopped it has the last word.
-    pub(super) fn run(
-        &mut self,
-        prepared: &Prepared,
-        input: &Value,
-        context: &SkillContext,
-    ) -> Result<Value> {
+    pub(super) fn run(&self, input: &Value, context: &SkillContext) -> Result<Value> {
         context.cancel().check()?;
-        if prepared.module.uses_wasi() {
-            let attempt = format_args!("failed to start {} with WASI", prepared.file);
+        if self.facts.uses_wasi() {
+            let attempt = format_args!("failed to start {} with WASI", self.file);
             context.permissions().require(&Need::wasi(), attempt)?;
         }
-        let result = self.call(prepared, &input.to_string(), context);
+        let result = self.answer(&input.to_string(), context);
         context.cancel().check()?;
         result
     }
 
-    fn call(&mut self, prepared: &Prepared, input: &str, context: &SkillContext) -> Result<Value> {
+    fn answer(&self, input: &str, context: &SkillContext) -> Result<Value> {
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-        let budget = Budget::new(limit, prepared.module.bytes)?;
-        let mut plugin =
-            Plugin::new_from_compiled(&self.compiled).map_err(|error| refused(prepared, &error))?;
-        let leash = Arc::new(Leash::new(plugin.cancel_handle()));
-        self.slot.occupy(Run::new(context, leash.clone(), budget, input)?);
-        let held = leash.clone();
-        let guard = context.cancel().on_stop(move |_| held.stop());
-        // The input is in the slot: what Extism itself is given it would copy by an offset the plug-in could forge.
-        let called = plugin.call::<&str, ()>(ENTRY, "");
-        self.was_stopped |= leash.end();
-        drop(guard);
-        let mut run = self.slot.vacate().ok_or_else(|| failure::with_code(0))?;
-        let in_file = |error| {
-            failure::in_file(error, &prepared.file, called.as_ref().err(), first_added(&prepared.module))
-        };
+        let budget = Budget::new(limit, self.facts.bytes)?;
+        let run = Run::new(context, budget, input)?;
+        let mut store = Store::new(&self.engine, Guest::new(run, self.facts.uses_wasi()));
+        let called = self.call(&mut store, context);
+        let mut run = store.into_data().run;
+        let in_file =
+            |error| failure::in_file(error, &self.file, called.as_ref().err(), self.facts.first_added);
         if let Some(error) = run.take_error() {
             return Err(in_file(error));
         }
-        if let Err(error) = &called {
-            return Err(in_file(failure::of_call(error)));
+        match &called {
+            Ok(0) => value(run.output(), context.limits().output).map_err(in_file),
+            Ok(code) => Err(in_file(failure::with_code(code.cast_unsigned()))),
+            Err(error) => Err(in_file(failure::of_call(error))),
         }
-        if run.code != 0 {
-            return Err(in_file(failure::with_code(run.code)));
+    }
+
+    /// The code of the plug-in's entry.
+    fn call(&self, store: &mut Store<Guest>, context: &SkillContext) -> wasmtime::Result<i32> {
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|guest| match guest.data().run.context().cancel().check() {
+            Ok(()) => Ok(UpdateDeadline::Continue(1)),
+            Err(error) => Err(wasmtime::Error::msg(error.to_string())),
+        });
+        if let Some(operations) = counted(context.limits()) {
+            store.set_fuel(operations)?;
         }
-        value(run.output(), context.limits().output).map_err(in_file)
+        let engine = self.engine.clone();
+        let _heard = context.cancel().on_stop(move |_| engine.increment_epoch());
+        let instance = self.linked.instantiate(&mut *store)?;
+        let code = instance.get_typed_func::<(), i32>(&mut *store, ENTRY)?.call(&mut *store, ());
+        code.or_else(|error| match error.downcast_ref::<I32Exit>() {
+            Some(exit) => Ok(exit.0),
+            None => Err(error),
+        })
     }
 }
 
@@ -133,57 +118,41 @@ fn value(output: &[u8], most: u64) -> Result<Value> {
     exact::json(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 
-fn configured(strategy: InstanceAllocationStrategy) -> wasmtime::Config {
-    let mut config = wasmtime::Config::new();
-    config.max_wasm_stack(STACK).allocation_strategy(strategy);
+/// An engine for a module of which this is known. A pool of one makes a fresh instance cheap; it reserves addresses, which
+/// there may not be enough of.
+pub(super) fn pooled(facts: &Facts, counts: bool) -> wasmtime::Result<Engine> {
+    engine(pooling(facts), counts)
+}
+
+/// An engine that asks the system for each instance.
+pub(super) fn plain(counts: bool) -> wasmtime::Result<Engine> {
+    engine(InstanceAllocationStrategy::OnDemand, counts)
+}
+
+fn engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::Result<Engine> {
+    let mut config = Config::new();
     config
+        .max_wasm_stack(STACK)
+        .allocation_strategy(strategy)
+        .epoch_interruption(true)
+        .consume_fuel(counts)
+        // A plug-in has no references but to functions and to nothing.
+        .collector(Collector::Null)
+        // Traces name functions, never places in them.
+        .generate_address_map(false);
+    Engine::new(&config)
 }
 
-fn compiled(
-    prepared: &Prepared,
-    config: wasmtime::Config,
-    operations: Option<u64>,
-    disk: Option<&Path>,
-    slot: &Arc<Slot>,
-) -> Result<CompiledPlugin, extism::Error> {
-    // Spelled out, so that no EXTISM_ variable of the environment decides.
-    let debug = DebugOptions {
-        profiling_strategy: wasmtime::ProfilingStrategy::None,
-        coredump: None,
-        memdump: None,
-        debug_info: false,
-    };
-    let builder = PluginBuilder::new(prepared.binary.as_slice())
-        .with_debug_options(debug)
-        .with_wasmtime_config(config)
-        .with_wasi(prepared.module.uses_wasi())
-        .with_functions(offered(&prepared.module).map(|import| host::function(&import, slot)));
-    let builder = match disk {
-        Some(file) => builder.with_cache_config(file),
-        None => builder.with_cache_disabled(),
-    };
-    let builder = operations.into_iter().fold(builder, PluginBuilder::with_fuel_limit);
-    builder.compile()
-}
-
-/// What the module imports, and no more: each is linked anew for every run.
-fn offered(module: &Module) -> impl Iterator<Item = Import> {
-    let own = OWN.iter().map(|function| Import::kernel(OWN_NAMESPACE, function));
-    let wasi = module.uses_wasi().then(replaced).into_iter().flatten();
-    module.imports.iter().flatten().cloned().chain(own).chain(wasi)
-}
-
-/// Room for one run: the plug-in and Extism's own module.
-fn pooling(module: &Module) -> InstanceAllocationStrategy {
-    let tables = u32::try_from(module.tables.len()).unwrap_or(u32::MAX);
-    let elements = usize::try_from(module.elements).unwrap_or(usize::MAX);
+/// Room for one run.
+fn pooling(facts: &Facts) -> InstanceAllocationStrategy {
+    let elements = usize::try_from(facts.elements).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
-    pool.total_core_instances(2)
-        // The third is Extism's heap for the one reference it keeps.
-        .total_memories(3)
+    pool.total_core_instances(1)
+        // The second is the heap of references, where a module has any.
+        .total_memories(2)
         .total_gc_heaps(1)
-        .total_tables(tables + 1)
-        .max_tables_per_module(tables.max(1))
+        .total_tables(facts.tables)
+        .max_tables_per_module(facts.tables)
         .table_elements(elements.max(100_000))
         .max_unused_warm_slots(4)
         .linear_memory_keep_resident(KEPT)
@@ -191,7 +160,7 @@ fn pooling(module: &Module) -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-fn refused(prepared: &Prepared, error: &extism::Error) -> SkillError {
-    let sentence = format!("{} cannot be made ready to run: {error:#}", prepared.file);
-    SkillError::new(ErrorKind::InvalidSkill, sentence)
+/// The error for a module that cannot be compiled or linked.
+pub(super) fn refused(file: &str, error: &wasmtime::Error) -> SkillError {
+    SkillError::new(ErrorKind::InvalidSkill, format!("{file} cannot be made ready to run: {error:#}"))
 }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 
 use super::super::warm::{Program, Warm};
-use super::engine::{Machine, Prepared, counted};
-use super::module::Module;
-use super::{cache, rewrite, text};
-use crate::error::{ErrorKind, Result, SkillError};
+use super::cache;
+use super::compiled::Compiled;
+use super::engine::{Machine, counted};
+use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::Limits;
@@ -19,52 +19,40 @@ pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
 }
 
 struct Loaded {
-    prepared: Prepared,
+    script: Script,
     /// The first engine, made when the plug-in was loaded so that a fault shows there.
     first: Mutex<Option<Machine>>,
 }
 
 impl Loaded {
     fn new(script: &Script) -> Result<Self> {
-        let prepared = prepared(script)?;
-        let machine = Machine::new(&prepared, None, cache::settings())?;
-        machine.check(&prepared)?;
-        Ok(Self { prepared, first: Mutex::new(Some(machine)) })
+        let first = machine(script, false)?;
+        Ok(Self { script: script.clone(), first: Mutex::new(Some(first)) })
     }
 }
 
-/// The script as the module that runs.
-pub(super) fn prepared(script: &Script) -> Result<Prepared> {
-    let binary = text::binary(script)?;
-    let module = Module::new(&binary, script)?;
-    let rewritten = rewrite::rewritten(&binary, &module).map_err(|error| {
-        SkillError::new(ErrorKind::InvalidSkill, format!("{} cannot be read: {error}", script.path))
-    })?;
-    Ok(Prepared { file: script.path.clone(), module, binary: rewritten })
+fn machine(script: &Script, counts: bool) -> Result<Machine> {
+    Machine::new(Compiled::new(script, counts, cache::of_user())?, &script.path, counts)
 }
 
 impl Program for Loaded {
     type State = Machine;
 
     fn state(&self, limits: &Limits) -> Result<Machine> {
-        let operations = counted(limits);
+        let counts = counted(limits).is_some();
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(machine) = first.take_if(|machine| machine.operations == operations) {
+        if let Some(machine) = first.take_if(|machine| machine.counts == counts) {
             return Ok(machine);
         }
         drop(first);
-        Machine::new(&self.prepared, operations, cache::settings())
+        machine(&self.script, counts)
     }
 
     fn fits(&self, machine: &Machine, limits: &Limits) -> bool {
-        machine.operations == counted(limits)
+        machine.counts == counted(limits).is_some()
     }
 
     fn run(&self, machine: &mut Machine, input: &Value, context: &SkillContext) -> Result<Value> {
-        machine.run(&self.prepared, input, context)
-    }
-
-    fn is_reusable(&self, machine: &mut Machine) -> bool {
-        machine.is_reusable()
+        machine.run(input, context)
     }
 }

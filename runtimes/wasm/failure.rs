@@ -1,7 +1,7 @@
 //! What a plug-in ended with, as an error for a person: a sentence for each trap, the plug-in's own functions as traceback.
 
-use extism::Error;
-use wasmtime::{Trap, WasmBacktrace};
+use wasi_common::I32Exit;
+use wasmtime::{Error, Trap, WasmBacktrace};
 
 use crate::error::{ErrorKind, Location, SkillError};
 
@@ -19,23 +19,15 @@ const TRAPS: &[(Trap, ErrorKind, &str)] = &[
     (Trap::OutOfFuel, ErrorKind::Operations, "the plug-in executed more operations than it may"),
 ];
 
-/// What Extism and wasi-common say, for want of anything better to hold on to.
-const OUT_OF_FUEL: &str = "plugin ran out of fuel";
-const EXITED: &str = "Exited with i32 exit status ";
-
 /// The error for a call that did not return.
 pub(super) fn of_call(error: &Error) -> SkillError {
     let known = error.downcast_ref::<Trap>().and_then(|trap| TRAPS.iter().find(|(known, ..)| known == trap));
     if let Some((_, kind, sentence)) = known {
         return SkillError::new(*kind, *sentence);
     }
-    let cause = error.root_cause().to_string();
-    if cause == OUT_OF_FUEL {
-        return SkillError::new(ErrorKind::Operations, "the plug-in executed more operations than it may");
-    }
-    match cause.strip_prefix(EXITED) {
-        Some(code) => with_code(code),
-        None => SkillError::new(ErrorKind::Script, format!("the plug-in failed: {cause}")),
+    match error.downcast_ref::<I32Exit>() {
+        Some(exit) => with_code(exit.0),
+        None => SkillError::new(ErrorKind::Script, format!("the plug-in failed: {}", error.root_cause())),
     }
 }
 

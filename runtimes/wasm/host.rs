@@ -1,97 +1,128 @@
-//! The host's side of an engine: the functions plug-ins import, and the run they are called for.
+//! The host's side of a plug-in: the functions it imports, and the run they are called for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wasi_common::{Table, WasiCtx, sync};
+use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use extism::{Function, UserData, Val, ValType};
-
-use super::imports::{Body, Import, MOST_PARAMS};
+use super::imports::{Body, Import, MOST_PARAMS, replaced};
+use super::kernel::{GROW, OWN_NAMESPACE};
 use super::run::Run;
-use crate::error::Result;
 use crate::host::HostFunction;
 
-/// The run that occupies an engine.
-#[derive(Default)]
-pub(super) struct Slot(Mutex<Option<Run>>);
+/// What an instance belongs to: one run, and WASI where the plug-in uses it.
+pub(super) struct Guest {
+    pub(super) run: Run,
+    wasi: Option<WasiCtx>,
+}
 
-/// An import as Extism takes it. It stands for whatever run occupies the slot.
-pub(super) fn function(import: &Import, slot: &Arc<Slot>) -> Function {
-    let (body, slot, results) = (import.body, slot.clone(), import.results());
-    let call = move |_: &mut _, given: &[Val], answer: &mut [Val], _: UserData<()>| {
-        let mut args = [0; MOST_PARAMS];
-        for (arg, value) in args.iter_mut().zip(given) {
-            *arg = bits(value);
+impl Guest {
+    pub(super) fn new(run: Run, uses_wasi: bool) -> Self {
+        Self { run, wasi: uses_wasi.then(wasi) }
+    }
+}
+
+/// Clocks and random numbers: no folders, no arguments, no environment, and streams that lead nowhere.
+fn wasi() -> WasiCtx {
+    WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
+}
+
+/// What the module imports, and no more.
+pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    linker.allow_shadowing(true);
+    if imports.iter().any(Option::is_none) {
+        // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
+        sync::add_to_linker(&mut linker, |guest: &mut Guest| guest.wasi.get_or_insert_with(wasi))?;
+        replaced().try_for_each(|import| link(&mut linker, &import))?;
+    }
+    imports.iter().flatten().try_for_each(|import| link(&mut linker, import))?;
+    link(&mut linker, &Import::kernel(OWN_NAMESPACE, &GROW))?;
+    Ok(linker)
+}
+
+/// What is called byte by byte is linked by its type, which makes a call three times as fast; the rest by its signature.
+fn link(linker: &mut Linker<Guest>, import: &Import) -> Result<()> {
+    use wasmparser::ValType::{I32, I64};
+    type At<'a> = Caller<'a, Guest>;
+    let (space, name, body) = (import.namespace, import.name, import.body);
+    match (&*import.params(), &*import.results()) {
+        ([], [I64]) => linker.func_wrap(space, name, move |mut at: At<'_>| wide(call(&mut at, body, &[])))?,
+        ([I64], [I64]) => linker
+            .func_wrap(space, name, move |mut at: At<'_>, a: i64| wide(call(&mut at, body, &[of(a)])))?,
+        ([I64], [I32]) => linker
+            .func_wrap(space, name, move |mut at: At<'_>, a: i64| narrow(call(&mut at, body, &[of(a)])))?,
+        ([I64, I64], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i64| {
+            call(&mut at, body, &[of(a), of(b)]).map(drop)
+        })?,
+        ([I64, I32], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i32| {
+            call(&mut at, body, &[of(a), u64::from(b.cast_unsigned())]).map(drop)
+        })?,
+        (params, results) => {
+            let ty = FuncType::new(linker.engine(), params.iter().map(ty), results.iter().map(ty));
+            let is_narrow = results == [I32];
+            linker.func_new(space, name, ty, move |mut at, given, answer| {
+                let mut args = [0; MOST_PARAMS];
+                for (arg, value) in args.iter_mut().zip(given) {
+                    *arg = bits(value);
+                }
+                let value = call(&mut at, body, &args[..given.len().min(MOST_PARAMS)]);
+                match answer.first_mut() {
+                    Some(answer) if is_narrow => *answer = Val::I32(narrow(value)?),
+                    Some(answer) => *answer = Val::I64(wide(value)?),
+                    None => drop(value?),
+                }
+                Ok(())
+            })?
         }
-        let value = slot.call(body, &args[..given.len().min(MOST_PARAMS)]);
-        // What ended the run is in the slot; this only unwinds the plug-in.
-        let value = value.ok_or_else(|| extism::Error::msg("the host ended the run"))?;
-        if let (Some(answer), Some(kind)) = (answer.first_mut(), results.first()) {
-            *answer = val(kind, value);
-        }
-        Ok(())
     };
-    Function::new(import.name, import.params(), import.results(), UserData::new(()), call)
-        .with_namespace(import.namespace)
+    Ok(())
+}
+
+fn call(caller: &mut Caller<'_, Guest>, body: Body, args: &[u64]) -> Result<u64> {
+    let run = &mut caller.data_mut().run;
+    let answer = match body {
+        Body::Kernel(function) => (function.body)(run, args),
+        Body::Host(function) => call_host(run, function, args),
+    };
+    answer.map_err(|error| {
+        run.end(error);
+        // What ended the run is kept with it; this only unwinds the plug-in.
+        wasmtime::Error::msg("the host ended the run")
+    })
+}
+
+fn call_host(run: &mut Run, function: &HostFunction, args: &[u64]) -> crate::error::Result<u64> {
+    let context = run.context().clone();
+    let answer = run.arguments(function, args).and_then(|arguments| function.call(&context, arguments));
+    context.cancel().check()?;
+    run.answer(answer)
+}
+
+/// Nothing here takes or answers with anything but integers.
+#[allow(clippy::trivially_copy_pass_by_ref)] // as an iterator has it
+fn ty(ty: &wasmparser::ValType) -> ValType {
+    match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        _ => ValType::I64,
+    }
 }
 
 fn bits(value: &Val) -> u64 {
     match value {
         Val::I32(number) => u64::from(number.cast_unsigned()),
-        Val::I64(number) => number.cast_unsigned(),
+        Val::I64(number) => of(*number),
         _ => 0,
     }
 }
 
-fn val(kind: &ValType, number: u64) -> Val {
-    match kind {
-        #[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
-        ValType::I32 => Val::I32((number as u32).cast_signed()),
-        _ => Val::I64(number.cast_signed()),
-    }
+fn of(number: i64) -> u64 {
+    number.cast_unsigned()
 }
 
-impl Slot {
-    /// The slot belongs to this run until it is taken out again.
-    pub(super) fn occupy(&self, run: Run) {
-        *self.locked() = Some(run);
-    }
+fn wide(answer: Result<u64>) -> Result<i64> {
+    answer.map(u64::cast_signed)
+}
 
-    /// The run, which is over.
-    pub(super) fn vacate(&self) -> Option<Run> {
-        self.locked().take()
-    }
-
-    /// The answer, or nothing when the call ended the run.
-    fn call(&self, body: Body, args: &[u64]) -> Option<u64> {
-        match body {
-            Body::Kernel(function) => self.with(|run| (function.body)(run, args)),
-            Body::Host(function) => self.call_host(function, args),
-        }
-    }
-
-    fn call_host(&self, function: &HostFunction, args: &[u64]) -> Option<u64> {
-        let (context, arguments) =
-            self.with(|run| Ok((run.context().clone(), run.arguments(function, args))))?;
-        // Not under the lock: it may take long, and whoever stops the run must not wait for it.
-        let answer = arguments.and_then(|arguments| function.call(&context, arguments));
-        self.with(|run| {
-            context.cancel().check()?;
-            run.answer(answer)
-        })
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut Run) -> Result<T>) -> Option<T> {
-        let mut slot = self.locked();
-        let run = slot.as_mut()?;
-        match work(run) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                run.end(error);
-                None
-            }
-        }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Option<Run>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+#[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
+fn narrow(answer: Result<u64>) -> Result<i32> {
+    answer.map(|number| (number as u32).cast_signed())
 }

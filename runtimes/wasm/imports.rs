@@ -1,7 +1,6 @@
 //! What a module may import: Extism's functions, the host API, WASI where it is permitted, and nothing else.
 
-use extism::ValType;
-use wasmparser::{FuncType, TypeRef, ValType as Type};
+use wasmparser::{FuncType, TypeRef, ValType};
 
 use super::kernel::{ENV, KernelFunction, REPLACED};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -58,31 +57,33 @@ impl Import {
     }
 
     fn has_type(&self, signature: &FuncType) -> bool {
-        let same =
-            |given: &[Type], offered: &[ValType]| given.iter().copied().eq(offered.iter().map(of_wasm));
-        same(signature.params(), &self.params()) && same(signature.results(), &self.results())
+        *signature.params() == *self.params() && *signature.results() == *self.results()
     }
 
     /// Its type in words: `(i64, i64) -> (i64)`.
     fn signature(&self) -> String {
-        let listed = |types: Vec<ValType>| {
-            types.iter().map(|ty| of_wasm(ty).to_string()).collect::<Vec<_>>().join(", ")
-        };
+        let listed =
+            |types: Vec<ValType>| types.iter().map(ValType::to_string).collect::<Vec<_>>().join(", ");
         format!("({}) -> ({})", listed(self.params()), listed(self.results()))
     }
 
     /// What the import of that name is, or the sentence that nothing offers it.
     fn of(namespace: &str, name: &str) -> Result<Self> {
-        let mut offers = offers(namespace);
-        if offers.is_empty() {
-            let sentence = format!("nothing offers the import {namespace:?} {name:?}");
-            let help = format!("functions are imported from {ENV_NAMESPACE} and {USER_NAMESPACE}");
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help(help));
-        }
-        match offers.iter().position(|offer| offer.name == name) {
-            Some(at) => Ok(offers.swap_remove(at)),
-            None => Err(unknown(namespace, name, &offers)),
-        }
+        let found = offers(namespace).find(|offer| offer.name == name);
+        found.ok_or_else(|| {
+            let offers: Vec<Self> = offers(namespace).collect();
+            if offers.is_empty() {
+                let sentence = format!("nothing offers the import {namespace:?} {name:?}");
+                let help = format!("functions are imported from {ENV_NAMESPACE} and {USER_NAMESPACE}");
+                return SkillError::new(ErrorKind::InvalidSkill, sentence).with_help(help);
+            }
+            unknown(namespace, name, &offers)
+        })
+    }
+
+    /// What was found for an import before: by its names and how many parameters it has.
+    pub(super) fn again(namespace: &str, name: &str, params: usize) -> Option<Self> {
+        Self::of(namespace, name).ok()?.with_params(params)
     }
 
     /// One of Extism's, under a namespace of its own.
@@ -111,7 +112,7 @@ impl Import {
 
     pub(super) fn results(&self) -> Vec<ValType> {
         match self.body {
-            Body::Kernel(function) => function.result.into_iter().cloned().collect(),
+            Body::Kernel(function) => function.result.into_iter().collect(),
             Body::Host(_) => vec![ValType::I64],
         }
     }
@@ -122,12 +123,10 @@ pub(super) fn replaced() -> impl Iterator<Item = Import> {
     kernel(WASI_NAMESPACE, REPLACED)
 }
 
-fn offers(namespace: &str) -> Vec<Import> {
-    match namespace {
-        ENV_NAMESPACE => kernel(ENV_NAMESPACE, ENV).collect(),
-        USER_NAMESPACE => functions().iter().flat_map(|function| host(function)).collect(),
-        _ => Vec::new(),
-    }
+fn offers(namespace: &str) -> impl Iterator<Item = Import> {
+    let env = (namespace == ENV_NAMESPACE).then(|| kernel(ENV_NAMESPACE, ENV));
+    let user = (namespace == USER_NAMESPACE).then(|| functions().iter().flat_map(|function| host(function)));
+    env.into_iter().flatten().chain(user.into_iter().flatten())
 }
 
 fn kernel(namespace: &'static str, table: &'static [KernelFunction]) -> impl Iterator<Item = Import> {
@@ -137,14 +136,6 @@ fn kernel(namespace: &'static str, table: &'static [KernelFunction]) -> impl Ite
 fn host(function: &'static HostFunction) -> impl Iterator<Item = Import> {
     let names = std::iter::once(&function.name).chain(function.aliases);
     names.map(move |name| Import { namespace: USER_NAMESPACE, name, body: Body::Host(function), left_out: 0 })
-}
-
-fn of_wasm(ty: &ValType) -> Type {
-    match ty {
-        ValType::I32 => Type::I32,
-        // Nothing here takes or answers with anything else.
-        _ => Type::I64,
-    }
 }
 
 fn unknown(namespace: &str, name: &str, offers: &[Import]) -> SkillError {
@@ -164,7 +155,7 @@ mod tests {
 
     #[test]
     fn no_function_has_more_parameters_than_a_call_carries() {
-        let all = offers(USER_NAMESPACE).into_iter().chain(offers(ENV_NAMESPACE)).chain(replaced());
+        let all = offers(USER_NAMESPACE).chain(offers(ENV_NAMESPACE)).chain(replaced());
         for import in all {
             assert!(import.params().len() <= MOST_PARAMS, "{}", import.name);
         }

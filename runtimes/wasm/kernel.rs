@@ -1,6 +1,6 @@
 //! The functions of `extism:host/env`, as Extism's plug-in kits know them, and the few that rewritten modules call.
 
-use extism::ValType::{self, I32, I64};
+use wasmparser::ValType::{self, I32, I64};
 
 use super::run::Run;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -10,7 +10,7 @@ use crate::host::LogLevel;
 pub(super) struct KernelFunction {
     pub(super) name: &'static str,
     pub(super) params: &'static [ValType],
-    pub(super) result: Option<&'static ValType>,
+    pub(super) result: Option<ValType>,
     pub(super) body: Body,
 }
 
@@ -22,41 +22,41 @@ const fn row(name: &'static str, params: &'static [ValType], body: Body) -> Kern
 }
 
 impl KernelFunction {
-    const fn returns(self, result: &'static ValType) -> Self {
+    const fn returns(self, result: ValType) -> Self {
         Self { result: Some(result), ..self }
     }
 }
 
 /// What plug-ins may import of Extism.
 pub(super) const ENV: &[KernelFunction] = &[
-    row("alloc", &[I64], |run, args| run.allocate(args[0])).returns(&I64),
+    row("alloc", &[I64], |run, args| run.allocate(args[0])).returns(I64),
     row("free", &[I64], |run, args| run.release(args[0])),
-    row("length", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(&I64),
-    row("length_unsafe", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(&I64),
-    row("load_u8", &[I64], |run, args| run.memory.load(args[0], 1)).returns(&I32),
-    row("load_u64", &[I64], |run, args| run.memory.load(args[0], 8)).returns(&I64),
+    row("length", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
+    row("length_unsafe", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
+    row("load_u8", &[I64], |run, args| run.memory.load(args[0], 1)).returns(I32),
+    row("load_u64", &[I64], |run, args| run.memory.load(args[0], 8)).returns(I64),
     row("store_u8", &[I64, I32], |run, args| run.memory.save(args[0], 1, args[1]).map(|()| 0)),
     row("store_u64", &[I64, I64], |run, args| run.memory.save(args[0], 8, args[1]).map(|()| 0)),
-    row("input_offset", &[], |run, _| Ok(run.input)).returns(&I64),
-    row("input_length", &[], |run, _| Ok(run.memory.length(run.input))).returns(&I64),
-    row("input_load_u8", &[I64], |run, args| run.load_input(args[0], 1)).returns(&I32),
-    row("input_load_u64", &[I64], |run, args| run.load_input(args[0], 8)).returns(&I64),
+    row("input_offset", &[], |run, _| Ok(run.input)).returns(I64),
+    row("input_length", &[], |run, _| Ok(run.memory.length(run.input))).returns(I64),
+    row("input_load_u8", &[I64], |run, args| run.load_input(args[0], 1)).returns(I32),
+    row("input_load_u64", &[I64], |run, args| run.load_input(args[0], 8)).returns(I64),
     row("output_set", &[I64, I64], |run, args| run.set_output(args[0], args[1])),
     row("error_set", &[I64], |run, args| run.set_error(args[0])),
     // Settings come by `config` of the host API, in every language.
-    row("config_get", &[I64], |run, args| run.release(args[0])).returns(&I64),
-    row("var_get", &[I64], |run, args| run.variable(args[0])).returns(&I64),
+    row("config_get", &[I64], |run, args| run.release(args[0])).returns(I64),
+    row("var_get", &[I64], |run, args| run.variable(args[0])).returns(I64),
     row("var_set", &[I64, I64], |run, args| run.set_variable(args[0], args[1])),
-    row("http_request", &[I64, I64], |_, _| Err(no_http())).returns(&I64),
-    row("http_status_code", &[], |_, _| Ok(0)).returns(&I32),
-    row("http_headers", &[], |_, _| Ok(0)).returns(&I64),
+    row("http_request", &[I64, I64], |_, _| Err(no_http())).returns(I64),
+    row("http_status_code", &[], |_, _| Ok(0)).returns(I32),
+    row("http_headers", &[], |_, _| Ok(0)).returns(I64),
     row("log_trace", &[I64], |run, args| run.log(LogLevel::Trace, args[0])),
     row("log_debug", &[I64], |run, args| run.log(LogLevel::Debug, args[0])),
     row("log_info", &[I64], |run, args| run.log(LogLevel::Info, args[0])),
     row("log_warn", &[I64], |run, args| run.log(LogLevel::Warn, args[0])),
     row("log_error", &[I64], |run, args| run.log(LogLevel::Error, args[0])),
     // The lowest level there is: the log takes everything.
-    row("get_log_level", &[], |_, _| Ok(0)).returns(&I32),
+    row("get_log_level", &[], |_, _| Ok(0)).returns(I32),
 ];
 
 /// What WASI answers to a call it does not support, and to a descriptor that is not open.
@@ -65,25 +65,18 @@ const BADF: u64 = 8;
 
 /// Functions of WASI that are answered here.
 pub(super) const REPLACED: &[KernelFunction] = &[
-    row("poll_oneoff", &[I32, I32, I32, I32], |_, _| Ok(NOTSUP)).returns(&I32),
-    row("fd_read", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(&I32),
-    row("fd_write", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(&I32),
-    row("fd_pread", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(&I32),
-    row("fd_pwrite", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(&I32),
+    row("poll_oneoff", &[I32, I32, I32, I32], |_, _| Ok(NOTSUP)).returns(I32),
+    row("fd_read", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
+    row("fd_write", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
+    row("fd_pread", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
+    row("fd_pwrite", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
 ];
 
 /// What a rewritten module imports beside what it did before.
 pub(super) const OWN_NAMESPACE: &str = "metier:run";
 
-/// In the order of their indices in a rewritten module.
-pub(super) const OWN: &[KernelFunction] = &[
-    // Before anything else: from here on the run can be stopped.
-    row("begin", &[], |run, _| run.begin()),
-    // Before memory or a table grows, the bytes; the same number below zero when it then did not.
-    row("grow", &[I64], |run, args| run.grow(args[0].cast_signed())),
-    // The code the entry answered with.
-    row("end", &[I32], |run, args| run.set_code(args[0])),
-];
+/// Before memory or a table grows, the bytes; the same number below zero when it then did not.
+pub(super) const GROW: KernelFunction = row("grow", &[I64], |run, args| run.grow(args[0].cast_signed()));
 
 fn no_http() -> SkillError {
     SkillError::new(ErrorKind::Unavailable, "http_request of Extism is not offered here")

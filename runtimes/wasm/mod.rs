@@ -1,4 +1,4 @@
-//! WebAssembly plug-ins through Extism: JSON in, JSON out, a fresh instance for every run.
+//! WebAssembly plug-ins, as Extism's kits make them: JSON in, JSON out, a fresh instance for every run.
 //!
 //! A plug-in exports `run` (or the function its contract names), which takes nothing and answers with nothing or with a
 //! code, 0 for success. It reads its input and sets its output through Extism's functions (`extism:host/env`), and calls the
@@ -8,36 +8,53 @@
 //! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins made for Synwire import the same names but pass raw
 //! text; they need to be compiled anew.
 //!
-//! Three things are not as Extism has them:
+//! Plug-ins are Extism's, made with its kits; the host under them is not, for three reasons:
 //!
-//! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here an engine has one run at a
-//!   time, and one that was told to stop is never used again.
+//! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here each run asks its own token
+//!   when the epoch rises, and goes on where that is not it.
 //! - Extism runs a module's start function and initialisers before anything can stop them, some of them twice. Here a module
 //!   is rewritten when it is loaded, so that they run once, inside the call, behind the deadline.
 //! - Extism keeps the sizes of its blocks where the plug-in can write, and reads as far as they say. Here that memory is the
 //!   host's own, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
+//!
+//! And Extism links all its functions anew for each instance. Here a plug-in is linked once.
 
+mod artefact;
 mod budget;
 #[cfg(unix)]
 mod cache;
 #[cfg(not(unix))]
 mod cache {
     //! Nothing is kept on disk where a directory does not say whose it is.
-    pub(super) fn settings() -> Option<&'static std::path::Path> {
+    pub(super) enum Cache {}
+
+    pub(super) fn of_user() -> Option<&'static Cache> {
         None
     }
 
     pub(in super::super) fn folder() -> Option<std::path::PathBuf> {
         None
     }
+
+    impl Cache {
+        pub(super) fn entry(&self, _: &str) -> Option<Vec<u8>> {
+            match *self {}
+        }
+
+        pub(super) fn keep(&self, _: &str, _: &[u8]) {
+            match *self {}
+        }
+    }
 }
+mod compiled;
 mod engine;
+mod entry;
 mod executor;
+mod facts;
 mod failure;
 mod host;
 mod imports;
 mod kernel;
-mod leash;
 mod memory;
 mod module;
 mod rewrite;

@@ -10,7 +10,7 @@ use super::imports::Import;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 
-/// What is known of a checked module.
+/// A checked module, as far as it must be known to give it its new form.
 pub(super) struct Module {
     /// Its imports, in order; nothing for those of WASI.
     pub(super) imports: Vec<Option<Import>>,
@@ -76,10 +76,6 @@ impl Module {
         outline.bounded(&script.path)?;
         let types = Validator::new_with_features(FEATURES).validate_all(binary).map_err(invalid)?;
         outline.module(&types, script)
-    }
-
-    pub(super) fn uses_wasi(&self) -> bool {
-        self.imports.iter().any(Option::is_none)
     }
 }
 

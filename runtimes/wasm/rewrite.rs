@@ -1,7 +1,7 @@
 //! A module as it runs: nothing of it before the host said so, nothing of it growing without the host's leave.
 //!
-//! The start function and the initialisers are called by one new function, the only one exported, after `begin`. Where the
-//! module grows its memory or a table it calls a function put in beside its own, which asks `grow` first.
+//! The start function and the initialisers are called by one new function, the only one exported, before the entry. Where
+//! the module grows its memory or a table it calls a function put in beside its own, which asks `grow` first.
 
 use std::convert::Infallible;
 
@@ -13,12 +13,11 @@ use wasm_encoder::{
 };
 use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parser, Payload};
 
-use super::kernel::{OWN, OWN_NAMESPACE};
+use super::kernel::{GROW, OWN_NAMESPACE};
 use super::module::{ELEMENT, Initialiser, Module, PAGE};
 
-/// The function a rewritten module exports. By this name a module is a command, which Extism links without making an
-/// instance of it that nobody uses.
-pub(super) const ENTRY: &str = "_start";
+/// The function a rewritten module exports. It answers with the code of the module's own entry, 0 where that has none.
+pub(super) const ENTRY: &str = "run";
 
 /// The memory that WASI looks for; the one thing beside the entry that stays exported.
 const MEMORY: &str = "memory";
@@ -46,12 +45,14 @@ struct Sections {
 }
 
 /// The types put in, behind the module's own.
-const BEGIN: u32 = 0;
-const GROW: u32 = 1;
-const END: u32 = 2;
-const RUN: u32 = 3;
-const GROW_MEMORY: u32 = 4;
-const GROW_TABLE: u32 = 5;
+const PLACE: u32 = 0;
+const ASK: u32 = 1;
+const RUN: u32 = 2;
+const GROW_MEMORY: u32 = 3;
+const GROW_TABLE: u32 = 4;
+
+/// The functions put in before the module's own, which are imports: `grow`.
+const OWN: u32 = 1;
 
 /// The new form of a module that was checked.
 pub(super) fn rewritten(binary: &[u8], module: &Module) -> Result<Vec<u8>, Error<Infallible>> {
@@ -66,7 +67,7 @@ pub(super) fn rewritten(binary: &[u8], module: &Module) -> Result<Vec<u8>, Error
 
 /// The index of the first function that was put in; a module's own lie before it.
 pub(super) fn first_added(module: &Module) -> u32 {
-    imported(module) + count(OWN.len()) + module.functions
+    imported(module) + OWN + module.functions
 }
 
 fn imported(module: &Module) -> u32 {
@@ -84,7 +85,7 @@ impl Reencode for Rewriter<'_> {
     /// Imports come first, so what was put in behind them moves the module's own functions.
     fn function_index(&mut self, function: u32) -> Result<u32, Error> {
         let is_imported = function < imported(self.module);
-        Ok(if is_imported { function } else { function + count(OWN.len()) })
+        Ok(if is_imported { function } else { function + OWN })
     }
 
     fn instruction<'a>(&mut self, operator: Operator<'a>) -> Result<Instruction<'a>, Error> {
@@ -141,12 +142,9 @@ impl Rewriter<'_> {
         let first = self.module.types;
         to.types.ty().function([], []);
         to.types.ty().function([ValType::I64], []);
-        to.types.ty().function([ValType::I32], []);
         to.types.ty().function([], [ValType::I32]);
         to.types.ty().function([ValType::I32], [ValType::I32]);
-        for (own, ty) in OWN.iter().zip([BEGIN, GROW, END]) {
-            to.imports.import(OWN_NAMESPACE, own.name, EntityType::Function(first + ty));
-        }
+        to.imports.import(OWN_NAMESPACE, GROW.name, EntityType::Function(first + ASK));
         to.exports.export(ENTRY, ExportKind::Func, first_added(self.module));
         to.functions.function(first + RUN);
         let run = self.run()?;
@@ -156,7 +154,7 @@ impl Rewriter<'_> {
             to.code.function(&self.growing(0, PAGE, &Instruction::MemoryGrow(0)));
         } else if !self.module.tables.is_empty() {
             // Nobody calls it; it only keeps the place, for the tables' functions follow.
-            to.functions.function(first + BEGIN);
+            to.functions.function(first + PLACE);
             to.code.function(&ended(Function::new([])));
         }
         for (table, ty) in (0..).zip(&self.module.tables) {
@@ -168,10 +166,9 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Begins, makes ready, runs and reports the code.
+    /// Makes ready, runs and answers with the code.
     fn run(&mut self) -> Result<Function, Error> {
         let mut run = Function::new([]);
-        run.instruction(&Instruction::Call(self.own(BEGIN)));
         let start = self.module.start.map(|function| Initialiser { function, params: 0, results: 0 });
         for initialiser in start.iter().chain(&self.module.initialisers) {
             for _ in 0..initialiser.params {
@@ -186,8 +183,6 @@ impl Rewriter<'_> {
         if !self.module.entry.has_code {
             run.instruction(&Instruction::I32Const(0));
         }
-        run.instruction(&Instruction::Call(self.own(END)));
-        run.instruction(&Instruction::I32Const(0));
         Ok(ended(run))
     }
 
@@ -201,7 +196,7 @@ impl Rewriter<'_> {
                 Instruction::I64ExtendI32U,
                 Instruction::I64Const(unit.cast_signed() * sign),
                 Instruction::I64Mul,
-                Instruction::Call(self.own(GROW)),
+                Instruction::Call(imported(self.module)),
             ]
         };
         let mut function = Function::new([(1, ValType::I32)]);
@@ -223,11 +218,6 @@ impl Rewriter<'_> {
         function.instruction(&Instruction::End);
         function.instruction(&Instruction::LocalGet(before));
         ended(function)
-    }
-
-    /// The index of an import that was put in.
-    fn own(&self, position: u32) -> u32 {
-        imported(self.module) + position
     }
 }
 

@@ -1,12 +1,10 @@
 //! One run: its memory, what it set as output and error, what it was refused, and what the host ended it with.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::budget::Budget;
-use super::leash::Leash;
 use super::memory::Memory;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
@@ -15,7 +13,6 @@ use crate::host::{HostFunction, LogLevel, SkillContext};
 /// What is known of a run while it is under way, and when it is over.
 pub(super) struct Run {
     context: SkillContext,
-    leash: Arc<Leash>,
     pub(super) memory: Memory,
     budget: Budget,
     /// The offset of the input.
@@ -24,8 +21,6 @@ pub(super) struct Run {
     output: (u64, u64),
     /// The offset of the error the plug-in set; 0 when it set none.
     error: u64,
-    /// The code the entry answered with.
-    pub(super) code: u64,
     variables: BTreeMap<Vec<u8>, Vec<u8>>,
     refusals: Vec<(String, SkillError)>,
     /// What the host ended the run with.
@@ -40,23 +35,16 @@ const VARIABLE: usize = 64;
 
 impl Run {
     /// A run about to begin; `memory` when its input does not fit.
-    pub(super) fn new(
-        context: &SkillContext,
-        leash: Arc<Leash>,
-        mut budget: Budget,
-        input: &str,
-    ) -> Result<Self> {
+    pub(super) fn new(context: &SkillContext, mut budget: Budget, input: &str) -> Result<Self> {
         let mut memory = Memory::new();
         let input = memory.store(input.as_bytes(), &mut budget)?;
         Ok(Self {
             context: context.clone(),
-            leash,
             memory,
             budget,
             input,
             output: (0, 0),
             error: 0,
-            code: 0,
             variables: BTreeMap::new(),
             refusals: Vec::new(),
             ended: None,
@@ -82,10 +70,6 @@ impl Run {
         self.memory.slice(self.output.0, self.output.1).unwrap_or_default()
     }
 
-    pub(super) fn begin(&mut self) -> Result<u64> {
-        self.leash.begin(self.context.cancel()).map(|()| 0)
-    }
-
     pub(super) fn allocate(&mut self, length: u64) -> Result<u64> {
         self.memory.allocate(length, &mut self.budget)
     }
@@ -100,12 +84,6 @@ impl Run {
     #[allow(clippy::unnecessary_wraps)] // as above
     pub(super) fn set_error(&mut self, offset: u64) -> Result<u64> {
         self.error = offset;
-        Ok(0)
-    }
-
-    #[allow(clippy::unnecessary_wraps)] // as above
-    pub(super) fn set_code(&mut self, code: u64) -> Result<u64> {
-        self.code = code;
         Ok(0)
     }
 

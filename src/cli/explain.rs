@@ -55,6 +55,7 @@ fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {
         ("network", network.to_owned()),
         ("reads", places(&process.reads)),
         ("writes", places(&process.writes)),
+        ("but for", guarded(process)),
         ("variables", process.environment.join(", ")),
     ];
     if !process.missing.is_empty() {
@@ -72,6 +73,17 @@ fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {
         rows.push(("home", "a folder of the run's own (scratch), gone afterwards".into()));
     }
     rows
+}
+
+/// What a grant to change the project leaves alone.
+fn guarded(process: &ProcessPlan) -> String {
+    let paths: Vec<String> =
+        process.guarded.iter().map(|path| visible_line(&path.display().to_string())).collect();
+    match paths.as_slice() {
+        [] => "nothing".into(),
+        paths if process.sandbox.protected_paths => paths.join("\n"),
+        paths => format!("{}\nwhich this machine holds for the host API alone", paths.join("\n")),
+    }
 }
 
 /// A line each, those of the system together.

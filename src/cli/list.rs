@@ -41,6 +41,7 @@ pub(super) fn row(engine: &Engine, skill: &Skill) -> Value {
         "runtime": availability.runtime,
         "runnable": availability.is_runnable(),
         "reason": availability.reason.as_ref().map(ToString::to_string),
+        "warnings": availability.warnings,
         "shadowed_by": skill.shadowed_by(),
     })
 }

@@ -21,6 +21,7 @@ mod session;
 mod show;
 mod templates;
 mod terminal;
+mod test;
 mod validate;
 mod watch;
 
@@ -69,6 +70,8 @@ enum Command {
     Show(show::Args),
     /// Check skills against the specification
     Validate(validate::Args),
+    /// Run the cases of skills, each in a fresh project
+    Test(test::Args),
     /// Make a new skill that runs
     New(new::Args),
     /// List the functions a script may call on ctx
@@ -105,6 +108,7 @@ fn answer(cli: Cli) -> Result<u8> {
         Command::List => list::run(&session),
         Command::Show(args) => show::run(&args, &session),
         Command::Validate(args) => validate::run(&args, &session),
+        Command::Test(args) => test::run(&args, &session),
         Command::New(args) => new::run(&args, &session),
         Command::Api(args) => api::run(&args, &session),
         Command::Ctx(args) => ctx::run(&args),

@@ -20,7 +20,7 @@ use super::terminal::visible_line;
 pub struct Args {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// What its script is written in: lua, rhai, wasm or external
+    /// What its script is written in: lua, rhai, wasm, tool-sequence or external
     #[arg(long, value_name = "RUNTIME", default_value = "lua")]
     runtime: String,
     /// The script's file name; its ending chooses among languages, as in run.sh
@@ -100,7 +100,13 @@ fn offered() -> String {
 }
 
 fn script(given: Option<&str>, template: &Template) -> Result<String> {
-    let Some(script) = given else { return Ok(format!("main.{}", template.ending)) };
+    let Some(script) = given else { return Ok(template.file.to_owned()) };
+    if template.runtime == SkillRuntime::ToolSequence && script != template.file {
+        let message = format!("a sequence is found by its name, and `{}` is not it", visible_line(script));
+        return Err(
+            SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.file))
+        );
+    }
     let is_plain =
         script.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) && !script.starts_with(['.', '-']);
     if is_plain {

@@ -1,6 +1,7 @@
 //! `metier run`: one skill, run to its end.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use metier::engine::{EngineBuilder, Invocation, Outcome};
@@ -21,7 +22,7 @@ use super::{explain, input};
 pub struct Args {
     /// The skill, plain or qualified: NAME, SCOPE/ROOT:NAME@VERSION
     name: String,
-    /// The script, by its path in the skill's folder, where the skill has several
+    /// The script, by its path in the skill's folder or its name in skill.yaml, where there are several
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
     /// The input: JSON, @FILE, or - for standard input [default: {}]
@@ -30,6 +31,9 @@ pub struct Args {
     /// Grant a permission the skill asks for, such as write, write:out or net:example.com (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
+    /// Remember each finished step of a plan in this folder, and go on from there when run again
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
     #[command(flatten)]
     bounds: Bounds,
     /// Say what the run would reach, and run nothing
@@ -86,6 +90,9 @@ fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation
     }
     if let Some(script) = &args.script {
         invocation = invocation.script(script);
+    }
+    if let Some(folder) = &args.journal {
+        invocation = invocation.journal(folder);
     }
     let secrets = args.provided.secrets()?;
     for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {

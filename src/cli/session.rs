@@ -48,10 +48,13 @@ impl Session {
 
     /// An engine for the project that is still to be told what it offers to skills.
     pub fn builder(&self) -> Result<EngineBuilder> {
-        let project = self.project()?;
-        let standard = Roots::standard(self.product(), &project);
-        let roots = if self.global.compat { standard.with_compat() } else { standard };
-        Ok(Engine::builder(project).roots(roots))
+        Ok(Engine::builder(self.project()?).roots(self.roots()?))
+    }
+
+    /// Where skills are looked for.
+    pub fn roots(&self) -> Result<Roots> {
+        let standard = Roots::standard(self.product(), &self.project()?);
+        Ok(if self.global.compat { standard.with_compat() } else { standard })
     }
 }
 

@@ -1,16 +1,19 @@
 //! `metier show`: one skill, with what it asks for and what it can do.
 
-use metier::engine::{Engine, asked_by};
+use metier::engine::{Engine, asks_of};
 use metier::error::Result;
 use metier::executor::SkillRuntime;
 use metier::policy::Asked;
 use metier::registry::Skill;
+use metier::skill::Contract;
 use serde_json::{Value, json};
 
 use super::list::row;
 use super::output;
 use super::session::Session;
 use super::terminal::visible;
+
+mod signature;
 
 /// The options of `metier show`.
 #[derive(clap::Args)]
@@ -41,6 +44,12 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "asks": asks(engine, skill),
         "scripts": skill.scripts()?,
         "diagnostics": skill.diagnostics(),
+        "signature": signature::of(skill),
+        "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
+        "output_schema": skill.contract().and_then(|contract| contract.outputs.as_ref()),
+        "contract": skill.contract(),
+        "plan": plan(engine, skill),
+        "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
     });
     if let (Value::Object(record), Value::Object(more)) = (&mut record, more) {
@@ -56,7 +65,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         (runtime, None) => format!("yes, in {}", runtime.map_or("-", SkillRuntime::name)),
     };
     let scripts = skill.scripts()?;
-    let rows = [
+    let mut rows = vec![
         ("name", skill.qualified()),
         ("description", skill.description().to_owned()),
         ("path", skill.path()),
@@ -65,14 +74,39 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("asks for", asks(engine, skill).join(", ")),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
+    rows.extend(availability.warnings.into_iter().map(|warning| ("without", warning)));
+    rows.extend(skill.contract().into_iter().flat_map(facts));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
-    Ok(format!("{}\n\n{}", facts.join("\n"), skill.body()?.trim_end()))
+    let signature = signature::page(skill);
+    let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
+    Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
+}
+
+/// The steps as a tree, where the skill has any that can be read; what is wrong with others is why it does not run.
+fn plan(engine: &Engine, skill: &Skill) -> Option<String> {
+    engine.plan(skill).ok().flatten().map(|plan| plan.to_string())
+}
+
+/// What the contract says besides what goes in and out.
+fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
+    let named = |(name, entrypoint): &(String, metier::skill::contract::Entrypoint)| {
+        let description = entrypoint.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        ("entrypoint", format!("{name} ({}){description}", entrypoint.path))
+    };
+    let mut facts: Vec<_> = contract.entrypoints.iter().map(named).collect();
+    let words = contract.permissions.iter().flatten().filter(|ask| ask.permission.is_none());
+    facts.extend(words.map(|ask| ("asks, idly", format!("{} is no permission here", ask.text))));
+    let metadata = &contract.metadata;
+    let said =
+        [("takes", &metadata.estimated_duration), ("costs", &metadata.cost), ("risk", &metadata.risk_level)];
+    facts.extend(said.into_iter().filter_map(|(name, fact)| Some((name, fact.clone()?))));
+    facts
 }
 
 /// What the skill asks for, as permissions; `everything` for an external script that names none.
 fn asks(engine: &Engine, skill: &Skill) -> Vec<String> {
     let runtime = engine.availability(skill).runtime.unwrap_or(SkillRuntime::Lua);
-    match asked_by(&skill.manifest().allowed_tools, runtime) {
+    match asks_of(skill, runtime) {
         Asked::Everything => vec!["everything".into()],
         Asked::These(permissions) => {
             let mut names = vec!["read".to_owned()];

@@ -1,19 +1,31 @@
-//! A run as a person watches it: log lines and a progress bar on standard error.
+//! A run as a person watches it: log lines, steps and a progress bar on standard error.
+
+mod steps;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anstyle::AnsiColor;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use metier::host::{LogLevel, LogLine, Observer, Progress};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use metier::host::{LogLevel, LogLine, Observer, Progress, StepEvent};
 
 use super::output;
 use super::terminal::{brief, visible_sentence};
+use steps::Steps;
 
-/// Shows log lines as they come, and a bar while a skill reports progress to a terminal.
-#[derive(Default)]
+/// Shows log lines and steps as they come, and a bar while a skill reports progress to a terminal.
 pub struct Watch {
+    screen: MultiProgress,
     bar: Mutex<Option<ProgressBar>>,
+    steps: Steps,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        // Nothing is drawn where standard error is no terminal.
+        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        Self { bar: Mutex::default(), steps: Steps::new(screen.clone()), screen }
+    }
 }
 
 const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
@@ -25,8 +37,9 @@ const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
 ];
 
 impl Watch {
-    /// Takes the bar off the screen.
+    /// Takes what moves off the screen.
     pub fn end(&self) {
+        self.steps.end();
         if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();
         }
@@ -34,7 +47,7 @@ impl Watch {
 
     fn with_bar(&self, change: impl FnOnce(&ProgressBar)) {
         let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        change(bar.get_or_insert_with(new_bar));
+        change(bar.get_or_insert_with(|| self.screen.add(new_bar())));
     }
 }
 
@@ -43,10 +56,11 @@ impl Observer for Watch {
         let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
         let style = color.on_default();
         let text = format!("{style}{name}{style:#}: {}", visible_sentence(&line.message));
-        match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(bar) => bar.suspend(|| output::talk(&text)),
-            None => output::talk(&text),
-        }
+        self.screen.suspend(|| output::talk(&text));
+    }
+
+    fn stepped(&self, step: &StepEvent) {
+        self.steps.take(step);
     }
 
     fn progressed(&self, progress: &Progress) {
@@ -62,9 +76,8 @@ impl Observer for Watch {
     }
 }
 
-/// Nothing is drawn where standard error is no terminal.
 fn new_bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}") {
         bar.set_style(style);
     }

@@ -1,7 +1,33 @@
-//! What a skill asks for: its `allowed-tools`, read as permissions.
+//! What a skill asks for: the permissions of its contract, and its `allowed-tools` read as permissions.
 
 use crate::executor::SkillRuntime;
 use crate::policy::{Asked, Permission};
+use crate::registry::Skill;
+use crate::skill::contract::Ask;
+
+/// What a script of this runtime asks for in that skill.
+pub fn asks_of(skill: &Skill, runtime: SkillRuntime) -> Asked {
+    let tools = &skill.manifest().allowed_tools;
+    match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
+        Some(permissions) => asked_in(permissions, tools),
+        None => asked_by(tools, runtime),
+    }
+}
+
+/// What a contract that names permissions asks for: those of ours, and what `allowed-tools` says besides. Where both name
+/// permissions of ours they agree. A script whose contract names none asks for none, an external one too.
+fn asked_in(permissions: &[Ask], allowed_tools: &[String]) -> Asked {
+    let named = permissions.iter().filter_map(|ask| ask.permission.clone());
+    let mut asked: Vec<Permission> = Vec::new();
+    let tools =
+        allowed_tools.iter().filter_map(|tool| tool.parse().ok().or_else(|| Permission::from_foreign(tool)));
+    for permission in named.chain(tools) {
+        if !asked.contains(&permission) {
+            asked.push(permission);
+        }
+    }
+    Asked::These(asked)
+}
 
 /// What a script of this runtime asks for, given its skill's `allowed-tools`.
 ///

@@ -1,7 +1,7 @@
 //! Whether a skill could run now.
 
-use super::Parts;
-use super::select::select;
+use super::select::{Selected, select};
+use super::{Parts, dependencies};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
@@ -15,6 +15,8 @@ pub struct Availability {
     pub runtime: Option<SkillRuntime>,
     /// Why it could not run.
     pub reason: Option<SkillError>,
+    /// What its contract would like to find and does not, a sentence each; it runs without.
+    pub warnings: Vec<String>,
 }
 
 impl Availability {
@@ -26,17 +28,26 @@ impl Availability {
 
 impl Parts {
     pub(super) fn availability(&self, skill: &Skill) -> Availability {
+        let warnings = dependencies::optional(skill, &self.registry);
         match select(skill, None) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
-                reason: self.could_run(selected.runtime, &selected.path, skill).err(),
+                reason: self.could_run(&selected, skill).err(),
+                warnings,
             },
-            Err(reason) => Availability { runtime: None, reason: Some(reason) },
+            Err(reason) => Availability { runtime: None, reason: Some(reason), warnings },
         }
     }
 
-    fn could_run(&self, runtime: SkillRuntime, path: &str, skill: &Skill) -> Result<(), SkillError> {
+    fn could_run(&self, selected: &Selected, skill: &Skill) -> Result<(), SkillError> {
+        let Selected { runtime, path, .. } = selected;
+        let runtime = *runtime;
         self.loaded.knows(runtime)?;
+        dependencies::required(skill, &self.registry)?;
+        if runtime == SkillRuntime::ToolSequence {
+            // Loading a plan is checking it.
+            self.loaded.load(runtime, &self.script(skill, selected)?)?;
+        }
         if runtime == SkillRuntime::External {
             let source = skill.folder().read(path, Limits::FILE)?;
             runtimes::has_interpreter(path, &source)?;

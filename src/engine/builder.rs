@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::callable::Callable;
 use super::loaded::{Loaded, Loader};
 use super::nested::Callees;
 use super::shipped::Unpacked;
@@ -12,7 +13,7 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
-use crate::policy::{Isolation, Limits, Watchdog};
+use crate::policy::{Isolation, Limits, Tier, Watchdog};
 use crate::registry::{Registry, Roots};
 use crate::runtimes::Shared;
 
@@ -22,6 +23,7 @@ pub struct EngineBuilder {
     roots: Option<Roots>,
     limits: Limits,
     isolation: Isolation,
+    tier: Tier,
     helper: Option<PathBuf>,
     loaders: Vec<(SkillRuntime, Loader)>,
     providers: Providers,
@@ -34,6 +36,7 @@ impl EngineBuilder {
             roots: None,
             limits: Limits::default(),
             isolation: Isolation::default(),
+            tier: Tier::default(),
             helper: None,
             loaders: Vec::new(),
             providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
@@ -56,6 +59,12 @@ impl EngineBuilder {
     /// never said.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
+        self
+    }
+
+    /// The best cage to put up around external scripts; with namespaces when never said.
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
         self
     }
 
@@ -128,7 +137,11 @@ impl EngineBuilder {
             protected,
             limits: self.limits,
             isolation: self.isolation,
-            loaded: Loaded::new(self.loaders, Shared::new(self.helper)),
+            loaded: Loaded::new(
+                self.loaders,
+                Shared::new(self.helper, self.tier)
+                    .with_callees(Arc::new(Callable::new(parts.clone(), &self.providers))),
+            ),
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,

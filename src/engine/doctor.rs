@@ -198,6 +198,11 @@ fn tiers(cage: &Machine) -> Vec<Tier> {
             available: is_caged,
             needs: "Linux 6.2 with Landlock, and the feature `sandboxed`",
         },
+        Tier {
+            name: "namespaces",
+            available: is_caged && cage.sandbox.tier == "namespaces",
+            needs: "that, and user namespaces the system lets everybody make (or root with all its powers)",
+        },
     ]
 }
 

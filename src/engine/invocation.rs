@@ -1,5 +1,6 @@
 //! What to run, with what, under which grants and limits.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,6 +21,16 @@ pub struct Invocation {
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) caller: Option<SkillContext>,
+    pub(super) journal: Option<Remembered>,
+}
+
+/// Where the plan of a run is remembered.
+#[derive(Clone)]
+pub(super) enum Remembered {
+    /// In this folder, in a file that the skill names.
+    In(PathBuf),
+    /// In this file, if it is a plan at all.
+    At(PathBuf),
 }
 
 impl Invocation {
@@ -36,6 +47,7 @@ impl Invocation {
             cancel: CancelToken::new(),
             observer: None,
             caller: None,
+            journal: None,
         }
     }
 
@@ -45,7 +57,7 @@ impl Invocation {
         self
     }
 
-    /// The script to run, by its path in the skill's folder, where the skill has several.
+    /// The script to run, by its path in the skill's folder or as the contract names it, where the skill has several.
     pub fn script(mut self, path: impl Into<String>) -> Self {
         self.script = Some(path.into());
         self
@@ -87,6 +99,15 @@ impl Invocation {
         self
     }
 
+    /// Remembers each step of the skill's plan in this folder once it has finished, so that the same invocation, made again,
+    /// goes on where this one ended. `usage` for a skill that is no plan, and where the folder remembers another run of it.
+    ///
+    /// The folder is trusted: who can write there can say what steps came to. Keep it out of the project.
+    pub fn journal(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.journal = Some(Remembered::In(folder.into()));
+        self
+    }
+
     /// The skill as another one calls it: with that one's token, limits and permissions, and its log to write to.
     pub(super) fn by(caller: &SkillContext, skill: &str) -> Self {
         Self {
@@ -94,6 +115,7 @@ impl Invocation {
             isolation: Some(caller.isolation()),
             cancel: caller.cancel().clone(),
             caller: Some(caller.clone()),
+            journal: caller.journal_handed_on().map(|file| Remembered::At(file.to_owned())),
             ..Self::new(skill)
         }
     }

@@ -4,6 +4,9 @@ mod asked;
 mod availability;
 mod bound;
 mod builder;
+mod callable;
+mod contract;
+mod dependencies;
 mod doctor;
 mod explain;
 mod future;
@@ -24,7 +27,7 @@ use crate::host::Providers;
 use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 
-pub use asked::asked_by;
+pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};

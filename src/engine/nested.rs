@@ -74,7 +74,8 @@ fn of_callee(skill: &str, error: &SkillError) -> SkillError {
         let line = at.line.map_or(String::new(), |line| format!(":{line}"));
         format!(" at {}{line}", at.file)
     });
-    let told = SkillError::new(error.kind(), format!("skill {skill} failed{place}: {error}"));
+    let told = SkillError::new(error.kind(), format!("skill {skill} failed{place}: {error}"))
+        .with_violations(error.violations().to_vec());
     match error.help() {
         Some(help) => told.with_help(help),
         None => told,

@@ -7,13 +7,13 @@ use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{LogLine, ProcessReport, SandboxReport};
+use crate::host::{LogLine, ProcessReport, SandboxReport, StepReport};
 use crate::policy::Limits;
 
 /// What came of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
-/// process, sandbox}`.
+/// process, sandbox, steps}`.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The skill's name; as it was asked for, when none was found.
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub process: Option<ProcessReport>,
     /// Which isolation held, for scripts that started.
     pub sandbox: Option<SandboxReport>,
+    /// What came of each step, for plans that started; no more than the output cap of their values. In JSON `null` when empty.
+    pub steps: Vec<StepReport>,
 }
 
 /// The limits of a run as its outcome reports them.
@@ -100,6 +102,7 @@ impl Outcome {
             duration: Duration::ZERO,
             process: None,
             sandbox: None,
+            steps: Vec::new(),
         }
     }
 
@@ -118,7 +121,7 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut record = serializer.serialize_struct("Outcome", 10)?;
+        let mut record = serializer.serialize_struct("Outcome", 11)?;
         record.serialize_field("ok", &self.result.is_ok())?;
         record.serialize_field("skill", &self.skill)?;
         record.serialize_field("version", &self.version)?;
@@ -129,6 +132,7 @@ impl Serialize for Outcome {
         record.serialize_field("limits", &self.limits)?;
         record.serialize_field("process", &self.process)?;
         record.serialize_field("sandbox", &self.sandbox)?;
+        record.serialize_field("steps", &Some(&self.steps).filter(|steps| !steps.is_empty()))?;
         record.end()
     }
 }

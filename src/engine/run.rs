@@ -1,16 +1,20 @@
-//! The pipeline: resolve, select, permit, load, execute, redact, bound. Each step makes one new value. A skill that another
-//! one calls goes the same way, under its caller's token, limits and permissions.
+//! The pipeline: resolve, select, check the input, load, permit, execute, check the value, redact, bound. Each step makes one
+//! new value. A skill that another one calls goes the same way, under its caller's token, limits and permissions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::asked::asked_by;
+use super::asked::asks_of;
 use super::bound::Bound;
+use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
+use super::invocation::Remembered;
 use super::select::{Selected, select};
-use super::{Invocation, Outcome, Parts, worker};
-use crate::error::{ErrorKind, Result};
-use crate::executor::{Script, SkillExecutor, SkillInput};
+use super::{Invocation, Outcome, Parts, dependencies, worker};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
+use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
 use crate::registry::Skill;
 
@@ -20,10 +24,12 @@ const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
-        let limits = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let found = self.registry.find(&invocation.skill);
+        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(started + limits.deadline.min(LONGEST), &token);
-        let mut outcome = match self.registry.find(&invocation.skill) {
+        let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
             Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
         };
@@ -34,7 +40,7 @@ impl Parts {
     fn run_skill(
         &self,
         skill: &Skill,
-        invocation: Invocation,
+        mut invocation: Invocation,
         limits: Limits,
         token: CancelToken,
     ) -> Outcome {
@@ -44,13 +50,18 @@ impl Parts {
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
         let named = limits.clone();
-        let limits = selected.settled(limits);
+        let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
+        let input = dependencies::required(skill, &self.registry)
+            .and_then(|()| contract(|| checked_input(skill, invocation.input.take())));
+        let input = match input {
+            Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
+            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+        };
         let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
         let limits = worker::held_by(context.worker(), &limits);
-        let input = SkillInput { value: invocation.input, args: invocation.args };
         let result = context
             .cancel()
             .check()
@@ -59,13 +70,20 @@ impl Parts {
         let (process, sandbox) = context.take_reports();
         let bound = Bound::of(&limits, process.as_ref());
         let result = result
-            .map(|output| bound.redacted(redaction, output.value))
+            .and_then(|output| contract(|| checked_value(skill, output.value)))
+            .map(|value| bound.redacted(redaction, value))
             .and_then(|value| bound.hold(value))
             .map_err(|error| redaction.error(error));
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
-        Outcome { log: context.take_log(), process, sandbox, ..Outcome::of(name, version, &limits, result) }
-            .cut(bound.was_cut())
+        Outcome {
+            log: context.take_log(),
+            process,
+            sandbox,
+            steps: context.take_steps(),
+            ..Outcome::of(name, version, &limits, result)
+        }
+        .cut(bound.was_cut())
     }
 
     pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
@@ -74,7 +92,7 @@ impl Parts {
             path: selected.path.clone(),
             source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
             folder: Some(self.shipped.folder(skill.folder())?),
-            function: None,
+            function: selected.function.clone(),
         })
     }
 
@@ -90,7 +108,10 @@ impl Parts {
         let script = self.script(skill, selected)?;
         let folder = self.shipped.folder(skill.folder())?;
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = asked_by(&skill.manifest().allowed_tools, selected.runtime);
+        let asked = match asks_of(skill, selected.runtime) {
+            Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
+            Asked::Everything => Asked::Everything,
+        };
         let context = SkillContext::builder(skill.name())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)
@@ -108,9 +129,14 @@ impl Parts {
             Some(caller) => context.called_by(caller.clone()),
             None => context,
         };
+        let context = match journal_file(invocation, skill, selected)? {
+            Some(file) => context.journal_file(file),
+            None => context,
+        };
         Ok((executor, context))
     }
 
+    /// The script as its runtime loads it.
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
         if let Some(caller) = &invocation.caller {
             return caller.permissions().handed_on(caller.skill(), skill.name(), asked);
@@ -120,7 +146,27 @@ impl Parts {
     }
 }
 
+/// Where the run remembers its steps, where it is to. Only plans have any.
+fn journal_file(invocation: &Invocation, skill: &Skill, selected: &Selected) -> Result<Option<PathBuf>> {
+    let is_plan = selected.runtime == SkillRuntime::ToolSequence;
+    match &invocation.journal {
+        Some(Remembered::In(folder)) if is_plan => Ok(Some(plan::file_of(folder, skill.name()))),
+        Some(Remembered::In(_)) => {
+            let sentence =
+                format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
+            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without --journal"))
+        }
+        Some(Remembered::At(file)) if is_plan => Ok(Some(file.clone())),
+        _ => Ok(None),
+    }
+}
+
 /// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
 fn runtime<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded("the runtime", ErrorKind::Script, work)
+}
+
+/// The same for what holds values against schemas.
+fn contract<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded("the contract", ErrorKind::InvalidSkill, work)
 }

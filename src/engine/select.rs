@@ -1,16 +1,19 @@
 //! Which script of a skill runs, and in which runtime.
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
+use crate::skill::contract::{Contract, Entrypoint};
 
 /// A script, chosen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) path: String,
     pub(super) runtime: SkillRuntime,
+    /// The function to call, where the contract names one.
+    pub(super) function: Option<String>,
 }
 
 impl Selected {
@@ -29,21 +32,100 @@ impl Selected {
     }
 }
 
-/// The script that was named, or else `scripts/main.*`, or else the only one there is.
+/// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
+/// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
 pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
-    let declared = skill.manifest().runtime.as_deref().map(str::parse::<SkillRuntime>).transpose()?;
+    if let Some(fault) = skill.contract_fault() {
+        return Err(fault);
+    }
+    let declared = declared(skill)?;
+    let entered = match named {
+        Some(name) => skill.contract().and_then(|contract| contract.entrypoint_called(name)).cloned(),
+        None => entrypoint(skill),
+    };
+    if let Some(entrypoint) = entered {
+        return enter(skill, entrypoint, declared, named.is_none());
+    }
+    if let Some(path) = planned(skill, named, declared) {
+        return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
+    }
     let path = match named {
         Some(path) => known(skill, path)?,
         None => inferred(skill.name(), &skill.scripts()?, declared, |path| {
             skill.folder().read(path, Limits::FILE).ok()
         })?,
     };
-    let told = SkillRuntime::of_file(&path);
-    match declared {
-        // A script named by hand may be in another language than the skill's main one.
-        Some(runtime) if named.is_none() || told == SkillRuntime::External => Ok(Selected { path, runtime }),
-        _ => Ok(Selected { path, runtime: told }),
+    let runtime = runtime_of(&path, declared, named.is_none());
+    Ok(Selected { path, runtime, function: None })
+}
+
+/// The runtime that the contract or `SKILL.md` names; where both do, they agree.
+fn declared(skill: &Skill) -> Result<Option<SkillRuntime>> {
+    let contract = skill.contract().and_then(|contract| contract.runtime.as_deref());
+    contract.or(skill.manifest().runtime.as_deref()).map(str::parse).transpose()
+}
+
+/// A script named by hand may be in another language than the skill's main one.
+fn runtime_of(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
+    let told = SkillRuntime::of_file(path);
+    declared.filter(|_| is_main || told == SkillRuntime::External).unwrap_or(told)
+}
+
+/// What runs when nobody names a script: the contract's entrypoint, `main` among the named ones, the only one of them, or
+/// what `metadata.entrypoint` says.
+fn entrypoint(skill: &Skill) -> Option<Entrypoint> {
+    let of_contract = |contract: &Contract| {
+        let main = contract.entrypoint.as_ref().or_else(|| contract.entrypoint_called("main"));
+        let only = match &contract.entrypoints[..] {
+            [(_, only)] => Some(only),
+            _ => None,
+        };
+        main.or(only).cloned()
+    };
+    skill.contract().and_then(of_contract).or_else(|| {
+        let path = skill.manifest().entrypoint()?.to_owned();
+        Some(Entrypoint { path, ..Entrypoint::default() })
+    })
+}
+
+fn enter(
+    skill: &Skill,
+    entrypoint: Entrypoint,
+    declared: Option<SkillRuntime>,
+    is_main: bool,
+) -> Result<Selected> {
+    let Entrypoint { path, function, runtime, .. } = entrypoint;
+    let path = known(skill, &path).map_err(|_| {
+        let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
+        let file = skill.contract_file().unwrap_or("SKILL.md").to_owned();
+        let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+        error.with_location(Location { file, line: None, column: None })
+    })?;
+    let runtime = match runtime {
+        Some(runtime) => runtime.parse()?,
+        None => runtime_of(&path, declared, is_main),
+    };
+    if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
+        let sentence = format!(
+            "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
+            skill.name()
+        );
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
     }
+    Ok(Selected { path, runtime, function })
+}
+
+/// The contract's file, where its steps are what runs: no entrypoint and no other runtime is named.
+fn planned(skill: &Skill, named: Option<&str>, declared: Option<SkillRuntime>) -> Option<String> {
+    let file = skill
+        .contract_file()
+        .filter(|_| skill.contract().is_some_and(|contract| contract.steps.is_some()))?;
+    let is_meant = match named {
+        Some(path) => path.strip_prefix("./").unwrap_or(path) == file,
+        None => declared.is_none_or(|runtime| runtime == SkillRuntime::ToolSequence),
+    };
+    is_meant.then(|| file.to_owned())
 }
 
 /// The path as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
@@ -58,12 +140,17 @@ fn known(skill: &Skill, path: &str) -> Result<String> {
     }
     let error =
         SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
-    let scripts = skill.scripts()?;
-    Err(if scripts.is_empty() {
-        error
-    } else {
-        error.with_help(format!("its scripts are {}", scripts.join(", ")))
+    let (scripts, entrypoints) = (skill.scripts()?, entrypoints(skill));
+    Err(match (scripts.is_empty(), entrypoints.is_empty()) {
+        (true, true) => error,
+        (false, true) => error.with_help(format!("its scripts are {}", scripts.join(", "))),
+        (_, false) => error.with_help(format!("its entrypoints are {}", entrypoints.join(", "))),
     })
+}
+
+fn entrypoints(skill: &Skill) -> Vec<&str> {
+    let named = skill.contract().map_or(&[][..], |contract| &contract.entrypoints);
+    named.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 fn inferred(
@@ -127,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected = |runtime| Selected { path: "scripts/main".into(), runtime };
+        let selected = |runtime| Selected { path: "scripts/main".into(), runtime, function: None };
         let settled = |runtime, limits| selected(runtime).settled(limits).memory;
         assert_eq!(settled(SkillRuntime::Lua, Limits::default()), Some(64 << 20));
         assert_eq!(settled(SkillRuntime::External, Limits::default()), Some(2 << 30));

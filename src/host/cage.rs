@@ -25,6 +25,9 @@ pub struct ProcessPlan {
     pub reads: Vec<Place>,
     /// What it may read, execute and change, with all that lies below.
     pub writes: Vec<Place>,
+    /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
+    /// `true`. What there is of it when the run begins.
+    pub guarded: Vec<PathBuf>,
     /// Paths it may write by its grants that are not there, so that its cage opens nothing by them: relative to the project. The
     /// host makes nothing that nobody asked for; the host API makes what it writes.
     pub missing: Vec<String>,

@@ -1,8 +1,9 @@
 //! What one run reaches: the project's files, the skill's own, its permissions, limits and log. Scripts see it as `ctx`.
 
+mod builder;
 mod said;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -12,15 +13,18 @@ use super::journal::{Journal, Observer};
 use super::providers::Providers;
 use super::redaction::Redaction;
 use super::report::{ProcessReport, SandboxReport};
+use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
+
+pub use builder::ContextBuilder;
 
 /// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
 ///
 /// Cloning is cheap and gives the same context.
 #[derive(Clone)]
-pub struct SkillContext(Arc<Inner>, CancelToken);
+pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>);
 
 struct Inner {
     skill: String,
@@ -37,25 +41,14 @@ struct Inner {
     handed_on: Option<Limits>,
     redaction: Redaction,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
+    journal_file: Option<PathBuf>,
+    steps: Mutex<Vec<StepReport>>,
 }
 
 impl SkillContext {
     /// A context for the skill of that name: nothing granted, no files, default limits.
     pub fn builder(skill: impl Into<String>) -> ContextBuilder {
-        ContextBuilder {
-            skill: skill.into(),
-            project: None,
-            skill_files: None,
-            permissions: Permissions::read_only(),
-            limits: Limits::default(),
-            isolation: Isolation::default(),
-            worker: None,
-            cancel: CancelToken::new(),
-            observer: None,
-            providers: Providers::default(),
-            caller: None,
-            handed_on: None,
-        }
+        ContextBuilder::new(skill.into())
     }
 
     /// Calls a host function by name, as a script would.
@@ -129,7 +122,45 @@ impl SkillContext {
 
     /// The same context for a part of the run that may have to stop before the run does.
     pub(crate) fn under(&self, cancel: CancelToken) -> Self {
-        Self(self.0.clone(), cancel)
+        Self(self.0.clone(), cancel, None)
+    }
+
+    /// The same context for one call of a plan; the plan of a skill called with it is remembered in a journal of that path.
+    pub(crate) fn remembered_in(&self, journal: Option<PathBuf>) -> Self {
+        Self(self.0.clone(), self.1.clone(), journal.map(Into::into))
+    }
+
+    /// Where the plan of this run is remembered, where the caller wants it to be.
+    pub fn journal_file(&self) -> Option<&Path> {
+        self.0.journal_file.as_deref()
+    }
+
+    /// Where the plan of a skill that is called now is remembered.
+    pub(crate) fn journal_handed_on(&self) -> Option<&Path> {
+        self.2.as_deref()
+    }
+
+    /// Whether somebody hears the steps of this run's plan.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.0.observer.is_some() && self.0.caller.is_none()
+    }
+
+    /// Tells whoever listens that a step of this run's plan started or ended.
+    pub fn stepped(&self, step: &StepEvent) {
+        if let Some(observer) = self.0.observer.as_ref().filter(|_| self.0.caller.is_none()) {
+            observer.stepped(step);
+        }
+    }
+
+    /// Records what came of the steps of this run's plan, also when the run fails; without secrets.
+    pub fn report_steps(&self, steps: Vec<StepReport>) {
+        let clean = |step: StepReport| StepReport { value: self.0.redaction.value(step.value), ..step };
+        *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps.into_iter().map(clean).collect();
+    }
+
+    /// What came of the steps of the run's plan; empty afterwards.
+    pub fn take_steps(&self) -> Vec<StepReport> {
+        std::mem::take(&mut *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Records how the run's process ended, also when the run fails.
@@ -146,110 +177,5 @@ impl SkillContext {
     /// What was recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         std::mem::take(&mut *self.0.report.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Puts a [`SkillContext`] together.
-pub struct ContextBuilder {
-    skill: String,
-    project: Option<Files>,
-    skill_files: Option<Files>,
-    permissions: Permissions,
-    limits: Limits,
-    isolation: Isolation,
-    worker: Option<Worker>,
-    cancel: CancelToken,
-    observer: Option<Arc<dyn Observer>>,
-    providers: Providers,
-    caller: Option<SkillContext>,
-    handed_on: Option<Limits>,
-}
-
-impl ContextBuilder {
-    /// The project whose files the run may see.
-    pub fn project(mut self, files: Files) -> Self {
-        self.project = Some(files);
-        self
-    }
-
-    /// The skill's own folder, for `asset`.
-    pub fn skill_files(mut self, files: Files) -> Self {
-        self.skill_files = Some(files);
-        self
-    }
-
-    /// What the run may do.
-    pub fn permissions(mut self, permissions: Permissions) -> Self {
-        self.permissions = permissions;
-        self
-    }
-
-    /// How much the run may use. The deadline is held by whoever arms a watchdog on the cancel token.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// The token that stops the run.
-    pub fn cancel(mut self, cancel: CancelToken) -> Self {
-        self.cancel = cancel;
-        self
-    }
-
-    /// Who hears the run while it runs.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
-        self
-    }
-
-    /// What the host offers beside files; nothing when never said.
-    pub fn providers(mut self, providers: Providers) -> Self {
-        self.providers = providers;
-        self
-    }
-
-    /// How firmly a process must be held before it may start; `required` when never said.
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = isolation;
-        self
-    }
-
-    /// Whether the process of an external script answers further runs; not when never said.
-    pub fn worker(mut self, worker: Option<Worker>) -> Self {
-        self.worker = worker;
-        self
-    }
-
-    /// The limits of skills that this one calls; its own when never said.
-    pub fn limits_handed_on(mut self, limits: Limits) -> Self {
-        self.handed_on = Some(limits);
-        self
-    }
-
-    /// The run whose skill calls this one. What this one says goes to its caller's log and observer.
-    pub fn called_by(mut self, caller: SkillContext) -> Self {
-        self.caller = Some(caller);
-        self
-    }
-
-    /// The context.
-    pub fn build(self) -> SkillContext {
-        let inner = Arc::new(Inner {
-            skill: self.skill,
-            project: self.project,
-            skill_files: self.skill_files,
-            permissions: self.permissions,
-            journal: Journal::new(self.limits.output),
-            limits: self.limits,
-            isolation: self.isolation,
-            worker: self.worker,
-            observer: self.observer,
-            providers: self.providers,
-            caller: self.caller,
-            handed_on: self.handed_on,
-            redaction: Redaction::default(),
-            report: Mutex::default(),
-        });
-        SkillContext(inner, self.cancel)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use super::steps::StepEvent;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// How much a log line matters.
@@ -61,6 +62,8 @@ pub trait Observer: Send + Sync {
     fn logged(&self, _line: &LogLine) {}
     /// The skill reported progress.
     fn progressed(&self, _progress: &Progress) {}
+    /// A step of the plan that was invoked started or ended; steps of plans that it calls are not told.
+    fn stepped(&self, _step: &StepEvent) {}
 }
 
 /// The log of one run, bounded in bytes.

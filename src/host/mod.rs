@@ -12,6 +12,7 @@ mod journal;
 mod providers;
 mod redaction;
 mod report;
+mod steps;
 mod table;
 mod tools;
 
@@ -29,5 +30,6 @@ pub use providers::{
 };
 pub(crate) use redaction::Redaction;
 pub use report::{ProcessReport, SandboxReport, Usage};
+pub use steps::{StepEvent, StepReport, StepStatus};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
 pub use tools::Tools;

@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 use serde_json::{Map, Value};
 
 use super::report::ProcessReport;
-use crate::error::{Location, SkillError};
+use crate::error::{Location, SkillError, Violation};
 
 /// The secrets of one run, those of the skills it called included. Without any, nothing is looked at or copied.
 #[derive(Default)]
@@ -89,7 +89,15 @@ impl Redaction {
         }
         let text = |text: &str| self.text(text.to_owned());
         let traceback = error.traceback().iter().map(|frame| text(frame)).collect();
-        let mut clean = SkillError::new(error.kind(), text(error.message())).with_traceback(traceback);
+        let violation = |violation: &Violation| Violation {
+            path: text(&violation.path),
+            keyword: violation.keyword.clone(),
+            expected: text(&violation.expected),
+            found: text(&violation.found),
+        };
+        let mut clean = SkillError::new(error.kind(), text(error.message()))
+            .with_traceback(traceback)
+            .with_violations(error.violations().iter().map(violation).collect());
         if let Some(help) = error.help() {
             clean = clean.with_help(text(help));
         }

@@ -28,6 +28,9 @@ pub struct Usage {
     pub cpu_ms: Option<u64>,
     /// Bytes resident in its largest process; counted in a cage.
     pub memory_bytes: Option<u64>,
+    /// Bytes that all of its processes held together, the most that was seen: those who share some may count it several times.
+    /// `null` outside of a cage.
+    pub tree_memory_bytes: Option<u64>,
     /// Bytes it wrote to standard output, those beyond the cap included, until it ended or was stopped.
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error, counted in the same way.
@@ -40,8 +43,8 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub struct SandboxReport {
-    /// `in-process` for the embedded languages, `landlock` for a process in a cage, `none` for one that runs with the user's
-    /// own rights.
+    /// `in-process` for the embedded languages; for a process in a cage `namespaces`, or `landlock` where the machine gives none;
+    /// `none` for one that runs with the user's own rights.
     pub tier: &'static str,
     /// Files outside the project were out of reach.
     pub files: bool,
@@ -53,10 +56,15 @@ pub struct SandboxReport {
     pub signals: bool,
     /// No descendant outlived the run.
     pub tree_kill: bool,
-    /// Secrets, version control and skills inside a writable folder of the project were out of reach as well.
+    /// What the project had of secrets, version control and skills when the run began was out of reach as well: none of it could
+    /// be changed, and no secret read, but by a grant that names it. `false` where a project has too much to look at, or a
+    /// second name or place for some of it. What is downloaded (`node_modules`, Python's environments) is not looked into, and a
+    /// script that may write can make what was not there.
     pub protected_paths: bool,
-    /// Modes, times and attributes of the user's files outside were out of reach as well.
+    /// Modes, times and attributes of the user's files outside were out of reach as well. That a file is there never is.
     pub metadata_outside: bool,
+    /// The number of processes was limited.
+    pub process_count: bool,
 }
 
 impl SandboxReport {
@@ -75,19 +83,40 @@ impl SandboxReport {
             tree_kill: holds,
             protected_paths: holds,
             metadata_outside: holds,
+            process_count: holds,
         }
     }
 
     /// What still holds where both do.
     pub(super) fn weaker(self, other: Self) -> Self {
         let strength = |report: &Self| report.walls().iter().filter(|holds| **holds).count();
-        let [files, network, unix_sockets, signals, tree_kill, protected_paths, metadata_outside] =
-            std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
-        let tier = if strength(&other) < strength(&self) { other.tier } else { self.tier };
-        Self { tier, files, network, unix_sockets, signals, tree_kill, protected_paths, metadata_outside }
+        let [
+            files,
+            network,
+            unix_sockets,
+            signals,
+            tree_kill,
+            protected_paths,
+            metadata_outside,
+            process_count,
+        ] = std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
+        // Of a language inside and a process that is held as well, the process is what there is to tell.
+        let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
+        let tier = if is_other { other.tier } else { self.tier };
+        Self {
+            tier,
+            files,
+            network,
+            unix_sockets,
+            signals,
+            tree_kill,
+            protected_paths,
+            metadata_outside,
+            process_count,
+        }
     }
 
-    fn walls(&self) -> [bool; 7] {
+    fn walls(&self) -> [bool; 8] {
         [
             self.files,
             self.network,
@@ -96,6 +125,7 @@ impl SandboxReport {
             self.tree_kill,
             self.protected_paths,
             self.metadata_outside,
+            self.process_count,
         ]
     }
 }

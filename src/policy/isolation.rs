@@ -1,7 +1,9 @@
-//! How firmly a process must be held before it may start.
+//! How firmly a process must be held before it may start, and by what.
 
 use std::fmt;
 use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, SkillError};
 
@@ -54,6 +56,21 @@ impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The best cage to put up; where the machine has less, less is put up, and the outcome says what.
+///
+/// Lower ones are for comparisons, and for machines that resent namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Tier {
+    /// Namespaces of its own, Landlock, seccomp.
+    #[default]
+    Namespaces,
+    /// Landlock and seccomp.
+    Landlock,
+    /// The same, where the kernel cannot keep signals inside: a tree is killed generation by generation.
+    Walk,
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub deadline: Duration,
     /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::heap::CountingAllocator) is
-    /// installed, about elsewhere (64 MiB by default); per process outside (2 GiB by default).
+    /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a cage, where they are looked at
+    /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
     pub memory: Option<u64>,
     /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly where a
     /// limit is set; other languages count none.
@@ -40,6 +41,8 @@ impl Limits {
     pub const MEMORY_IN_PROCESS: u64 = 64 << 20;
     /// Bytes of memory a process gets when the caller names no limit.
     pub const MEMORY_PROCESS: u64 = 2 << 30;
+    /// Bytes of memory that all processes of a run may hold together when the caller names no limit.
+    pub const MEMORY_TREE: u64 = 4 << 30;
     /// Operations a Rhai script may execute when the caller names no limit.
     pub const OPERATIONS: u64 = 10_000_000;
     /// The largest file `read_file` and its kin take in, in bytes.

@@ -1,5 +1,6 @@
 //! What a run may do and how much of it: permissions, limits, the signal that stops it.
 
+pub mod amount;
 mod isolation;
 mod limits;
 mod overflow;
@@ -10,7 +11,7 @@ mod stop;
 mod watchdog;
 mod worker;
 
-pub use isolation::Isolation;
+pub use isolation::{Isolation, Tier};
 pub use limits::Limits;
 pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};

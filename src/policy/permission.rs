@@ -1,10 +1,10 @@
 //! One permission, `name` or `name:scope`, and the need it answers.
 
+mod reading;
+
 use std::fmt;
-use std::str::FromStr;
 
 use super::protected::{Protection, within};
-use crate::error::{ErrorKind, SkillError};
 
 /// A permission a skill asks for or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
@@ -84,6 +84,11 @@ impl Permission {
     /// the cage is `exec:unsandboxed`.
     pub const EXEC: Self = Self { word: Word::Exec, scope: None };
 
+    /// Calling the embedder's tool of that name, where it can be one.
+    pub fn tool(name: &str) -> Option<Self> {
+        (!name.is_empty()).then(|| Self { word: Word::Tool, scope: Some(name.to_owned()) })
+    }
+
     /// The permission another client's tool name plainly means (`Bash(git:*)` is `exec`), or nothing.
     pub fn from_foreign(tool: &str) -> Option<Self> {
         let name = tool.split('(').next().unwrap_or(tool).trim();
@@ -94,6 +99,21 @@ impl Permission {
     /// Whether the permission names what it covers, as `net:example.com` does and `net` does not.
     pub fn is_scoped(&self) -> bool {
         self.scope.is_some()
+    }
+
+    /// Whether it leads to more than reading the project and running in a cage.
+    pub(super) fn does_more_than_read(&self) -> bool {
+        !matches!(self.word, Word::Read | Word::Wasi | Word::Exec) || self.counts_unasked()
+    }
+
+    /// Whether a caller's grant of it holds for every skill of the run, ask or not: `exec:unsandboxed`.
+    pub(super) fn counts_unasked(&self) -> bool {
+        self.word == Word::Exec && self.is_scoped()
+    }
+
+    /// Whether both are about the same kind of thing.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.word == other.word
     }
 
     /// The need that this permission names, and no narrower one.
@@ -223,34 +243,6 @@ impl Word {
     }
 }
 
-impl FromStr for Permission {
-    type Err = SkillError;
-
-    /// Reads `name` or `name:scope`; an unknown name or a scope that does not fit is a `usage` error.
-    fn from_str(text: &str) -> Result<Self, SkillError> {
-        let (name, scope) = match text.split_once(':') {
-            Some((name, scope)) => (name, Some(scope)),
-            None => (text, None),
-        };
-        let Some((word, _, rule)) = WORDS.into_iter().find(|(_, known, _)| *known == name) else {
-            return Err(unknown(text, name));
-        };
-        let scope = match (rule, scope) {
-            (Rule::Name, None | Some("")) => return Err(misused(text, &format!("write {name}:NAME"))),
-            (Rule::Nothing, Some(_)) => return Err(misused(text, &format!("{name} takes no scope"))),
-            (Rule::MaybeUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
-                return Err(misused(text, "the only scope of exec is exec:unsandboxed"));
-            }
-            (_, Some("")) => return Err(misused(text, "something must follow the colon")),
-            (Rule::MaybePath, Some(path)) => Some(relative(path).ok_or_else(|| {
-                misused(text, "the path must be relative to the project and must not lead out of it")
-            })?),
-            (_, scope) => scope.map(str::to_owned),
-        };
-        Ok(Self { word, scope })
-    }
-}
-
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word.name())?;
@@ -258,38 +250,10 @@ impl fmt::Display for Permission {
     }
 }
 
-/// `./docs//a/` as `docs/a`; nothing for absolute paths, `..` and NUL.
-fn relative(path: &str) -> Option<String> {
-    if path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..") {
-        return None;
-    }
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    Some(parts.join("/"))
-}
-
-fn unknown(text: &str, name: &str) -> SkillError {
-    let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
-    let nearest = WORDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
-        // Similarity lies between 0 and 1; thousandths order it well enough.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
-        thousandths
-    });
-    match nearest.filter(|known| strsim::jaro_winkler(known, &name.to_lowercase()) > 0.8) {
-        Some(known) => error.with_help(format!("did you mean `{known}`?")),
-        None => {
-            error.with_help(format!("the permissions are {}", WORDS.map(|(_, known, _)| known).join(", ")))
-        }
-    }
-}
-
-fn misused(text: &str, help: &str) -> SkillError {
-    SkillError::new(ErrorKind::Usage, format!("`{text}` is not a permission: {help}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn permission(text: &str) -> Permission {
         text.parse().unwrap()

@@ -101,6 +101,20 @@ impl Permissions {
         self.is_granted(need)
     }
 
+    /// Whether the run can do nothing but read: no permission that leads to more is both granted and asked, whatever its scope,
+    /// and none that a grant alone gives.
+    pub fn only_reads(&self) -> bool {
+        let may_be_asked = |granted: &Permission| {
+            self.askers.iter().all(|asker| match &asker.asked {
+                Asked::Everything => true,
+                Asked::These(asked) => asked.iter().any(|permission| permission.is_alike(granted)),
+            })
+        };
+        !self.granted.iter().any(|permission| {
+            permission.counts_unasked() || permission.does_more_than_read() && may_be_asked(permission)
+        })
+    }
+
     /// What the run may do: what was granted and every skill asked for, or what those asked for and the grants cover, sorted.
     pub fn held(&self) -> Vec<Permission> {
         let asked = self.askers.iter().flat_map(|asker| match &asker.asked {
@@ -210,6 +224,32 @@ mod tests {
         let everything = Permissions::new(Asked::Everything, parsed(&["write:a"]), Protection::default());
         assert_eq!(everything.writable(), ["a"]);
         assert_eq!(everything.handed_on("a", "b", Asked::These(parsed(&["write:a/b"]))).writable(), ["a/b"]);
+    }
+
+    #[test]
+    fn a_run_only_reads_where_nothing_else_is_both_asked_and_granted() {
+        for (asked, granted, only_reads) in [
+            (&[][..], &[][..], true),
+            (&["read", "exec", "wasi"], &["read:.env", "exec", "wasi"], true),
+            (&["write"], &[], true),
+            (&[], &["write", "net", "tool:x"], true),
+            (&[], &["exec:unsandboxed"], false),
+            (&["write:a"], &["write:b"], false),
+            (&["net:a.example"], &["net"], false),
+            (&["tool:x"], &["tool:x"], false),
+            (&["skill:x"], &["skill:x"], false),
+            (&["secret:x"], &["secret:x"], false),
+            (&["sample"], &["sample"], false),
+            (&["shm"], &["shm"], false),
+            (&["exec:unsandboxed"], &["exec:unsandboxed"], false),
+            (&["exec"], &["exec:unsandboxed"], false),
+        ] {
+            assert_eq!(run(asked, granted).only_reads(), only_reads, "{asked:?} {granted:?}");
+        }
+        let everything = Permissions::new(Asked::Everything, parsed(&["write"]), Protection::default());
+        assert!(!everything.only_reads());
+        assert!(everything.handed_on("a", "b", Asked::These(Vec::new())).only_reads());
+        assert!(!everything.handed_on("a", "b", Asked::Everything).only_reads());
     }
 
     #[test]

@@ -29,9 +29,18 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location}]`, the location being the `SKILL.md`'s path or `shipped:NAME`.
+    /// `[{name, description, location, input_schema}]`, the location being the `SKILL.md`'s path or `shipped:NAME`, the schema that
+    /// of the contract's inputs, `null` where it declares none.
     pub fn json(&self) -> Value {
-        let entry = |skill: &&Skill| json!({"name": skill.name(), "description": skill.description(), "location": skill.path()});
+        let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
+        let entry = |skill: &&Skill| {
+            json!({
+                "name": skill.name(),
+                "description": skill.description(),
+                "location": skill.path(),
+                "input_schema": schema(skill),
+            })
+        };
         self.skills.iter().map(entry).collect()
     }
 

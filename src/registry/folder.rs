@@ -48,7 +48,7 @@ impl Folder {
     }
 
     /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
-    pub(super) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+    pub(crate) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder)
                 if folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err() =>

@@ -5,10 +5,12 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use super::beside::{self, Beside};
 use super::door::{Kind, Opened};
 use super::head;
 use super::problem::Problem;
 use crate::error::{Result, SkillError};
+use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{Loaded, Place, Severity, load};
 
 /// Names one folder may hold; the rest is not looked at.
@@ -42,6 +44,7 @@ pub(super) struct Looked {
 pub(super) struct Text {
     pub(super) file: &'static str,
     pub(super) parsed: Result<Loaded>,
+    pub(super) beside: Option<Beside>,
 }
 
 /// Looks into a folder. Nothing that is wrong with it or below it is a failure.
@@ -56,7 +59,7 @@ pub(super) fn look(spot: &Spot) -> Looked {
 
 impl Looked {
     fn inside(&mut self, mut folder: Opened, spot: &Spot) -> io::Result<()> {
-        let mut file = None;
+        let (mut file, mut contracts) = (None, [false; CONTRACT_FILES.len()]);
         folder.names(&mut |name, kind| {
             self.names += 1;
             if self.names > MOST_NAMES {
@@ -67,6 +70,8 @@ impl Looked {
             let spelling = SPELLINGS.iter().position(|known| name == *known);
             if spelling.is_some() {
                 file = file.min(spelling).or(spelling);
+            } else if let Some(at) = CONTRACT_FILES.iter().position(|known| name == *known) {
+                contracts[at] = true;
             } else if kind != Kind::Other && !is_passed_over(name) {
                 let (path, real) = (spot.path.join(name), spot.real.join(name));
                 self.folders.push(Spot { path, real, is_link: kind == Kind::Link });
@@ -74,16 +79,18 @@ impl Looked {
             ControlFlow::Continue(())
         })?;
         self.folders.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
-        self.text = file.map(|spelling| read(&folder, spot, SPELLINGS[spelling]));
+        self.text = file.map(|spelling| read(&folder, spot, SPELLINGS[spelling], contracts));
         Ok(())
     }
 }
 
-fn read(folder: &Opened, spot: &Spot, file: &'static str) -> Text {
+fn read(folder: &Opened, spot: &Spot, file: &'static str, contracts: [bool; CONTRACT_FILES.len()]) -> Text {
     let directory = spot.path.file_name().unwrap_or_default().to_string_lossy();
     let head = folder.file(file).and_then(head::read);
     let parsed = head.map(|head| load(&head, Place { directory: &directory, file }));
-    Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)) }
+    let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
+    let beside = manifest.and_then(|manifest| beside::on_disk(folder, contracts, manifest));
+    Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)), beside }
 }
 
 fn is_passed_over(name: &OsStr) -> bool {

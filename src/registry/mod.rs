@@ -1,8 +1,9 @@
 //! Which skills there are: roots and scopes, discovery, and who shadows whom.
 //!
-//! Discovery reads the heads of `SKILL.md` files and nothing else; bodies, scripts and resources are read when they are
-//! asked for. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
+//! Discovery reads the heads of `SKILL.md` files and the contracts beside them, and nothing else; bodies, scripts and resources
+//! are read when they are asked for. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
 
+mod beside;
 mod broken;
 mod catalog;
 mod door;

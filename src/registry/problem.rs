@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::skill::{Diagnostic, Severity};
 
-/// A skill that does not load, a folder that was not searched, or a skill that another one shadows.
+/// A skill that does not load or does not run, a folder that was not searched, or a skill that another one shadows.
 ///
 /// Serialises as `{path, severity, message, help, skipped, diagnostics}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Problem {
     pub help: Option<String>,
     /// Whether what lies at the path was left out.
     pub skipped: bool,
-    /// What the parser found in a `SKILL.md` that does not load.
+    /// What the parser found in a `SKILL.md` that does not load, or in a contract that nothing runs by.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -50,6 +50,11 @@ impl Problem {
         let message = cause.map_or("it does not load", |cause| &cause.message).to_owned();
         let help = cause.and_then(|cause| cause.help.clone());
         Self { help, diagnostics, ..Self::skipped(path, Severity::Error, message) }
+    }
+
+    /// A contract by which its skill, which is listed, does not run.
+    pub(super) fn of_contract(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
+        Self { skipped: false, ..Self::unreadable(path, diagnostics) }
     }
 
     pub(super) fn with_help(self, help: impl Into<String>) -> Self {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::beside;
 use super::broken::Broken;
 use super::folder::Folder;
 use super::look::{Spot, Text, look};
@@ -81,7 +82,8 @@ impl Scan {
             let file = "SKILL.md";
             let place = Place { directory: shipped.name, file };
             let parsed = load(shipped.file(file).unwrap_or_default(), place);
-            self.add(&origin, Folder::Shipped(shipped), Text { file, parsed: Ok(parsed) });
+            let beside = parsed.manifest.as_ref().and_then(|manifest| beside::shipped(shipped, manifest));
+            self.add(&origin, Folder::Shipped(shipped), Text { file, parsed: Ok(parsed), beside });
         }
     }
 
@@ -123,11 +125,15 @@ impl Scan {
         }
     }
 
-    fn add(&mut self, origin: &Arc<Origin>, folder: Folder, Text { file, parsed }: Text) {
+    fn add(&mut self, origin: &Arc<Origin>, folder: Folder, Text { file, parsed, beside }: Text) {
         let address = Address { origin: origin.clone(), folder, file };
         let broken = match parsed {
             Ok(parsed) => match parsed.manifest {
-                Some(manifest) => return self.skills.push(Skill::new(address, manifest, parsed.diagnostics)),
+                Some(manifest) => {
+                    let skill = Skill::new(address, manifest, parsed.diagnostics, beside);
+                    self.problems.extend(skill.contract_problem());
+                    return self.skills.push(skill);
+                }
                 None => Broken::text(address, parsed.diagnostics),
             },
             Err(error) => Broken::file(address, &error),

@@ -29,8 +29,11 @@ macro_rules! shipped {
 
 shipped! {
     "changelog": "SKILL.md", "scripts/changelog.py";
+    "release-notes": "SKILL.md", "skill.yaml";
+    "repo-health": "SKILL.md", "skill.yaml";
+    "summarize": "SKILL.md", "scripts/summarize.lua", "skill.yaml";
     "todo-report": "SKILL.md", "scripts/report.lua";
-    "word-count": "SKILL.md", "scripts/count.lua";
+    "word-count": "SKILL.md", "scripts/count.lua", "skill.yaml";
 }
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ const BLOCK: usize = 32;
 
 /// What `work` makes of every item, in the items' order.
 pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    if items.len() < WORTHWHILE || threads < 2 {
+    // Asking how many there may be reads the control groups, which takes longer than looking at a few folders.
+    let threads = || thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let threads = if items.len() < WORTHWHILE { 1 } else { threads() };
+    if threads < 2 {
         return items.iter().map(work).collect();
     }
     let taken = AtomicUsize::new(0);

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::beside::Beside;
 use super::folder::Folder;
 use super::origin::Address;
+use super::problem::Problem;
 use super::root::Scope;
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::skill::{Diagnostic, Manifest, Place, parse};
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::skill::{Contract, Diagnostic, Manifest, Place, parse};
 
 /// Bytes a `SKILL.md` may have, body included: 1 MiB, as other clients have it.
 const LARGEST_TEXT: u64 = 1 << 20;
@@ -17,13 +19,24 @@ pub struct Skill {
     address: Address,
     manifest: Manifest,
     diagnostics: Vec<Diagnostic>,
+    beside: Option<Beside>,
     pub(super) has_twin: bool,
     pub(super) shadowed_by: Option<String>,
 }
 
 impl Skill {
-    pub(super) fn new(address: Address, manifest: Manifest, diagnostics: Vec<Diagnostic>) -> Self {
-        Self { address, manifest, diagnostics, has_twin: false, shadowed_by: None }
+    pub(super) fn new(
+        address: Address,
+        mut manifest: Manifest,
+        diagnostics: Vec<Diagnostic>,
+        beside: Option<Beside>,
+    ) -> Self {
+        let contract = beside.as_ref().and_then(|beside| beside.contract.as_ref());
+        if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
+            // Where both name one they agree, or there is no contract.
+            manifest.version = version;
+        }
+        Self { address, manifest, diagnostics, beside, has_twin: false, shadowed_by: None }
     }
 
     /// Its name, in Unicode NFKC.
@@ -36,7 +49,7 @@ impl Skill {
         &self.manifest.description
     }
 
-    /// `metadata.version`; 0.0.0 when it has none.
+    /// `metadata.version`, or the contract's; 0.0.0 when it has none.
     pub fn version(&self) -> &semver::Version {
         &self.manifest.version
     }
@@ -49,6 +62,50 @@ impl Skill {
     /// What the specification finds fault with in the head of its `SKILL.md`; it loads nevertheless.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
+    }
+
+    /// The contract beside its `SKILL.md`; nothing where there is none, or none that it may run by.
+    pub fn contract(&self) -> Option<&Contract> {
+        self.beside.as_ref()?.contract.as_ref()
+    }
+
+    /// The contract's file, by its name in the skill's folder, whatever is wrong with it.
+    pub fn contract_file(&self) -> Option<&'static str> {
+        self.beside.as_ref().map(|beside| beside.file)
+    }
+
+    /// What is wrong with its contract, or worth knowing. What blocks keeps the skill from running.
+    pub fn contract_diagnostics(&self) -> &[Diagnostic] {
+        self.beside.as_ref().map_or(&[], |beside| &beside.diagnostics)
+    }
+
+    /// Why it cannot run by its contract: `invalid-skill`, with the line.
+    pub fn contract_fault(&self) -> Option<SkillError> {
+        let beside = self.beside.as_ref()?;
+        let cause = beside.cause()?;
+        let Diagnostic { line, column, message, help, .. } = cause;
+        let place = format!("{}:{line}:{column}", self.contract_path(beside).display());
+        let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
+        let location = Location { file: beside.file.to_owned(), line: Some(*line), column: Some(*column) };
+        let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
+        Some(match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        })
+    }
+
+    /// The same for those who list what is wrong.
+    pub(super) fn contract_problem(&self) -> Option<Problem> {
+        let beside = self.beside.as_ref()?;
+        beside.cause()?;
+        Some(Problem::of_contract(self.contract_path(beside), beside.diagnostics.clone()))
+    }
+
+    fn contract_path(&self, beside: &Beside) -> PathBuf {
+        match self.folder() {
+            Folder::Disk(folder) => folder.join(beside.file),
+            Folder::Shipped(_) => PathBuf::from(format!("{}/{}", self.path(), beside.file)),
+        }
     }
 
     /// How near its root is.

@@ -30,6 +30,25 @@ pub struct Manifest {
     pub unknown: Vec<UnknownKey>,
     /// Where the body starts, in bytes of the file.
     pub body_offset: usize,
+    /// The lines of what a contract may name as well.
+    pub(crate) lines: Lines,
+}
+
+/// The lines of a file that some of its values stand on, from 1; nothing for what is not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) name: Option<u32>,
+    pub(crate) version: Option<u32>,
+    pub(crate) runtime: Option<u32>,
+    pub(crate) entrypoint: Option<u32>,
+    pub(crate) allowed_tools: Option<u32>,
+}
+
+impl Manifest {
+    /// `metadata.entrypoint`: the script that runs when nobody names one.
+    pub fn entrypoint(&self) -> Option<&str> {
+        self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
+    }
 }
 
 /// The manifest, or nothing when there is no description to offer the skill with.
@@ -50,6 +69,14 @@ pub(super) fn read(
     let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
     let version = version::read(find(nested, "version"), report);
     let unknown = unknown::read(entries, report);
+    let line = |entry: Option<&Entry>| entry.map(|entry| report.line(entry.node.span.start));
+    let lines = Lines {
+        name: line(field("name")),
+        version: line(find(nested, "version")),
+        runtime: line(field("runtime").or_else(|| find(nested, "runtime"))),
+        entrypoint: line(find(nested, "entrypoint")),
+        allowed_tools: line(field("allowed-tools")),
+    };
     Some(Manifest {
         name,
         description: description?,
@@ -61,6 +88,7 @@ pub(super) fn read(
         version,
         unknown,
         body_offset,
+        lines,
     })
 }
 

@@ -1,9 +1,11 @@
-//! A skill as text: `SKILL.md` in, manifest and diagnostics out. Nothing here touches the disk.
+//! A skill as text: `SKILL.md` in, manifest and diagnostics out; `skill.yaml` in, [`contract`] and diagnostics out. Nothing
+//! here touches the disk.
 //!
 //! One parse gives everything: what the skill says about itself ([`Manifest`]), what is wrong with it
 //! ([`Diagnostic`]), and two verdicts. [`Parsed::valid`] is the specification's, as a [`Profile`] reads it;
 //! [`Parsed::loads`] is the lenient one clients are advised to use, so that a cosmetic fault never hides a skill.
 
+pub mod contract;
 mod diagnostic;
 mod frontmatter;
 mod manifest;
@@ -25,6 +27,7 @@ pub(crate) mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{Head, MAX_HEAD, head_len};
 pub use manifest::Manifest;

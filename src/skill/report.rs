@@ -38,6 +38,11 @@ impl<'a> Report<'a> {
         self.add(rule, &self.opening.clone(), message)
     }
 
+    /// The line a place is on, from 1.
+    pub(super) fn line(&self, offset: usize) -> u32 {
+        position(self.text, self.text.floor_char_boundary(offset)).0
+    }
+
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         self.found
     }

@@ -9,7 +9,8 @@ pub struct Rule {
     pub code: &'static str,
     /// How the specification's own profile judges it.
     pub severity: Severity,
-    /// A skill with this fault does not load, however lenient the client.
+    /// A skill with this fault in its `SKILL.md` does not load, however lenient the client; with this fault in its contract it
+    /// does not run.
     pub blocks: bool,
     /// One sentence for the list of codes.
     pub meaning: &'static str,
@@ -35,12 +36,12 @@ rules! {
     BYTE_ORDER_MARK = "byte-order-mark", Warning, LOADS, "The file starts with a byte order mark.";
     LEADING_BLANK_LINES = "leading-blank-lines", Warning, LOADS, "Blank lines stand before the frontmatter.";
     CRLF = "crlf", Info, LOADS, "Lines end in CR LF.";
-    CONTROL_CHARACTER = "control-character", Error, BLOCKS, "The frontmatter holds a control character.";
+    CONTROL_CHARACTER = "control-character", Error, BLOCKS, "The frontmatter or contract holds a control character.";
     BODY_CONTROL_CHARACTER = "body-control-character", Warning, LOADS, "The body holds a control character.";
     FRONTMATTER_MISSING = "frontmatter-missing", Error, BLOCKS, "The file does not start with frontmatter.";
     FRONTMATTER_UNCLOSED = "frontmatter-unclosed", Error, BLOCKS, "The frontmatter has no closing line.";
     FRONTMATTER_TOO_LARGE = "frontmatter-too-large", Error, BLOCKS, "The frontmatter is larger than 64 KiB.";
-    YAML_INVALID = "yaml-invalid", Error, BLOCKS, "The frontmatter is not YAML.";
+    YAML_INVALID = "yaml-invalid", Error, BLOCKS, "The frontmatter or contract is not YAML.";
     YAML_REPAIRED = "yaml-repaired", Error, LOADS, "The frontmatter became YAML once values were quoted.";
     YAML_DUPLICATE_KEY = "yaml-duplicate-key", Error, BLOCKS, "A key appears twice in one map.";
     YAML_KEY_NOT_TEXT = "yaml-key-not-text", Error, BLOCKS, "A key is a list or a map.";
@@ -82,6 +83,26 @@ rules! {
     KEY_UNKNOWN = "key-unknown", Warning, LOADS, "A key is nobody's.";
     KEY_UNEXPECTED = "key-unexpected", Error, LOADS, "skills-ref: a key is outside the specification.";
     YAML_NOT_STRICT = "yaml-not-strict", Error, LOADS, "skills-ref: the YAML is outside the strict subset.";
+    CONTRACT_UNREADABLE = "contract-unreadable", Error, BLOCKS, "The skill.yaml cannot be read.";
+    CONTRACT_TOO_LARGE = "contract-too-large", Error, BLOCKS, "The skill.yaml is larger than 256 KiB.";
+    CONTRACT_TWICE = "contract-twice", Error, BLOCKS, "There is a skill.yaml and a skill.yml.";
+    CONTRACT_MIXED_ROOT = "contract-mixed-root", Error, BLOCKS, "Keys stand beside `skill:` and not below it.";
+    CONTRACT_VALUE = "contract-value", Error, BLOCKS, "A value of the contract is not of the kind its key takes.";
+    CONTRACT_DISAGREES = "contract-disagrees", Error, BLOCKS, "The contract and SKILL.md say different things.";
+    CONSTRAINT_UNKNOWN = "constraint-unknown", Error, BLOCKS, "An input or output has a constraint nobody knows.";
+    CONSTRAINT_TWICE = "constraint-twice", Error, BLOCKS, "A constraint is given twice, with different values.";
+    CONSTRAINT_EMPTY = "constraint-empty", Error, BLOCKS, "A constraint leaves no value that could fit.";
+    CONSTRAINT_IDLE = "constraint-idle", Warning, LOADS, "A constraint does not apply to values of the type.";
+    INPUT_UNDECIDED = "input-undecided", Info, LOADS, "An input is neither required nor has it a default.";
+    INPUT_REQUIRED_DEFAULT = "input-required-default", Warning, LOADS, "A required input has a default.";
+    SCHEMA_INVALID = "schema-invalid", Error, BLOCKS, "The inputs or outputs are no JSON Schema.";
+    SCHEMA_REFERENCE = "schema-reference", Error, BLOCKS, "A reference leaves the schema, leads nowhere or in a circle.";
+    SCHEMA_TOO_LARGE = "schema-too-large", Error, BLOCKS, "A schema is too large or too deep to check values with.";
+    DEFAULT_INVALID = "default-invalid", Error, LOADS, "A default breaks the contract it belongs to.";
+    EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
+    ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
+    PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
+    DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency has no name, or no version range.";
 }
 
 #[cfg(test)]

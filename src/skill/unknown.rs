@@ -184,13 +184,13 @@ fn class(key: &str) -> KeyClass {
     if ABOUT_THE_SKILL.contains(&spelt.as_str()) {
         return KeyClass::BelongsInMetadata;
     }
-    meant(&spelt).map_or(KeyClass::Unknown, KeyClass::Typo)
+    meant(&spelt, &KNOWN).map_or(KeyClass::Unknown, KeyClass::Typo)
 }
 
 /// The known key a typing slip away, if any.
-fn meant(spelt: &str) -> Option<&'static str> {
+pub(super) fn meant<'a>(spelt: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |known: &&&str| strsim::osa_distance(spelt, known) <= slips(known);
-    KNOWN.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
+    known.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
 }
 
 /// How many letters may be wrong: one in short keys, two in long ones.

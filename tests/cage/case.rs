@@ -5,7 +5,10 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use metier::policy::Tier;
+
 use crate::not_run::say;
+use crate::stage;
 
 /// One attack.
 pub struct Case {
@@ -44,8 +47,29 @@ const SIDE_BY_SIDE: usize = 4;
 /// Names one case, or several by what their numbers begin with.
 const CHOSEN: &str = "METIER_CASE";
 
-/// Runs every case, says what could not be run, counts, and fails with all that did not hold.
-pub fn run_all(groups: &[&[Case]]) {
+/// Names one tier.
+pub const TIER: &str = "METIER_CAGE_TIER";
+
+/// A tier and its name.
+pub const TIERS: [(Tier, &str); 3] =
+    [(Tier::Namespaces, "namespaces"), (Tier::Landlock, "landlock"), (Tier::Walk, "walk")];
+
+/// Runs every case in every tier it is about, says what could not be run, counts, and fails with all that did not hold.
+pub fn run_all(cases: impl Fn(Tier) -> &'static [&'static [Case]]) {
+    let chosen = std::env::var(TIER).unwrap_or_default();
+    let mut broken = Vec::new();
+    for (tier, name) in TIERS.into_iter().filter(|(_, name)| name.starts_with(&chosen)) {
+        if let Err(reason) = stage::gives(tier) {
+            say(&format!("not run: the cases of the tier {name}: {reason}"));
+            continue;
+        }
+        broken.extend(run(cases(tier), tier, name));
+    }
+    assert!(broken.is_empty(), "{} cases did not hold:\n{}", broken.len(), broken.join("\n"));
+}
+
+/// The cases that did not hold.
+fn run(groups: &[&[Case]], tier: Tier, name: &str) -> Vec<String> {
     let chosen = std::env::var(CHOSEN).unwrap_or_default();
     let cases = groups.iter().copied().flatten().filter(|case| case.number.starts_with(&chosen));
     let waiting = Mutex::new(cases.collect::<VecDeque<_>>());
@@ -53,6 +77,7 @@ pub fn run_all(groups: &[&[Case]]) {
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
+                stage::set_tier(tier);
                 while let Some(case) = { waiting.lock().unwrap().pop_front() } {
                     match tried(case) {
                         Ok(Ok(())) => *held.lock().unwrap() += 1,
@@ -75,9 +100,11 @@ pub fn run_all(groups: &[&[Case]]) {
     let (held, not_run, broken): (usize, usize, _) =
         (held.into_inner().unwrap(), not_run.into_inner().unwrap(), broken.into_inner().unwrap());
     let user = rustix::process::geteuid().as_raw();
-    say(&format!("cage: {held} cases held, {not_run} not run, {} broken, as user {user}", broken.len()));
-    assert!(broken.is_empty(), "{} cases did not hold:\n{}", broken.len(), broken.join("\n"));
-    assert!(held > 0, "no case was chosen by {CHOSEN}={chosen}");
+    say(&format!(
+        "cage: {held} cases held in {name}, {not_run} not run, {} broken, as user {user}",
+        broken.len()
+    ));
+    broken.into_iter().map(|what: String| format!("{name}: {what}")).collect()
 }
 
 fn tried(case: &Case) -> Result<Tried, String> {

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,10 +91,50 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     survivors::none(&mark);
     let lives = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
     while watchers.iter().chain([&helper]).any(lives) {
-        assert!(killed.elapsed() < Duration::from_secs(1), "the helper or a stub lives on");
+        assert!(killed.elapsed() < Duration::from_secs(5), "the helper or a stub lives on");
         std::thread::sleep(Duration::from_millis(2));
     }
     host.wait().unwrap();
+}
+
+#[test]
+fn a_host_that_is_killed_leaves_no_folders() {
+    if is_host("sleeps") {
+        return sleep();
+    }
+    let (mut host, mark, _, folder) = host("churn::a_host_that_is_killed_leaves_no_folders", "sleeps");
+    // One for each run, and one for all of them.
+    assert_eq!(scratch(folder.path()), SOME + 1);
+    host.kill().unwrap();
+    host.wait().unwrap();
+    survivors::none(&mark);
+    let killed = Instant::now();
+    while scratch(folder.path()) > 0 {
+        assert!(killed.elapsed() < Duration::from_secs(10), "{} were left", scratch(folder.path()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A host in the midst of a few long runs.
+fn sleep() {
+    let (stage, engine) = ready();
+    let long = Kind { script: "mkdir \"$HOME/kept\"; sleep 1000", stop: Stop::Never, ends: None };
+    std::thread::scope(|scope| {
+        for _ in 0..SOME {
+            scope.spawn(|| engine.run(one(&stage, long).0));
+        }
+        let kept = || survivors::of(stage.mark()).len() >= 2 * SOME && scratch(&std::env::temp_dir()) > SOME;
+        while !kept() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        say("warm");
+    });
+}
+
+/// Folders that the host or its runs have made for themselves.
+fn scratch(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with("metier-")).count()
 }
 
 #[test]
@@ -246,12 +287,12 @@ fn judge(kind: Kind, outcome: &Outcome) {
 fn lose_helpers() {
     let (stage, engine) = ready();
     say("warm");
-    let short = Kind { script: "sleep 0.3; echo hi", stop: Stop::Never, ends: None };
+    let short = Kind { script: "sleep 1; echo hi", stop: Stop::Never, ends: None };
     for _ in 0..10 {
         judge(KINDS[0], &engine.run(one(&stage, KINDS[0]).0));
         std::thread::scope(|scope| {
             let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| engine.run(one(&stage, short).0))).collect();
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(400));
             let helper = survivors::children()[0];
             kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
             judge(KINDS[2], &engine.run(one(&stage, KINDS[2]).0));

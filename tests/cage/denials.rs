@@ -1,7 +1,9 @@
 //! A script that met its cage is told so, and which grant would let it through.
 
+use metier::policy::Tier;
+
 use crate::not_run::{found, not_run};
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 
 /// Command it takes, the script, and what it is told.
 type Told = (&'static str, Stage, &'static str);
@@ -91,6 +93,16 @@ fn a_script_that_met_its_cage_is_told_which_grant_would_let_it_through() {
         }
     }
     assert!(untold.is_empty(), "{}", untold.join("\n"));
+}
+
+#[test]
+fn a_script_that_looked_for_a_secret_is_told_that_it_is_kept() {
+    if let Err(reason) = stage::gives(Tier::Namespaces) {
+        return not_run("a secret that is kept", &reason);
+    }
+    let ran = Stage::bash("cat .env").file("project/.env", "secret").run();
+    let help = ran.error().help().unwrap_or_default();
+    assert!(help.contains("if it should read it, run with --allow read:.env"), "{help}");
 }
 
 #[test]

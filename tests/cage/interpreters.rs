@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::case::TIERS;
 use crate::not_run::{found, not_run};
 use crate::ordinary;
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 
 const PYTHON: &str = include_str!("honest/python.py");
 const NODE: &str = include_str!("honest/node.cjs");
@@ -15,6 +16,13 @@ const GIT: &str = include_str!("honest/git.bash");
 
 #[test]
 fn scripts_find_what_they_need() {
+    for (tier, _) in [TIERS[0], TIERS[1]] {
+        stage::set_tier(tier);
+        find_what_they_need();
+    }
+}
+
+fn find_what_they_need() {
     for (command, stage, said) in [
         ("python3", Stage::python(PYTHON), "11 checks\n"),
         ("node", Stage::node(NODE), "11 checks\n"),

@@ -1,5 +1,6 @@
 //! A project, a skill with one script, and a secret beside them, on disk for the length of a case.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::SkillError;
 use metier::host::{ProcessReport, SandboxReport};
-use metier::policy::Limits;
+use metier::policy::{Limits, Tier};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,7 +28,33 @@ pub fn helper() -> Option<PathBuf> {
     named.or_else(|| built.map(PathBuf::from))
 }
 
+thread_local! {
+    static TIER: Cell<Tier> = const { Cell::new(Tier::Namespaces) };
+}
+
+/// The tier of all stages that this thread makes from now on.
+pub fn set_tier(tier: Tier) {
+    TIER.set(tier);
+}
+
+/// That of this thread's stages.
+pub fn tier() -> Tier {
+    TIER.get()
+}
+
+/// Whether this machine has what a tier takes, and if not, what it has.
+pub fn gives(tier: Tier) -> Result<(), String> {
+    set_tier(tier);
+    let got = Stage::bash("true").run().sandbox().tier;
+    if got == named(tier) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
+}
+
+fn named(tier: Tier) -> &'static str {
+    if tier == Tier::Namespaces { "namespaces" } else { "landlock" }
+}
+
 pub struct Stage {
+    tier: Tier,
     folder: TempDir,
     script: String,
     grants: Vec<&'static str>,
@@ -41,6 +68,7 @@ impl Stage {
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         let folder = tempfile::Builder::new().prefix("cage-").tempdir().unwrap();
         let stage = Self {
+            tier: tier(),
             folder,
             script: format!("scripts/{name}"),
             grants: Vec::new(),
@@ -140,7 +168,7 @@ impl Stage {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
-        let builder = Engine::builder(self.at("project")).roots(roots);
+        let builder = Engine::builder(self.at("project")).roots(roots).tier(self.tier);
         match helper() {
             Some(program) => builder.helper(program),
             None => builder,
@@ -162,13 +190,18 @@ impl Stage {
     }
 
     pub fn run(&self) -> Ran {
-        Ran(self.engine().run(self.invocation()))
+        self.ran(self.engine().run(self.invocation()))
+    }
+
+    /// An outcome of this stage's.
+    pub fn ran(&self, outcome: Outcome) -> Ran {
+        Ran(outcome, self.tier)
     }
 }
 
 /// What came of a run, for the eye of a test.
 #[derive(Debug)]
-pub struct Ran(pub Outcome);
+pub struct Ran(pub Outcome, Tier);
 
 impl Ran {
     #[track_caller]
@@ -198,6 +231,7 @@ impl Ran {
         assert!(self.0.result.is_ok(), "{:?}\n{:?}", self.0.result, self.0.process);
         let held = self.sandbox();
         assert!(held.files && held.tree_kill && held.unix_sockets, "{held:?}");
+        assert_eq!(held.tier, named(self.1), "{held:?}");
         self
     }
 

@@ -61,7 +61,14 @@ fn what_is_explained_is_what_a_script_finds() {
         let mut expected: Vec<String> = Vec::new();
         let is_there = |path: &&String| std::path::Path::new(path).exists();
         expected.extend(outside.iter().map(|path| format!("read {path}")));
-        let is_written = |path: &String| writes.iter().any(|write| path.starts_with(write.as_str()));
+        let guarded =
+            plan["process"]["guarded"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
+        let guarded: Vec<&str> =
+            guarded.filter(|_| plan["sandbox"]["protected_paths"] == json!(true)).collect();
+        let is_written = |path: &String| {
+            writes.iter().any(|write| path.starts_with(write.as_str()))
+                && !guarded.iter().any(|guarded| path.starts_with(guarded))
+        };
         let kept = reads.iter().chain(outside.iter().filter(is_there));
         let kept = kept.filter(|path| std::path::Path::new(path).is_dir() && !is_written(path));
         expected.extend(kept.map(|path| format!("write {path}")));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::cli::Project;
 
-const ROW: [&str; 10] = [
+const ROW: [&str; 11] = [
     "description",
     "name",
     "path",
@@ -15,6 +15,7 @@ const ROW: [&str; 10] = [
     "scope",
     "shadowed_by",
     "version",
+    "warnings",
 ];
 
 fn house() -> Project {
@@ -114,7 +115,12 @@ fn the_catalog_comes_as_a_list_as_json_and_as_xml_with_everything_escaped() {
     let listed = project.metier(&["catalog"]).stdout;
     assert!(listed.contains("- x: </description><skill> & \"q\"\n"), "{listed}");
     let json = project.metier(&["catalog", "--json"]).json();
-    assert!(json.as_array().unwrap().iter().all(|row| keys(row) == ["description", "location", "name"]));
+    assert!(
+        json.as_array()
+            .unwrap()
+            .iter()
+            .all(|row| keys(row) == ["description", "input_schema", "location", "name"])
+    );
     assert_eq!(project.metier(&["catalog", "--xml", "--json"]).code, 2);
     let xml = project.metier(&["catalog", "--xml"]).stdout;
     assert!(xml.starts_with("<available_skills>\n") && xml.ends_with("</available_skills>\n"));

@@ -16,6 +16,7 @@ mod input;
 mod listing;
 mod options;
 mod outcome;
+mod plans;
 mod providing;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
@@ -24,3 +25,4 @@ mod stopping;
 mod strangers;
 mod streams;
 mod terminal;
+mod testing;

@@ -52,25 +52,28 @@ fn an_interrupt_stops_a_running_script() {
 
 #[test]
 fn an_interrupt_ends_a_process_and_all_that_it_started() {
-    let script = "sleep 300 & echo $! > child; echo $$ > begun; echo out; wait; sleep 300";
-    let project = Project::new().shell("x", script);
+    let sleep = unlike_any_other(1);
+    let project = Project::new().shell("x", &format!("{sleep} & echo > begun; echo out; wait; {sleep}"));
     let child = started(&project, &["run", "x", "--allow", "write", "--sandbox", "best-effort"]);
-    let id = |file: &str| std::fs::read_to_string(project.path(file)).unwrap_or_default().trim().to_owned();
-    until("the script begins", || !id("begun").is_empty());
+    until("the script begins", || project.path("begun").exists() && lives(&sleep));
     signal("INT", child.id());
     let answer = ended(child);
     assert_eq!((answer.code, answer.stdout.as_str()), (130, ""));
     assert!(answer.stderr.contains("out\n") && answer.stderr.contains("cancelled"), "{answer:?}");
-    for file in ["begun", "child"] {
-        until("nothing of it goes on", || !is_alive(&id(file)));
-    }
+    let script = project.path(".metier/skills/x").display().to_string();
+    until("nothing of it goes on", || !lives(&sleep) && !lives(&script));
 }
 
-/// A process that has ended and waits to be collected does not run.
-fn is_alive(process: &str) -> bool {
-    let state = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap().stdout;
-    let state = String::from_utf8(state).unwrap();
-    !state.trim().is_empty() && !state.starts_with('Z')
+/// A command that sleeps for so long as no other does: in a cage a process has another number than outside.
+fn unlike_any_other(test: u32) -> String {
+    format!("sleep 300.{test}{}", std::process::id())
+}
+
+/// Whether a process with this in its command line runs. One that has ended and waits to be collected does not.
+fn lives(part: &str) -> bool {
+    let processes = Command::new("ps").args(["-A", "-ww", "-o", "stat=,args="]).output().unwrap().stdout;
+    let processes = String::from_utf8_lossy(&processes);
+    processes.lines().any(|process| process.contains(part) && !process.starts_with('Z'))
 }
 
 #[test]
@@ -88,10 +91,10 @@ fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
 
 #[test]
 fn a_deadline_leaves_no_process_behind() {
-    let project = Project::new().shell("x", "sleep 300 & echo $! > child; wait");
+    let sleep = unlike_any_other(2);
+    let project = Project::new().shell("x", &format!("{sleep} & echo > begun; wait"));
     let answer =
         project.metier(&["run", "x", "--allow", "write", "--sandbox", "best-effort", "--timeout", "300ms"]);
-    assert_eq!(answer.code, 5);
-    let child = std::fs::read_to_string(project.path("child")).unwrap();
-    until("nothing of it goes on", || !is_alive(child.trim()));
+    assert!(answer.code == 5 && project.path("begun").exists());
+    until("nothing of it goes on", || !lives(&sleep));
 }

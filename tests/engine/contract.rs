@@ -177,8 +177,19 @@ fn an_observer_hears_no_more_than_the_log_holds() {
 
 #[test]
 fn an_outcome_in_json_has_every_key_every_time() {
-    let keys =
-        ["ok", "skill", "version", "value", "error", "log", "duration_ms", "limits", "process", "sandbox"];
+    let keys = [
+        "ok",
+        "skill",
+        "version",
+        "value",
+        "error",
+        "log",
+        "duration_ms",
+        "limits",
+        "process",
+        "sandbox",
+        "steps",
+    ];
     let shell = Project::shell("metadata: {version: 1.2.0}\n", "echo '{\"a\": 1}'; echo talk >&2; exit 3\n");
     let engine = Project::lua("return nil");
     for outcome in [

@@ -127,3 +127,9 @@ pub fn kind(outcome: &Outcome) -> ErrorKind {
 pub fn sentence(outcome: &Outcome) -> String {
     outcome.result.as_ref().unwrap_err().to_string()
 }
+
+/// Whether a process that reports this tier was in a cage; which one it is depends on the machine.
+#[allow(dead_code, reason = "not every build has one")]
+pub fn is_cage(tier: &str) -> bool {
+    matches!(tier, "namespaces" | "landlock")
+}

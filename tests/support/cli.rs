@@ -12,6 +12,7 @@ pub struct Project(TempDir);
 
 /// What a call of the command answered.
 #[derive(Debug)]
+#[allow(dead_code, reason = "not every test needs everything")]
 pub struct Answer {
     pub code: i32,
     pub stdout: String,

@@ -1,4 +1,5 @@
-//! synwire-agent-skills 0.1.0 on the same work, and metier by turns with it: prints both side by side.
+//! synwire-agent-skills 0.1.0 on the same work, and metier by turns with it: prints both side by side. The WebAssembly call
+//! is held against Extism itself as well.
 //!
 //! Run it with `benches/peers/compare`. It starts metier's side as a process of its own, since two majors of mlua cannot be
 //! linked into one program.
@@ -35,7 +36,29 @@ fn main() {
         }
         let faster = theirs as f64 / ours as f64;
         println!("| {} | {} | {} | {faster:.1}× | ≥ {}× |", work.name, shown(ours), shown(theirs), GOALS[number]);
+        if work.runtime == "wasm" {
+            let extism = (0..ROUNDS).map(|_| extism_of(work)).min().unwrap_or(u128::MAX);
+            let faster = extism as f64 / ours as f64;
+            let note = "the same in Extism 1.30 itself, which has no limits either";
+            println!("| {note} | {} | {} | {faster:.1}× | - |", shown(ours), shown(extism));
+        }
     }
+}
+
+/// Extism by itself, pooled, the module compiled before, a fresh instance for each call.
+fn extism_of(work: &work::Work) -> u128 {
+    let mut config = wasmtime::Config::new();
+    let pool = wasmtime::PoolingAllocationConfig::default();
+    config.allocation_strategy(wasmtime::InstanceAllocationStrategy::Pooling(pool));
+    let module = wat::parse_str(work.script).expect("is WebAssembly");
+    let builder = extism::PluginBuilder::new(module.as_slice()).with_wasmtime_config(config).with_cache_disabled();
+    let compiled = extism::CompiledPlugin::new(builder).expect("compiles");
+    let input: Value = serde_json::from_str(work::INPUT).expect("is JSON");
+    work::median(|| {
+        let mut plugin = extism::Plugin::new_from_compiled(&compiled).expect("instantiates");
+        let answer = plugin.call::<String, &str>("run", input.to_string()).expect("runs");
+        serde_json::from_str::<Value>(answer).expect("is JSON");
+    })
 }
 
 fn ours_of(program: &str, number: usize) -> u128 {

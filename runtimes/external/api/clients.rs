@@ -124,6 +124,7 @@ impl Written {
             files.read.push(self.folder.path().into());
             files.read.extend(self.program.iter().map(Into::into));
         }
+        order.leftovers.push(self.folder.path().into());
         let mut set = |name: &str, value: OsString| {
             order.environment.retain(|(known, _)| known != name);
             order.environment.push((name.into(), value));

@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    apply_filter, sock_filter,
-};
-
 use super::super::sandbox::Cage;
+use super::filter::{Row, Rule, has, is, is_not, program};
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
 /// queues by name, which no rule about files covers.
@@ -117,94 +113,90 @@ const OF_ONESELF: [(i64, u8); 7] = [
 ];
 
 /// In some of them 0 may also be the user, with all that runs for them: the call, and the first argument that says so.
-const OF_THE_USER: [(i64, u64); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+const OF_THE_USER: [(i64, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
 /// Families that a script with the network may use; never local sockets, behind which services of the user's own listen.
 const OPEN_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// The bits of a socket's type that are not flags.
-const KIND_OF_SOCKET: u64 = 0xf;
+const KIND_OF_SOCKET: u32 = 0xf;
+
+const PR_SET_DUMPABLE: u32 = libc::PR_SET_DUMPABLE.cast_unsigned();
+
+/// What a filter sees of the machine it was made for.
+const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xc000_003e)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xc000_00b7)
+} else if cfg!(target_arch = "riscv64") {
+    Some(0xc000_00f3)
+} else {
+    None
+};
 
 /// Filters the calls of this process and of whatever it starts. The last wall to go up.
 pub(super) fn filter(cage: &Cage) -> io::Result<()> {
     if !cage.guard_calls {
         return Ok(());
     }
-    for program in programs(cage.shut_network).map_err(io::Error::other)? {
-        apply_filter(&program).map_err(io::Error::other)?;
-    }
-    Ok(())
+    let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
+    seccompiler::apply_filter(&program(rows(cage.shut_network), machine)).map_err(io::Error::other)
 }
 
-fn programs(shut_network: bool) -> Result<Vec<BpfProgram>, seccompiler::Error> {
-    let arch = std::env::consts::ARCH.try_into()?;
-    let compiled = |rules, action| -> Result<BpfProgram, seccompiler::Error> {
-        Ok(SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()?)
+fn rows(shut_network: bool) -> Vec<Row> {
+    let row = |(call, rules, errno): (i64, Vec<Rule>, libc::c_int)| {
+        // No call has a number that is not small.
+        Some(Row { number: u32::try_from(call).ok()?, rules, errno })
     };
-    let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-    let mut programs = vec![
-        compiled(absent, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
-        compiled(refused(shut_network)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
-    ];
-    if cfg!(target_arch = "x86_64") {
-        programs.push(other_numbers());
-    }
-    Ok(programs)
+    let absent = ABSENT.iter().map(|call| (*call, Vec::new(), libc::ENOSYS));
+    let refused = refused(shut_network).into_iter().map(|(call, rules)| (call, rules, libc::EPERM));
+    absent.chain(refused).filter_map(row).collect()
 }
 
-fn refused(shut_network: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let family = |op, value: libc::c_int| when(0, op, u64::from(value.cast_unsigned()));
+/// Calls, and the rules by which they are refused; always where there is none.
+fn refused(shut_network: bool) -> BTreeMap<i64, Vec<Rule>> {
+    let mut calls: BTreeMap<i64, Vec<Rule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let sockets = if shut_network {
         Vec::new()
     } else {
-        let not_open = OPEN_FAMILIES.map(|open| family(SeccompCmpOp::Ne, open));
+        let not_open = OPEN_FAMILIES.map(|open| is_not(0, open.cast_unsigned())).to_vec();
         // Of what the kernel says about itself, addresses and routes are enough.
-        let not_routes = [family(SeccompCmpOp::Eq, libc::AF_NETLINK)?, when(2, SeccompCmpOp::Ne, 0)?];
-        vec![all(not_open.into_iter().collect::<Result<Vec<_>, _>>()?)?, all(not_routes)?]
+        vec![not_open, vec![is(0, libc::AF_NETLINK.cast_unsigned()), is_not(2, 0)]]
     };
-    rules.insert(libc::SYS_socket, sockets);
+    calls.insert(libc::SYS_socket, sockets);
     // Two ends of a stream belong together. An end that takes datagrams may send to any socket there is, by its path.
-    let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
-        .map(|kind| all([when(1, SeccompCmpOp::MaskedEq(KIND_OF_SOCKET), u64::from(kind.cast_unsigned()))?]));
-    let mut pairs = vec![all([family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?];
-    pairs.extend(datagrams.into_iter().collect::<Result<Vec<_>, _>>()?);
-    rules.insert(libc::SYS_socketpair, pairs);
-    let namespace = |flag: libc::c_int| {
-        let flag = u64::from(flag.cast_unsigned());
-        all([when(0, SeccompCmpOp::MaskedEq(flag), flag)?])
-    };
-    rules.insert(libc::SYS_clone, NAMESPACES.into_iter().map(namespace).collect::<Result<_, _>>()?);
+    let datagrams =
+        [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| vec![has(1, KIND_OF_SOCKET, kind.cast_unsigned())]);
+    let mut pairs = vec![vec![is_not(0, libc::AF_UNIX.cast_unsigned())]];
+    pairs.extend(datagrams);
+    calls.insert(libc::SYS_socketpair, pairs);
+    let namespaces = NAMESPACES.map(|flag| vec![has(0, flag.cast_unsigned(), flag.cast_unsigned())]);
+    calls.insert(libc::SYS_clone, namespaces.to_vec());
     for (call, whose) in OF_ONESELF {
-        rules.entry(call).or_default().push(all([when(whose, SeccompCmpOp::Ne, 0)?])?);
+        calls.entry(call).or_default().push(vec![is_not(whose, 0)]);
     }
     for (call, user) in OF_THE_USER {
-        rules.entry(call).or_default().push(all([when(0, SeccompCmpOp::Eq, user)?])?);
+        calls.entry(call).or_default().push(vec![is(0, user)]);
     }
+    // Who may not be looked into cannot be counted by its stub.
+    calls.insert(libc::SYS_prctl, vec![vec![is(0, PR_SET_DUMPABLE), is_not(1, 1)]]);
     // Typing into a terminal; the kernel compares 32 bits, so must this.
-    let ioctl = |request| all([when(1, SeccompCmpOp::Eq, request)?]);
-    rules.insert(libc::SYS_ioctl, vec![ioctl(libc::TIOCSTI)?, ioctl(libc::TIOCLINUX)?]);
-    Ok(rules)
+    let typing =
+        [libc::TIOCSTI, libc::TIOCLINUX].into_iter().filter_map(|request| u32::try_from(request).ok());
+    calls.insert(libc::SYS_ioctl, typing.map(|request| vec![is(1, request)]).collect());
+    calls
 }
 
-fn when(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::Error> {
-    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)?)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn all(conditions: impl Into<Vec<SeccompCondition>>) -> Result<SeccompRule, seccompiler::Error> {
-    Ok(SeccompRule::new(conditions.into())?)
-}
-
-/// The x32 calls have numbers of their own, which no rule above knows: there are none.
-fn other_numbers() -> BpfProgram {
-    const NUMBERS: u32 = 0x4000_0000;
-    let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    let absent = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
-    vec![
-        // The number of the call lies first in what a filter sees.
-        instruction(0x20, 0, 0, 0),
-        instruction(0x35, 0, 1, NUMBERS),
-        instruction(0x06, 0, 0, absent),
-        instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ]
+    /// A jump over a row is one byte.
+    #[test]
+    fn no_row_is_long() {
+        for row in rows(true).into_iter().chain(rows(false)) {
+            let conditions: usize = row.rules.iter().map(|rule| 1 + 3 * rule.len()).sum();
+            assert!(conditions < 200, "{}", row.number);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use rustix::io::Result;
 use rustix::process::geteuid;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities,
 };
 
@@ -13,9 +13,9 @@ pub(super) fn drop_all() -> Result<()> {
     let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
     let kept = capabilities(None)?.permitted.intersection(power);
     for capability in CapabilitySet::all().difference(kept).iter() {
-        if capability_is_in_bounding_set(capability).unwrap_or(false) {
-            // Only some may do this; without new privileges no program gets back what is dropped below either.
-            remove_capability_from_bounding_set(capability).ok();
+        // Only some may do this; without new privileges no program gets back what is dropped below either.
+        if remove_capability_from_bounding_set(capability).is_err() {
+            break;
         }
     }
     clear_ambient_capability_set()?;

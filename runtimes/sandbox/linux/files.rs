@@ -17,15 +17,15 @@ use super::super::sandbox::{Enforced, FileRules};
 /// The newest rules this was written for; an older kernel enforces those it knows.
 const NEWEST: ABI = ABI::V9;
 
-/// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel can.
-pub(super) fn keep_signals_inside() -> bool {
+/// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel knows how.
+pub(super) fn keep_signals_inside() -> io::Result<bool> {
     let entered = || -> Result<RestrictionStatus, RulesetError> {
         // A layer that does not know `Refer` refuses to move files between folders.
         let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
         let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.scope(Scope::Signal)?.create()?;
         ruleset.add_rules(root.into_iter().map(Ok::<_, RulesetError>))?.log_same_exec(false)?.restrict_self()
     };
-    entered().is_ok_and(|status| abi(&status) >= 6)
+    entered().map(|status| abi(&status) >= 6).map_err(io::Error::other)
 }
 
 /// Confines this process to the rules; what the kernel enforces of them is the answer.
@@ -69,7 +69,7 @@ fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
-fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+pub(super) fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, HANDLE, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Filters of containers that are older than this call.
         Err(Errno::NOSYS | Errno::PERM) => open(path),

@@ -15,6 +15,7 @@ use super::super::sandbox::{Order, Report, Source};
 use super::system::{self, Side};
 use super::wire::{self, Ends};
 use super::{HELPER, serve};
+use crate::policy::Tier;
 
 /// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
 pub(super) static HOOKED: AtomicBool = AtomicBool::new(false);
@@ -23,6 +24,7 @@ pub(super) static HOOKED: AtomicBool = AtomicBool::new(false);
 #[derive(Default)]
 pub(crate) struct Launcher {
     source: Source,
+    tier: Tier,
     helper: Mutex<Option<Helper>>,
 }
 
@@ -45,8 +47,8 @@ enum Process {
 }
 
 impl Launcher {
-    pub(crate) fn new(source: Source) -> Self {
-        Self { source, helper: Mutex::default() }
+    pub(crate) fn new(source: Source, tier: Tier) -> Self {
+        Self { source, tier, helper: Mutex::default() }
     }
 
     /// Has the helper start the program, with these ends of its standard streams and of the host API.
@@ -63,14 +65,14 @@ impl Launcher {
             Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
         let mut helper = self.helper();
         let taken = match helper.as_ref() {
-            Some(running) => running.take_on(order, &ends),
+            Some(running) => running.take_on(order, self.tier, &ends),
             None => false,
         };
         if !taken {
             // There is none yet, or it was killed.
             *helper = None;
             let new = Helper::start(&self.source)?;
-            if !new.take_on(order, &ends) {
+            if !new.take_on(order, self.tier, &ends) {
                 return Err(io::Error::other("the helper that starts processes does not answer"));
             }
             *helper = Some(new);
@@ -138,9 +140,9 @@ impl Helper {
 
 impl Helper {
     /// Whether the helper has the order. One that was killed a moment ago may still have taken the message.
-    fn take_on(&self, order: &Order, ends: &Ends) -> bool {
+    fn take_on(&self, order: &Order, tier: Tier, ends: &Ends) -> bool {
         let answer = || -> io::Result<bool> {
-            wire::send(&self.socket, order, ends)?;
+            wire::send(&self.socket, order, tier, ends)?;
             let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
             poll(&mut waiting, Some(&LONGEST_ANSWER))?;
             Ok(rustix::io::read(&self.socket, &mut [0; 8])? > 0)
@@ -170,6 +172,7 @@ fn copy(theirs: &OwnedFd) -> io::Result<rustix::process::Pid> {
 impl Drop for Helper {
     /// Hangs up, and waits for the helper to go, which it does at once.
     fn drop(&mut self) {
+        wire::say_farewell(&self.socket);
         rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
         match &mut self.process {
             Process::Program(child) => drop(child.wait()),

@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal,
 use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::{API, Ceilings, Enforced, Order};
+use super::namespaces::Made;
 use super::{calls, capabilities, files, system};
 
 /// What the leader tells the stub, a line each.
@@ -25,11 +26,17 @@ pub(super) enum Setup {
 const LEAST_ABI: u8 = 3;
 
 /// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
-pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], api: Option<OwnedFd>, stub: OwnedFd) -> ! {
+pub(super) fn become_program(
+    order: &Order,
+    streams: [OwnedFd; 3],
+    api: Option<OwnedFd>,
+    made: Option<Made>,
+    stub: OwnedFd,
+) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
     let Ok(stub) = elsewhere(stub) else { system::exit(127) };
     let mut stub = File::from(stub);
-    let (step, error) = match prepared(order, streams, api) {
+    let (step, error) = match prepared(order, streams, api, made) {
         Ok((enforced, mut command)) => {
             say(&mut stub, &Setup::Ready(enforced));
             match calls::filter(&order.cage) {
@@ -44,7 +51,7 @@ pub(super) fn become_program(order: &Order, streams: [OwnedFd; 3], api: Option<O
 }
 
 /// The number the system gave, however deep it lies.
-fn errno(error: &io::Error) -> i32 {
+pub(super) fn errno(error: &io::Error) -> i32 {
     let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
     let mut causes = std::iter::successors(first, |cause| cause.source());
     let deeper = || causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
@@ -69,6 +76,7 @@ fn prepared(
     order: &Order,
     streams: [OwnedFd; 3],
     api: Option<OwnedFd>,
+    made: Option<Made>,
 ) -> Result<(Enforced, Command), (&'static str, io::Error)> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     // Should the stub be killed for want of memory, this process goes with it.
@@ -77,7 +85,7 @@ fn prepared(
     rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
     // When memory is short, the script goes before its host.
     std::fs::write("/proc/self/oom_score_adj", "500").ok();
-    limit(order.cage.ceilings).map_err(at("limits"))?;
+    limit(order.cage.ceilings, made.and_then(|made| made.process_limit)).map_err(at("limits"))?;
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
     capabilities::drop_all().map_err(at("capabilities"))?;
     let mut enforced = match &order.cage.files {
@@ -94,7 +102,8 @@ fn prepared(
     command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::from(stdin?)).stdout(Stdio::from(stdout?)).stderr(Stdio::from(stderr?));
     hand_on(api).map_err(|error| ("descriptors", error))?;
-    system::reset_signals();
+    // What they mean, the helper has reset for all.
+    system::unblock_signals();
     Ok((enforced, command))
 }
 
@@ -108,13 +117,15 @@ fn hand_on(api: Option<OwnedFd>) -> io::Result<()> {
     system::close_from(API + 1)
 }
 
-fn limit(ceilings: Ceilings) -> rustix::io::Result<()> {
+fn limit(ceilings: Ceilings, processes: Option<u64>) -> rustix::io::Result<()> {
     let all = [
         (Resource::Core, Some(NO_CORE)),
         (Resource::Data, ceilings.memory),
         (Resource::Cpu, ceilings.cpu_seconds),
         (Resource::Fsize, ceilings.file_size),
         (Resource::Nofile, ceilings.open_files),
+        // Counted for each user of each namespace; outside of one, all that runs for the user would count.
+        (Resource::Nproc, processes),
     ];
     for (resource, most) in all {
         let Some(most) = most else { continue };

@@ -1,4 +1,4 @@
-//! The cage on Linux: Landlock, seccomp, limits, and a stub that leaves nothing alive.
+//! The cage on Linux: namespaces where there are any, Landlock, seccomp, limits, and a stub that leaves nothing alive.
 //!
 //! ```text
 //! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ script
@@ -8,14 +8,20 @@
 
 mod calls;
 mod capabilities;
+mod children;
 mod files;
+mod filter;
 mod helper;
 mod leader;
+mod memory;
+mod mounts;
+mod namespaces;
 mod serve;
 mod stub;
 mod system;
 #[cfg(test)]
 mod tests;
+mod twice;
 mod wire;
 
 pub(crate) use helper::{Launcher, Started};

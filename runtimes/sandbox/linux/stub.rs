@@ -1,8 +1,8 @@
 //! The stub: starts one script and watches it, and leaves nothing of its tree alive.
 //!
-//! It stands in a Landlock domain that keeps signals inside, so that killing everyone it may signal kills exactly its
-//! descendants, at once, however they fork or hide. The script is in a domain of its own inside that one and can do nothing
-//! to the stub.
+//! In namespaces it is the first process, whose death nobody in there outlives. Elsewhere it stands in a Landlock domain that
+//! keeps signals inside, so that killing everyone it may signal kills exactly its descendants, at once, however they fork or
+//! hide. The script is in a domain of its own inside that one and can do nothing to the stub.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,128 +11,196 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, getppid, pidfd_open, set_child_subreaper, set_dumpable_behavior,
-    setsid, test_kill_process,
+    DumpableBehavior, Pid, Signal, getppid, kill_process, set_child_subreaper, set_dumpable_behavior, setsid,
+    test_kill_process,
 };
 
 use super::super::sandbox::{End, Enforced, Order, Report, Used};
-use super::files;
 use super::leader::{self, Setup};
+use super::memory::Watch;
+use super::namespaces::Made;
 use super::system::{self, Side};
 use super::wire::Ends;
+use super::{children, files};
+use crate::policy::Tier;
 
 /// How long killed processes may take to go.
 const GONE: Duration = Duration::from_secs(5);
 
-/// Runs the order to its end, reports, and answers with the stub's own exit code.
-pub(super) fn watch(order: &Order, ends: Ends) -> i32 {
+/// Where a stub is.
+pub(super) enum Place {
+    /// The first process in namespaces that it has furnished.
+    First(Made),
+    /// A process of the machine's, which may kill as this tier can.
+    Plain(Tier),
+}
+
+/// Runs the order to its end and reports. The answer is the stub's own exit code: zero where nothing is left of the tree.
+pub(super) fn watch(order: &Order, ends: Ends, place: &Place) -> i32 {
     let Ends { stdin, stdout, stderr, api, control, report } = ends;
     let mut report = File::from(report);
-    let outcome = Tree::start(order, [stdin, stdout, stderr], api).map(|tree| tree.ended(order, &control));
+    let outcome =
+        Tree::start(order, [stdin, stdout, stderr], api, place).map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
-        end: End::Refused { step: step.into(), errno: error.raw_os_error().unwrap_or(0) },
-        enforced: Enforced::default(),
+        end: End::Refused { step: step.into(), errno: leader::errno(&error) },
+        enforced: Enforced { tree_gone: true, ..Enforced::default() },
         used: Used::default(),
+        over_memory: false,
     });
     let written = serde_json::to_vec(&said).map(|text| report.write_all(&text).is_ok());
-    i32::from(!written.unwrap_or(false))
+    i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
+}
+
+/// How the tree can be killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// All of it at once: whoever can be signalled at all.
+    Everyone,
+    /// Its children, until no more of them are handed over.
+    Children,
 }
 
 /// A script and what came of it.
 struct Tree {
     leader: Pid,
-    exit: OwnedFd,
+    /// The leader's, once it is reaped: its number may then be that of another descendant.
+    status: Option<i32>,
+    /// Readable when somebody has ended.
+    ends: OwnedFd,
     setup: File,
-    scoped: bool,
+    reach: Reach,
+    made: Option<Made>,
+    memory: Option<Watch>,
 }
 
 type Failed = (&'static str, std::io::Error);
 
 impl Tree {
-    fn start(order: &Order, streams: [OwnedFd; 3], api: Option<OwnedFd>) -> Result<Self, Failed> {
+    fn start(
+        order: &Order,
+        streams: [OwnedFd; 3],
+        api: Option<OwnedFd>,
+        place: &Place,
+    ) -> Result<Self, Failed> {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
-        system::reap_automatically(false);
+        let ends = system::ended_children().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
-        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at("privacy"))?;
+        // In a cage of somebody else's who is watched may not hide.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
-        let scoped = order.cage.files.is_some() && files::keep_signals_inside() && nobody_else_is_in_reach();
+        let (reach, made) = match place {
+            Place::First(made) => (Reach::Everyone, Some(*made)),
+            Place::Plain(tier) => (reach(order, *tier).map_err(|error| ("tree", error))?, None),
+        };
+        let watch = |most| Watch::new(most, made.is_some_and(|made| made.own_proc));
+        let memory = order.cage.ceilings.tree_memory.map(watch);
         let (setup, report) = std::io::pipe().map_err(|error| ("pipe", error))?;
         match system::fork().map_err(|error| ("fork", error))? {
-            Side::Child => leader::become_program(order, streams, api, report.into()),
+            Side::Child => leader::become_program(order, streams, api, made, report.into()),
             Side::Parent(leader) => {
                 drop((streams, api, report));
-                let exit = pidfd_open(leader, PidfdFlags::empty()).map_err(at("pidfd"))?;
-                Ok(Self { leader, exit, setup: File::from(OwnedFd::from(setup)), scoped })
+                let setup = File::from(OwnedFd::from(setup));
+                Ok(Self { leader, status: None, ends, setup, reach, made, memory })
             }
         }
     }
 
     fn ended(mut self, order: &Order, control: &OwnedFd) -> Report {
         let until = Instant::now().checked_add(Duration::from_millis(order.deadline_ms));
-        self.wait(until, control);
-        let (status, left_behind, tree_gone) = self.kill_all();
+        let over_memory = self.wait(until, control);
+        let (left_behind, tree_gone) = self.kill_all();
         let (enforced, refused) = self.setup();
         let (cpu_us, memory) = system::used_by_children();
         let end = match refused {
             Some((step, errno)) => End::Refused { step, errno },
-            None => End::Ran { status },
+            None => End::Ran { status: self.status.unwrap_or(libc::SIGKILL) },
         };
-        let enforced = Enforced { scoped_kill: self.scoped, tree_gone, ..enforced };
-        Report { end, enforced, used: Used { cpu_us, memory, left_behind } }
+        let made = self.made.unwrap_or_default();
+        let enforced = Enforced {
+            namespaces: self.made.is_some(),
+            read_only: self.made.is_some(),
+            guarded: made.guarded,
+            processes: made.processes || made.process_limit.is_some(),
+            scoped_kill: self.reach == Reach::Everyone,
+            tree_gone,
+            ..enforced
+        };
+        let tree_memory = self.memory.map_or(0, |watch| watch.peak()).max(memory);
+        Report { end, enforced, used: Used { cpu_us, memory, tree_memory, left_behind }, over_memory }
     }
 
-    /// Sleeps until the leader exits, the host hangs up, or time is up.
-    fn wait(&self, until: Option<Instant>, control: &OwnedFd) {
+    /// Sleeps until the leader exits, the host hangs up, time is up, or the tree holds too much, which is the answer.
+    fn wait(&mut self, until: Option<Instant>, control: &OwnedFd) -> bool {
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
+            let next = self.memory.as_ref().map(Watch::next);
+            let now = Instant::now();
+            if until.is_some_and(|until| until <= now) {
+                return false;
             }
-            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let wakes = until.into_iter().chain(next).min();
+            let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
             let mut waiting = [
-                PollFd::from_borrowed_fd(self.exit.as_fd(), PollFlags::IN),
+                PollFd::new(&self.ends, PollFlags::IN),
                 PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
             ];
-            match poll(&mut waiting, timeout.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                _ => return,
+            let ready = poll(&mut waiting, timeout.as_ref());
+            let [ended, hung_up] = waiting.map(|end| !end.revents().is_empty());
+            if ready.is_ok() && hung_up {
+                return false;
+            }
+            if ready.is_ok() && ended {
+                self.reap();
+            }
+            if self.status.is_some() {
+                return false;
+            }
+            if self.memory.as_mut().is_some_and(Watch::is_over) {
+                return true;
             }
         }
     }
 
-    /// Kills whatever lives and reaps it: the leader's status, how many others there were, and whether all are gone.
-    fn kill_all(&self) -> (i32, u32, bool) {
-        let (mut status, mut others) = (None, 0);
+    /// Reaps whoever has ended: how many there were beside the leader, and whether no child is left.
+    fn reap(&mut self) -> (u32, bool) {
+        // Read, it is readable again when the next one ends.
+        rustix::io::read(&self.ends, &mut [0; 128]).ok();
+        let mut others = 0;
+        loop {
+            match system::reap() {
+                Ok(Some((pid, ended))) if self.status.is_none() && pid == self.leader.as_raw_pid() => {
+                    self.status = Some(ended);
+                }
+                Ok(Some(_)) => others += 1,
+                Ok(None) => return (others, false),
+                // No child is left, and as the reaper of its tree the stub would have them all.
+                Err(_) => return (others, true),
+            }
+        }
+    }
+
+    /// Kills whatever lives and reaps it: how many there were beside the leader, and whether all are gone.
+    fn kill_all(&mut self) -> (u32, bool) {
+        let mut others = 0;
         let began = Instant::now();
         loop {
             self.kill();
-            loop {
-                match system::reap() {
-                    // Once the leader is reaped, its number may be that of another descendant.
-                    Ok(Some((pid, ended))) if status.is_none() && pid == self.leader.as_raw_pid() => {
-                        status = Some(ended);
-                    }
-                    Ok(Some(_)) => others += 1,
-                    Ok(None) => break,
-                    // No child is left, and as the reaper of its tree the stub would have them all.
-                    Err(_) => return (status.unwrap_or(libc::SIGKILL), others, true),
-                }
-            }
-            if began.elapsed() > GONE {
-                return (status.unwrap_or(libc::SIGKILL), others, false);
+            let (more, is_gone) = self.reap();
+            others += more;
+            if is_gone || began.elapsed() > GONE {
+                return (others, is_gone);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
     }
 
     fn kill(&self) {
-        if self.scoped {
-            system::kill_everyone();
-            return;
+        match self.reach {
+            Reach::Everyone => system::kill_everyone(),
+            Reach::Children => children::kill_all_but(&[]),
         }
-        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-        for child in children.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)) {
-            rustix::process::kill_process(child, rustix::process::Signal::KILL).ok();
+        // A leader that no list shows can be named: its number is nobody else's until it is reaped.
+        if self.status.is_none() {
+            kill_process(self.leader, Signal::KILL).ok();
         }
     }
 
@@ -150,6 +218,21 @@ impl Tree {
         }
         (enforced, refused)
     }
+}
+
+/// How this process may kill. Where it could not kill all of a tree, and must, nothing is started.
+fn reach(order: &Order, tier: Tier) -> std::io::Result<Reach> {
+    let scoped = match (&order.cage.files, tier) {
+        (None, _) | (_, Tier::Walk) => Ok(false),
+        _ => files::keep_signals_inside(),
+    };
+    if matches!(scoped, Ok(true)) && nobody_else_is_in_reach() {
+        return Ok(Reach::Everyone);
+    }
+    if order.cage.required && !children::are_known() {
+        return Err(scoped.err().unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    }
+    Ok(Reach::Children)
 }
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.

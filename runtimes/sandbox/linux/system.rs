@@ -1,10 +1,12 @@
 //! The few calls to the system that no safe crate offers. The one room of the sandbox where `unsafe` is allowed.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use rustix::mount::MountAttrFlags;
 use rustix::process::Pid;
 
 /// Which side of a fork this is.
@@ -24,6 +26,74 @@ pub(super) fn fork() -> io::Result<Side> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Side::Child),
         pid => Pid::from_raw(pid).map(Side::Parent).ok_or_else(|| io::ErrorKind::Other.into()),
+    }
+}
+
+/// The same, with namespaces of its own for the child: `CLONE_NEW…` flags.
+///
+/// For the helper: the C library does not hear of this split, and the child must have one thread and fork by [`fork`].
+pub(super) fn split(namespaces: libc::c_int) -> io::Result<Side> {
+    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
+    // SAFETY: as for `fork`; without a stack of its own the child goes on with a copy of this one.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child),
+        pid => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.map(Side::Parent).ok_or_else(|| io::ErrorKind::Other.into())
+        }
+    }
+}
+
+/// What the kernel reads of a change to mounts.
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns: u64,
+}
+
+/// What mounts below a place are to be.
+#[derive(Clone, Copy)]
+pub(super) enum Mounts {
+    /// Nothing that happens to them is seen elsewhere.
+    Private,
+    /// Nothing below them can be changed.
+    ReadOnly,
+    /// The same, and devices cannot be opened.
+    Dead,
+}
+
+/// Changes the mount at this place, an open one where the path is empty, and all below it.
+pub(super) fn change_mounts(at: &impl AsFd, path: &CStr, to: Mounts) -> io::Result<()> {
+    let (set, propagation) = match to {
+        Mounts::Private => (MountAttrFlags::empty(), libc::MS_PRIVATE),
+        Mounts::ReadOnly => (MountAttrFlags::MOUNT_ATTR_RDONLY, 0),
+        Mounts::Dead => (MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV, 0),
+    };
+    let attributes = Attributes { set: set.bits().into(), clear: 0, propagation, userns: 0 };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path ends in NUL, and the record is as long as the call is told.
+    let changed = unsafe {
+        let (at, size) = (at.as_fd().as_raw_fd(), size_of::<Attributes>());
+        libc::syscall(libc::SYS_mount_setattr, at, path.as_ptr(), flags, &raw const attributes, size)
+    };
+    if changed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A descriptor that is readable when children have ended, and holds that signal back from now on.
+pub(super) fn ended_children() -> io::Result<OwnedFd> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised by the call that empties it; a new descriptor belongs to nobody else.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        match libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            number => Ok(OwnedFd::from_raw_fd(number)),
+        }
     }
 }
 
@@ -92,20 +162,19 @@ pub(super) fn used_by_children() -> (u64, u64) {
     (microseconds(usage.ru_utime) + microseconds(usage.ru_stime), usage.ru_maxrss.cast_unsigned() * 1024)
 }
 
-/// Lets the system reap this process's children, or leaves it to the process.
-pub(super) fn reap_automatically(yes: bool) {
-    let action = if yes { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: neither action is a function of ours.
-    unsafe { libc::signal(libc::SIGCHLD, action) };
-}
-
 /// Gives every signal its usual meaning and blocks none.
 pub(super) fn reset_signals() {
-    // SAFETY: the set is initialised by the call that fills it; the actions are the system's own.
+    for signal in 1..=64 {
+        // SAFETY: the action is the system's own.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    unblock_signals();
+}
+
+/// Blocks no signal.
+pub(super) fn unblock_signals() {
+    // SAFETY: the set is initialised by the call that fills it.
     unsafe {
-        for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
         let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::sandbox::*;
 use super::{Launcher, Started};
+use crate::policy::Tier;
 
 /// What came of a program in a cage.
 struct Ran {
@@ -22,6 +23,7 @@ fn cage(project: &std::path::Path) -> Cage {
         files: Some(FileRules {
             read: read.map(Into::into).to_vec(),
             write: vec![project.into(), "/dev/null".into()],
+            guarded: Guarded::default(),
         }),
         shut_network: true,
         guard_calls: true,
@@ -37,6 +39,7 @@ fn order(project: &std::path::Path, script: &str) -> Order {
         environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), project.into())],
         folder: project.into(),
         cage: cage(project),
+        leftovers: Vec::new(),
         deadline_ms: 10_000,
     }
 }
@@ -81,17 +84,44 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 }
 
 #[test]
+fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_and_says_so() {
+    let project = tempfile::tempdir().unwrap();
+    let mut order = order(project.path(), "cat; echo ran");
+    // Nothing can be put over the root.
+    order.cage.files.as_mut().unwrap().write.push("/".into());
+    let ran = run(&Launcher::default(), &order);
+    assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
+    let held = ran.report.unwrap().enforced;
+    assert!(!held.namespaces && !held.read_only && !held.guarded && held.files_abi > 0, "{held:?}");
+    assert!(held.calls && held.tree_gone, "{held:?}");
+}
+
+#[test]
+fn the_lower_tiers_are_put_up_when_they_are_asked_for() {
+    let project = tempfile::tempdir().unwrap();
+    for (tier, scoped) in [(Tier::Landlock, true), (Tier::Walk, false)] {
+        let launcher = Launcher::new(Source::Itself, tier);
+        let held =
+            run(&launcher, &order(project.path(), "(setsid sleep 1000 &); exit 0")).report.unwrap().enforced;
+        assert_eq!((held.namespaces, held.scoped_kill, held.tree_gone), (false, scoped, true), "{tier:?}");
+    }
+}
+
+#[test]
 fn what_is_outside_stays_outside() {
-    for (attempt, refusal) in [
-        ("cat /etc/shadow", "Permission denied"),
-        ("ls /root", "Permission denied"),
-        ("echo x > /tmp/metier-escaped", "Permission denied"),
-        ("cat /proc/1/environ", "Permission denied"),
-        ("exec 3<>/dev/tcp/127.0.0.1/1", "Operation not permitted"),
-        ("exec 3<>/dev/udp/127.0.0.1/1", "Operation not permitted"),
+    // Mounts refuse before Landlock does.
+    let refusals = ["Permission denied", "Read-only file system", "Operation not permitted"];
+    for attempt in [
+        "cat /etc/shadow",
+        "ls /root",
+        "echo x > /tmp/metier-escaped",
+        "cat /proc/1/environ",
+        "exec 3<>/dev/tcp/127.0.0.1/1",
+        "exec 3<>/dev/udp/127.0.0.1/1",
     ] {
         let ran = bash(attempt);
-        assert!(ran.stderr.contains(refusal), "{attempt}: {} {:?}", ran.stderr, ran.report);
+        let is_refused = refusals.iter().any(|refusal| ran.stderr.contains(refusal));
+        assert!(is_refused, "{attempt}: {} {:?}", ran.stderr, ran.report);
     }
 }
 

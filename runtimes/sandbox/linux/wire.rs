@@ -12,6 +12,7 @@ use rustix::net::{
 };
 
 use super::super::sandbox::Order;
+use crate::policy::Tier;
 
 /// What goes with an order.
 pub(super) struct Ends {
@@ -30,10 +31,29 @@ pub(super) struct Ends {
 const LEAST: usize = 6;
 const MOST: usize = LEAST + 1;
 
+/// What the host says.
+pub(super) enum Word {
+    /// To run this, in this cage at best.
+    Run(Box<(Order, Tier)>, Ends),
+    /// That it needs no helper any more.
+    Farewell,
+    /// Nothing, for it is gone.
+    Gone,
+}
+
+const RUN: &[u8] = b"run";
+const FAREWELL: &[u8] = b"farewell";
+
+/// Says that no more orders come.
+pub(super) fn say_farewell(socket: &OwnedFd) {
+    // Should it not be heard, the socket hangs up.
+    rustix::net::send(socket, FAREWELL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
+}
+
 /// Sends an order. Its text goes through a file in memory: arguments may be larger than a message.
-pub(super) fn send(socket: &OwnedFd, order: &Order, ends: &Ends) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, order: &Order, tier: Tier, ends: &Ends) -> io::Result<()> {
     let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
-    text.write_all(&serde_json::to_vec(order)?)?;
+    text.write_all(&serde_json::to_vec(&(order, tier))?)?;
     let text = OwnedFd::from(text);
     let always: [&OwnedFd; LEAST] =
         [&text, &ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report];
@@ -43,12 +63,12 @@ pub(super) fn send(socket: &OwnedFd, order: &Order, ends: &Ends) -> io::Result<(
     if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(socket, &[IoSlice::new(b"run")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(RUN)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// The next order; nothing when the host is gone.
-pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
+/// The next word of the host's.
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     let mut word = [0; 16];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -59,8 +79,10 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
             received => break received?,
         }
     };
-    if received.bytes == 0 {
-        return Ok(None);
+    match &word[..received.bytes.min(word.len())] {
+        [] => return Ok(Word::Gone),
+        FAREWELL => return Ok(Word::Farewell),
+        _ => {}
     }
     let mut descriptors = Vec::with_capacity(MOST);
     for message in ancillary.drain() {
@@ -75,5 +97,6 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<(Order, Ends)>> {
     let (mut text, mut order) = (File::from(text), Vec::new());
     text.rewind()?;
     text.read_to_end(&mut order)?;
-    Ok(Some((serde_json::from_slice(&order)?, Ends { stdin, stdout, stderr, api, control, report })))
+    let ends = Ends { stdin, stdout, stderr, api, control, report };
+    Ok(Word::Run(Box::new(serde_json::from_slice(&order)?), ends))
 }

@@ -1,107 +1,285 @@
-//! The cache on disk: used where it is the user's own, and nowhere else.
+//! The cache on disk: used where it is the user's own, and never believed beyond what it can prove.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use std::time::{Duration, Instant};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use super::super::cache::prepared;
+use super::super::cache::Cache;
+use super::super::compiled::Compiled;
 use super::super::engine::Machine;
-use super::super::executor;
+use super::super::entry::{self, Key};
+use super::super::facts::Facts;
 use super::{module, source};
+use crate::error::ErrorKind;
+use crate::executor::Script;
+use crate::host::SkillContext;
+use crate::policy::Limits;
 
-fn mode(path: &std::path::Path) -> u32 {
+/// A cache of this test's own.
+struct Own {
+    cache: Cache,
+    folder: PathBuf,
+    _home: TempDir,
+}
+
+impl Own {
+    fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        let base = home.path().join("cache \"quoted\"");
+        Self { cache: Cache::below(&base).unwrap(), folder: base.join("metier/wasm"), _home: home }
+    }
+
+    /// What a plug-in answers that is loaded through the cache.
+    fn answer(&self, script: &Script) -> Value {
+        let compiled = Compiled::new(script, false, Some(&self.cache)).unwrap();
+        let machine = Machine::new(compiled, &script.path, false).unwrap();
+        machine.run(&Value::Null, &SkillContext::builder("test").build()).unwrap()
+    }
+
+    fn entry(&self, script: &Script) -> PathBuf {
+        self.folder.join(Key::new(script, false).name())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+/// A plug-in that answers with this digit; two of them differ in nothing else.
+fn digit(digit: u8) -> Script {
+    source(module(&format!(
+        r#"(data (i32.const 0) "{digit}") (func (export "run") (call $answer (call $text (i32.const 0) (i32.const 1))))"#
+    )))
+}
+
+fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 #[test]
 fn it_is_made_for_the_user_alone() {
-    let home = tempfile::tempdir().unwrap();
-    let base = home.path().join("cache \"quoted\"");
-    let settings = prepared(&base).unwrap();
-    assert_eq!(
-        (mode(&base.join("metier")), mode(settings.parent().unwrap()), mode(&settings)),
-        (0o700, 0o700, 0o600)
+    let own = Own::new();
+    assert_eq!(own.answer(&digit(1)), json!(1));
+    let product = own.folder.parent().unwrap();
+    assert_eq!((mode(product), mode(&own.folder), mode(&own.entry(&digit(1)))), (0o700, 0o700, 0o600));
+    assert_eq!(own.names().len(), 1, "{:?}", own.names());
+}
+
+#[test]
+fn what_was_compiled_once_is_taken_from_the_disk() {
+    let own = Own::new();
+    assert_eq!(own.answer(&digit(1)), json!(1));
+    let written = || {
+        let found = fs::metadata(own.entry(&digit(1))).unwrap();
+        (found.ino(), found.ctime(), found.ctime_nsec())
+    };
+    let first = written();
+    for _ in 0..3 {
+        assert_eq!(own.answer(&digit(1)), json!(1));
+    }
+    assert_eq!(written(), first, "nothing was compiled again");
+    assert_eq!(own.answer(&digit(2)), json!(2), "and nobody takes it for another");
+}
+
+#[test]
+fn functions_and_limits_have_entries_of_their_own() {
+    let text = module(
+        r#"(data (i32.const 0) "12")
+        (func (export "run") (call $answer (call $text (i32.const 0) (i32.const 1))))
+        (func (export "other") (call $answer (call $text (i32.const 1) (i32.const 1))))"#,
     );
-    assert_eq!(prepared(&base).unwrap(), settings, "and found again");
-    let cache = wasmtime::Cache::from_file(Some(&settings)).unwrap();
-    assert!(cache.directory().ends_with("metier/wasm/compiled"));
+    let own = Own::new();
+    let other = Script { function: Some("other".into()), ..source(&text) };
+    for _ in 0..2 {
+        assert_eq!((own.answer(&source(&text)), own.answer(&other)), (json!(1), json!(2)));
+    }
+    let names = [Key::new(&other, false), Key::new(&other, true), Key::new(&source(&text), true)];
+    assert_ne!(names[0].name(), names[1].name());
+    assert_ne!(names[1].name(), names[2].name());
+    let spelled_out = Script { function: Some("run".into()), ..source(&text) };
+    assert_eq!(
+        Key::new(&spelled_out, true).name(),
+        names[2].name(),
+        "`run` is what is meant where none is named"
+    );
 }
 
 #[test]
-fn what_was_compiled_once_is_not_compiled_again() {
-    let home = tempfile::tempdir().unwrap();
-    let settings = prepared(&home.path().join("cache")).unwrap();
-    let function =
-        "(func (param i32) (result i32) (i32.mul (i32.add (local.get 0) (i32.const 7)) (i32.const 3)))";
-    let functions = function.repeat(600);
-    let plug_in = executor::prepared(&source(module(&format!("{functions} {}", super::ECHO)))).unwrap();
-    let timed = || -> Duration {
-        let started = Instant::now();
-        Machine::new(&plug_in, None, Some(&settings)).unwrap();
-        started.elapsed()
+fn an_entry_that_was_tampered_with_is_compiled_anew() {
+    let own = Own::new();
+    let script = digit(1);
+    assert_eq!((own.answer(&script), own.answer(&digit(2))), (json!(1), json!(2)));
+    let (path, whole) = (own.entry(&script), fs::read(own.entry(&script)).unwrap());
+    let other = fs::read(own.entry(&digit(2))).unwrap();
+    let length = whole.len();
+    let flipped = |at: usize, bit: u8| {
+        let mut entry = whole.clone();
+        entry[at] ^= 1 << bit;
+        entry
     };
-    // Beside the modules lie wasmtime's own notes, whose names have an ending.
-    let kept = || {
-        let files = walkdir::WalkDir::new(settings.parent().unwrap().join("compiled")).into_iter().flatten();
-        files.filter(|file| file.file_type().is_file() && file.path().extension().is_none()).count()
-    };
-    let first = timed();
-    let files = kept();
-    assert_eq!(files, 2, "the plug-in and Extism's own module lie there");
-    let again = (0..3).map(|_| timed()).min().unwrap();
-    assert!(again * 3 < first, "{again:?} after {first:?}");
-    assert_eq!(kept(), files, "nothing new was compiled");
-    assert!(settings.is_file(), "what wasmtime tidies away is not its settings");
+    // The code of one behind the name, sum and facts of the other.
+    let mixed = [&whole[..length / 2], &other[length / 2..]].concat();
+    let mut attacks = vec![other, mixed, [&whole[..], b"more"].concat(), vec![0; length]];
+    attacks.extend([0, 1, 16, 47, 80, 88, 200, length / 2, length - 1].map(|at| whole[..at].to_vec()));
+    attacks.extend([(0, 0), (20, 7), (50, 3), (80, 0), (87, 7), (90, 1)].map(|(at, bit)| flipped(at, bit)));
+    attacks.extend((1..8).map(|part| flipped(length * part / 8, 2)));
+    for (number, attack) in attacks.into_iter().enumerate() {
+        fs::write(&path, &attack).unwrap();
+        assert_eq!(own.answer(&script), json!(1), "{number}");
+        let written = fs::read(&path).unwrap();
+        assert!(entry::read(&written, &Key::new(&script, false)).is_some(), "{number} was written anew");
+        assert_eq!(own.answer(&script), json!(1), "{number}, from the disk again");
+    }
 }
 
 #[test]
-fn what_others_could_write_to_is_not_used() {
-    let refused = |lay_out: &dyn Fn(&std::path::Path), reason: &str| {
-        let home = tempfile::tempdir().unwrap();
+fn no_bit_of_an_entry_can_change() {
+    let script = digit(1);
+    let key = Key::new(&script, false);
+    let facts = Facts { imports: vec![None], first_added: 7, tables: 1, elements: 2, bytes: 3 };
+    let whole = entry::written(&key, &facts, b"machine code");
+    let (found, code) = entry::read(&whole, &key).unwrap();
+    assert_eq!((found.first_added, found.uses_wasi(), code), (7, true, &b"machine code"[..]));
+    for end in 0..whole.len() {
+        assert!(entry::read(&whole[..end], &key).is_none(), "cut at {end}");
+    }
+    for at in 0..whole.len() * 8 {
+        let mut changed = whole.clone();
+        changed[at / 8] ^= 1 << (at % 8);
+        assert!(entry::read(&changed, &key).is_none(), "bit {at}");
+    }
+    assert!(entry::read(&whole, &Key::new(&digit(2), false)).is_none(), "another's");
+}
+
+#[test]
+fn an_entry_that_is_no_file_of_the_users_is_not_read() {
+    let own = Own::new();
+    let script = digit(1);
+    own.answer(&script);
+    let path = own.entry(&script);
+    let elsewhere = own.folder.join("elsewhere");
+    fs::copy(&path, &elsewhere).unwrap();
+    let name = Key::new(&script, false).name();
+    let refused = |what: &str| {
+        assert!(own.cache.entry(&name).is_none(), "{what} was read");
+        assert_eq!(own.answer(&script), json!(1), "{what}");
+        if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.unwrap();
+    };
+    fs::remove_file(&path).unwrap();
+    refused("nothing");
+    symlink("elsewhere", &path).unwrap();
+    refused("a link");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    refused("a pipe");
+    fs::create_dir(&path).unwrap();
+    refused("a folder");
+    fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    refused("a file without end");
+    fs::copy(&elsewhere, &path).unwrap();
+    assert!(own.cache.entry(&name).is_some());
+    fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+    refused("a file others may write to");
+}
+
+#[test]
+fn a_folder_that_is_not_the_users_alone_is_not_used() {
+    let refused = |lay_out: &dyn Fn(&Path), reason: &str| {
+        let home = TempDir::new().unwrap();
         let base = home.path().join("cache");
         fs::create_dir(&base).unwrap();
         lay_out(&base);
-        let found = prepared(&base).unwrap_err();
+        let found = Cache::below(&base).err().unwrap();
         assert!(found.contains(reason), "{found}");
     };
-    let open =
-        |path: &std::path::Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    refused(
-        &|base| {
+    let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    for (part, mode) in [("metier/wasm", 0o777), ("metier", 0o770), ("", 0o777)] {
+        let lay_out = |base: &Path| {
             fs::create_dir_all(base.join("metier/wasm")).unwrap();
-            open(&base.join("metier/wasm"), 0o777);
-        },
-        "can be written by others",
-    );
-    refused(
-        &|base| {
-            fs::create_dir_all(base.join("metier/wasm")).unwrap();
-            open(&base.join("metier"), 0o770);
-        },
-        "can be written by others",
-    );
-    refused(&|base| open(base, 0o777), "can be written by others");
+            open(&base.join(part), mode);
+        };
+        refused(&lay_out, "can be written by others");
+    }
     refused(&|base| fs::write(base.join("metier"), "").unwrap(), "metier");
-    refused(
-        &|base| {
+    for part in ["metier", "metier/wasm"] {
+        let lay_out = |base: &Path| {
             fs::create_dir(base.join("elsewhere")).unwrap();
-            symlink("elsewhere", base.join("metier")).unwrap();
-        },
-        "is no directory of its own",
-    );
-    refused(
-        &|base| {
-            fs::create_dir_all(base.join("metier")).unwrap();
-            fs::create_dir_all(base.join("elsewhere")).unwrap();
-            symlink("../elsewhere", base.join("metier/wasm")).unwrap();
-        },
-        "is no directory of its own",
-    );
+            let link = base.join(part);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(base.join("elsewhere"), link).unwrap();
+        };
+        refused(&lay_out, part);
+    }
+    // Only root can give a folder away; to anybody else, root's are somebody else's.
+    if rustix::process::geteuid().is_root() {
+        refused(&|base| chown(base, Some(65534), None).unwrap(), "belongs to somebody else");
+        let lay_out = |base: &Path| {
+            fs::create_dir_all(base.join("metier/wasm")).unwrap();
+            chown(base.join("metier/wasm"), Some(65534), None).unwrap();
+        };
+        refused(&lay_out, "belongs to somebody else");
+    } else {
+        assert!(Cache::below(Path::new("/usr")).err().unwrap().contains("belongs to somebody else"));
+    }
+    assert!(Cache::below(Path::new("/proc/metier")).is_err());
+    assert!(Cache::below(Path::new("/dev/null/cache")).is_err());
 }
 
 #[test]
-fn where_nothing_can_be_made_nothing_is_kept() {
-    assert!(prepared(std::path::Path::new("/proc/metier")).is_err());
-    assert!(prepared(std::path::Path::new("/dev/null/cache")).is_err());
+fn a_folder_that_others_may_write_to_later_is_no_longer_used() {
+    let own = Own::new();
+    own.answer(&digit(1));
+    fs::set_permissions(&own.folder, Permissions::from_mode(0o777)).unwrap();
+    assert!(own.cache.entry(&Key::new(&digit(1), false).name()).is_none());
+    assert_eq!((own.answer(&digit(1)), own.answer(&digit(2))), (json!(1), json!(2)));
+    assert_eq!(own.names().len(), 1, "and nothing is kept there");
+}
+
+#[test]
+fn it_never_holds_more_than_it_may() {
+    let own = Own::new();
+    let old = |name: &str, bytes: u64, hours: u64| {
+        let file = fs::File::create(own.folder.join(name)).unwrap();
+        file.set_len(bytes).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_hours(hours)).unwrap();
+    };
+    (0..1500).for_each(|number| old(&format!("small-{number}"), 1, 5 + number));
+    old(".new-1-1", 1, 2);
+    old(".new-1-2", 1, 0);
+    own.cache.keep("kept", b"this");
+    let names = own.names();
+    let has = |name: &str| names.iter().any(|found| found == name);
+    assert!(names.len() <= 1024, "{}", names.len());
+    assert!(has("kept") && has("small-0") && !has("small-1499"), "the oldest went");
+    assert!(has(".new-1-2") && !has(".new-1-1"), "what nobody will finish went as well");
+
+    (0..6).for_each(|number| old(&format!("large-{number}"), 60 << 20, number));
+    own.cache.keep("kept", b"that");
+    let names = own.names();
+    assert!(names.iter().filter(|name| name.starts_with("large")).count() <= 4, "{names:?}");
+    assert_eq!(own.cache.entry("kept").unwrap(), b"that");
+    own.cache.keep("huge", &vec![0; 65 << 20]);
+    assert!(own.cache.entry("huge").is_none(), "one entry does not drive out all others");
+}
+
+#[test]
+fn what_comes_from_the_disk_holds_the_same_limits() {
+    let script = source(module(
+        r#"(func (export "run") (loop $again (drop (memory.grow (i32.const 1))) (br $again)))"#,
+    ));
+    let own = Own::new();
+    for _ in 0..2 {
+        let compiled = Compiled::new(&script, true, Some(&own.cache)).unwrap();
+        let machine = Machine::new(compiled, &script.path, true).unwrap();
+        let run = |limits: Limits| {
+            let context = SkillContext::builder("test").limits(limits).build();
+            machine.run(&Value::Null, &context).unwrap_err().kind()
+        };
+        assert_eq!(run(Limits::default().memory(1 << 20).operations(1 << 40)), ErrorKind::Memory);
+        assert_eq!(run(Limits::default().operations(100)), ErrorKind::Operations);
+    }
 }

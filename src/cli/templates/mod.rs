@@ -6,6 +6,8 @@ use metier::executor::SkillRuntime;
 pub struct Template {
     /// The runtime it is for.
     pub runtime: SkillRuntime,
+    /// What its script is called when nobody says.
+    pub file: &'static str,
     /// The ending of its script; tells templates of one runtime apart.
     pub ending: &'static str,
     /// What it does, as a description.
@@ -22,9 +24,10 @@ const LISTS: &str =
 const COUNTS: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
 
 /// The templates; the first of a runtime is its default.
-pub static TEMPLATES: [Template; 5] = [
+pub static TEMPLATES: [Template; 6] = [
     Template {
         runtime: SkillRuntime::Lua,
+        file: "main.lua",
         ending: "lua",
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
@@ -34,6 +37,7 @@ pub static TEMPLATES: [Template; 5] = [
     },
     Template {
         runtime: SkillRuntime::Rhai,
+        file: "main.rhai",
         ending: "rhai",
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
@@ -43,6 +47,7 @@ pub static TEMPLATES: [Template; 5] = [
     },
     Template {
         runtime: SkillRuntime::Wasm,
+        file: "main.wat",
         ending: "wat",
         description: LISTS,
         example: r#"--input '"*"'"#,
@@ -51,7 +56,18 @@ pub static TEMPLATES: [Template; 5] = [
         case: include_str!("wasm/cases/basic.json"),
     },
     Template {
+        runtime: SkillRuntime::ToolSequence,
+        file: "sequence.json",
+        ending: "json",
+        description: LISTS,
+        example: r#"--input '{"pattern": "*"}'"#,
+        skill: include_str!("sequence/SKILL.md"),
+        script: include_str!("sequence/scripts/sequence.json"),
+        case: include_str!("sequence/cases/basic.json"),
+    },
+    Template {
         runtime: SkillRuntime::External,
+        file: "main.py",
         ending: "py",
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
@@ -61,6 +77,7 @@ pub static TEMPLATES: [Template; 5] = [
     },
     Template {
         runtime: SkillRuntime::External,
+        file: "main.sh",
         ending: "sh",
         description: COUNTS,
         example: "-- '*'",

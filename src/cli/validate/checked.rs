@@ -8,8 +8,10 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Place, Profile, parse};
 use serde::Serialize;
 
+use super::contract::CheckedContract;
 use super::folder::Folder;
 use super::rule;
+use super::sequence::CheckedSequence;
 use super::skill_file::{self, MAX_BYTES, SkillFile};
 use super::target::Target;
 
@@ -26,6 +28,10 @@ pub struct Checked {
     pub loads: bool,
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
+    /// The contract beside it, where there is one.
+    pub contract: Option<CheckedContract>,
+    /// Its sequence, where there is one.
+    pub sequence: Option<CheckedSequence>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -58,6 +64,8 @@ impl Checked {
             valid: false,
             loads: false,
             diagnostics,
+            contract: None,
+            sequence: None,
             text: String::new(),
         }
     }
@@ -74,12 +82,19 @@ impl Checked {
         if let Some(manifest) = &parsed.manifest {
             diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
         }
+        let contract = CheckedContract::of(path, dir, parsed.manifest.as_ref());
+        let sequence = CheckedSequence::of(path, dir);
+        let has_plan = sequence.as_ref().is_none_or(|sequence| sequence.diagnostics.is_empty());
         Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
-            valid: parsed.valid(profile),
+            valid: parsed.valid(profile)
+                && has_plan
+                && contract.as_ref().is_none_or(CheckedContract::is_valid),
             loads: parsed.loads(),
             diagnostics,
+            contract,
+            sequence,
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
         }

@@ -1,9 +1,11 @@
-//! `metier validate`: skills held against the specification, and their folders against what they say.
+//! `metier validate`: skills held against the specification, contracts against themselves, and folders against what both say.
 
 mod checked;
+mod contract;
 mod folder;
 mod references;
 mod rule;
+mod sequence;
 mod skill_file;
 mod target;
 
@@ -51,9 +53,16 @@ fn tell_program(checked: impl Iterator<Item = Checked>) -> Result<usize> {
 
 fn tell_person(checked: impl Iterator<Item = Checked>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
-    for Checked { diagnostics, file, text, valid: is_valid, .. } in checked {
-        for diagnostic in &diagnostics {
-            output::say(&format!("{}\n", render::diagnostic(&file, &text, diagnostic)))?;
+    for Checked { diagnostics, file, text, contract, sequence, valid: is_valid, .. } in checked {
+        let beside = contract.iter().flat_map(|beside| {
+            beside.diagnostics.iter().map(|found| render::diagnostic(&beside.path, &beside.text, found))
+        });
+        let steps = sequence.iter().flat_map(|steps| {
+            steps.diagnostics.iter().map(|found| render::diagnostic(&steps.path, &steps.text, found))
+        });
+        let own = diagnostics.iter().map(|found| render::diagnostic(&file, &text, found));
+        for shown in own.chain(beside).chain(steps) {
+            output::say(&format!("{shown}\n"))?;
         }
         *(if is_valid { &mut valid } else { &mut invalid }) += 1;
     }

@@ -24,6 +24,8 @@ pub const LINK_OUTSIDE: Rule =
 pub const RUNTIME_UNKNOWN: Rule =
     rule("runtime-unknown", Warning, false, "No runtime has the name declared.");
 pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
+pub const ENTRYPOINT_MISSING: Rule =
+    rule("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
 pub const SOURCE_MISSING: Rule =
     rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
@@ -47,6 +49,7 @@ mod tests {
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
             RUNTIME_UNFIT,
+            ENTRYPOINT_MISSING,
             SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];

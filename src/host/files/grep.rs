@@ -158,8 +158,10 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run(&self) -> Result<Grepped> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        let helpers = threads.min(self.files.len() / (2 * BATCH)).saturating_sub(1);
+        let most = MOST_THREADS.min(self.files.len() / (2 * BATCH));
+        // Asking how many there may be takes longer than a few files.
+        let threads = || std::thread::available_parallelism().map_or(1, usize::from);
+        let helpers = if most < 2 { 0 } else { threads().min(most).saturating_sub(1) };
         let mut parts = std::thread::scope(|scope| {
             let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || self.work());
             // A thread that does not start leaves more to the others.

@@ -50,14 +50,14 @@ impl View<'_> {
     }
 
     fn contents(&self, attempt: Attempt<'_>) -> Result<Vec<u8>> {
-        let Opened { file, size } = self.open(attempt)?;
-        let mut bytes = Vec::new();
-        if size <= Limits::FILE {
-            bytes.reserve_exact(usize::try_from(size).unwrap_or_default());
-            // What is appended meanwhile does not count. Files of the kernel's say that they are empty.
-            let most = if size == 0 { Limits::FILE + 1 } else { size };
-            file.take(most).read_to_end(&mut bytes).map_err(|error| attempt.io(error))?;
-        }
+        let Opened { mut file, size } = self.open(attempt)?;
+        let bytes = match size {
+            // Files of the kernel's say that they are empty.
+            0 => unknown_many(&mut file),
+            1..=Limits::FILE => so_many(&mut file, size),
+            _ => Ok(Vec::new()),
+        };
+        let bytes = bytes.map_err(|error| attempt.io(error))?;
         let size = size.max(bytes.len() as u64);
         if size > Limits::FILE {
             let fault = format!("it has {size} bytes, more than the {} that are read", Limits::FILE);
@@ -77,6 +77,29 @@ impl View<'_> {
             }
         })
     }
+}
+
+/// The bytes a file has, in one piece. What is appended meanwhile does not count, and what was cut off is not there.
+fn so_many(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
+    let mut end = 0;
+    while end < bytes.len() {
+        match file.read(&mut bytes[end..]) {
+            Ok(0) => break,
+            Ok(count) => end += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// The bytes of a file that does not say how many it has, up to one more than is read of any.
+fn unknown_many(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(Limits::FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The refusal of FIFOs, sockets and devices.

@@ -3,8 +3,10 @@
 mod devices;
 mod endings;
 mod files;
+mod guarded;
 mod kernel;
 mod links;
+mod memory;
 mod others;
 mod powers;
 mod resources;
@@ -12,15 +14,27 @@ mod sockets;
 mod streams;
 mod trees;
 
+use metier::policy::Tier;
+
 use crate::case::Case;
 
+/// The attacks on a tier.
+pub fn of(tier: Tier) -> &'static [&'static [Case]] {
+    if tier == Tier::Walk { KILLED } else { ALL }
+}
+
+/// Attacks on how trees are killed, which is all that the lowest tier has of its own.
+const KILLED: &[&[Case]] = &[trees::CASES, streams::CASES, endings::CASES];
+
 /// Every attack there is.
-pub const ALL: &[&[Case]] = &[
+const ALL: &[&[Case]] = &[
     trees::CASES,
     streams::CASES,
     resources::CASES,
     powers::CASES,
     files::CASES,
+    guarded::CASES,
+    memory::CASES,
     links::CASES,
     devices::CASES,
     sockets::CASES,

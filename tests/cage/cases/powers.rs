@@ -1,13 +1,16 @@
 //! What a script is left with: powers, descriptors, environment.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use metier::policy::Tier;
+
 use super::case;
-use crate::case::{Case, NotRun, Tried};
+use crate::case::{Case, NotRun, TIER, TIERS, Tried};
 use crate::not_run::found;
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 
 pub const CASES: &[Case] = &[
     case("E15", "programs of root's, other users, other groups", become_another),
@@ -17,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("E16", "descriptors of the host's", descriptors),
     case("E17", "secrets in the environment", environment),
     case("E18", "programs outside of what it may read", programs),
+    case("E18b", "programs that nobody may execute, which is no wall", loaded),
 ];
 
 fn become_another() -> Tried {
@@ -72,8 +76,11 @@ fn powerless() -> Tried {
         return NotRun::as_this_user("only root can be without root's powers");
     }
     if std::env::var_os(GIVEN).is_some() {
+        // It could not enter a namespace as root, and has a cage without.
+        stage::set_tier(Tier::Namespaces);
         let ran = Stage::attacker("powers", &["capabilities"])?.run();
-        assert!(ran.well().said().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.said());
+        assert!(ran.said().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.said());
+        assert_eq!(ran.sandbox().tier, "landlock");
         return Ok(());
     }
     let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
@@ -94,7 +101,10 @@ fn again(setpriv: &Path, powers: &[&str]) {
     command.args(powers).arg(home.path().join("tests"));
     crate::ordinary::furnish(&mut command, home.path(), "every_attack_is_held");
     let number = if is_root { "M3b" } else { "M3" };
-    let ended = command.env(GIVEN, "yes").env("METIER_CASE", number).process_group(0).output().unwrap();
+    let tier = if is_root { Tier::Landlock } else { stage::tier() };
+    let (_, tier) = TIERS.into_iter().find(|(known, _)| *known == tier).unwrap();
+    command.env(GIVEN, "yes").env("METIER_CASE", number).env(TIER, tier);
+    let ended = command.process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
 }
@@ -124,6 +134,20 @@ fn environment() -> Tried {
     for ours in ["METIER_CAGE", "CARGO", "METIER_CASE"] {
         assert!(!names.iter().any(|name| name.starts_with(ours)), "{ours}");
     }
+    Ok(())
+}
+
+/// What can be read can be executed: the loader reads it. Nothing may be built on the right to execute.
+fn loaded() -> Tried {
+    let loaders =
+        ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-riscv64-lp64d.so.1"];
+    let Some(loader) = loaders.into_iter().find(|loader| Path::new(loader).exists()) else {
+        return NotRun::because("the loader is none of those known");
+    };
+    let stage = Stage::bash("./tool 2>/dev/null; echo $?; \"$1\" ./tool; echo $?").args(&[loader]);
+    std::fs::copy("/bin/true", stage.at("project/tool")).unwrap();
+    std::fs::set_permissions(stage.at("project/tool"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    stage.run().says("126\n0\n");
     Ok(())
 }
 

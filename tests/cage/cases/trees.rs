@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     case("E5", "a script that closes its streams and stays", closed_streams),
     case("E6", "traps for every signal, and stopped processes", stopped),
     case("E39", "the stub killed from outside", killed_stub),
+    case("E39b", "the stub of lineages that never rest, killed from outside", killed_stub_of_a_hydra),
     case("E48", "ids that are used again", reused_ids),
     case("M7", "a reaper of its own above the daemons", own_reaper),
     case("M8", "a leader that gives up the signal of its parent's death", no_death_signal),
@@ -100,9 +101,13 @@ fn stopped() -> Tried {
     Ok(())
 }
 
-/// A leader dies with its stub; what else it left is out of anybody's reach without namespaces, which has to be known.
+/// In namespaces everybody dies with the first process. Elsewhere the leader does, and the rest is the helper's to kill.
 fn killed_stub() -> Tried {
-    let stage = Stage::bash("echo $$ > pid; sleep 1000").grant("write").deadline(20_000);
+    let stage = Stage::bash(
+        "for i in 1 2 3; do (setsid bash -c 'trap \"\" TERM; sleep 1000 & sleep 1000' &); done
+        echo $$ > pid; sleep 1000",
+    );
+    let stage = stage.grant("write").deadline(20_000);
     let engine = stage.engine();
     let outcome = std::thread::scope(|scope| {
         let run = scope.spawn(|| engine.run(stage.invocation()));
@@ -120,10 +125,21 @@ fn killed_stub() -> Tried {
     });
     let error = outcome.result.expect_err("its watcher was killed");
     assert!(error.message().contains("killed"), "{error:?}");
-    for pid in survivors::of(stage.mark()) {
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-    }
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+/// The same with lineages that never rest, while the next run goes on.
+fn killed_stub_of_a_hydra() -> Tried {
+    let stage = Stage::attacker("processes", &["hydra", "10"])?.deadline(20_000);
+    let engine = stage.engine();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(stage.invocation()));
+        std::thread::sleep(Duration::from_millis(300));
+        let leader = survivors::leader(stage.mark());
+        rustix::process::kill_process(survivors::parent(leader), rustix::process::Signal::KILL).unwrap();
+        assert!(run.join().unwrap().result.is_err());
+    });
     survivors::none(stage.mark());
     Ok(())
 }

@@ -1,0 +1,134 @@
+//! A process in a cage: against the same one alone, in a host that holds much memory, and against bubblewrap.
+//!
+//! The sides are measured by turns, for what else a machine does must not fall on one of them.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use metier::engine::{Engine, Invocation};
+use metier::policy::Tier;
+use tempfile::TempDir;
+
+use super::ratios;
+
+const ROUNDS: usize = 300;
+
+/// Names, and how a script is run by them. A side that cannot run here is not measured.
+const SIDES: [(&str, Side); 4] = [
+    ("spawn", Side::Alone),
+    ("landlock", Side::Caged(Tier::Landlock, "landlock")),
+    ("namespaces", Side::Caged(Tier::Namespaces, "namespaces")),
+    ("bwrap", Side::Bubblewrap),
+];
+
+#[derive(Clone, Copy)]
+enum Side {
+    Alone,
+    /// In this tier, which reports itself by this name.
+    Caged(Tier, &'static str),
+    Bubblewrap,
+}
+
+pub fn starts() {
+    let project = TempDir::new().expect("a folder");
+    let scripts = project.path().join(".metier/skills/nothing/scripts");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    let skill = "---\nname: nothing\ndescription: Does nothing.\n---\n";
+    std::fs::write(scripts.with_file_name("SKILL.md"), skill).expect("a file");
+    std::fs::write(scripts.join("main.sh"), "#!/bin/sh\n").expect("a file");
+    by_turns(project.path(), "");
+    let ballast = vec![1_u8; 500 << 20];
+    by_turns(project.path(), "_large");
+    drop(black_box(ballast));
+}
+
+/// A side's name, what runs it once and says whether it could, and how long that took.
+type Measured<'a> = (&'static str, Box<dyn Fn() -> bool + 'a>, Vec<Duration>);
+
+/// Measures all sides by turns, the cages with helpers that are started now.
+fn by_turns(project: &Path, ending: &str) {
+    let mut sides: Vec<Measured<'_>> =
+        SIDES.iter().map(|(name, side)| (*name, side.runner(project), Vec::new())).collect();
+    let measured: Vec<bool> = sides.iter().map(|(_, run, _)| run()).collect();
+    for round in 0..ROUNDS + 20 {
+        for ((_, run, samples), _) in sides.iter_mut().zip(&measured).filter(|(_, measured)| **measured) {
+            let time = time(|| assert!(run()));
+            // What is started for the first time is started cold.
+            if round >= 20 {
+                samples.push(time);
+            }
+        }
+    }
+    for (name, _, mut samples) in sides {
+        samples.sort_unstable();
+        let median = samples.get(samples.len() / 2).copied();
+        let id = format!("cage/{name}{ending}");
+        ratios::keep(&id, median);
+        println!("{id:<24} {}", median.map_or("cannot be had here".into(), |median| format!("{median:?}")));
+    }
+}
+
+impl Side {
+    /// Runs the script once, and says whether it ran as it should.
+    fn runner(self, project: &Path) -> Box<dyn Fn() -> bool + '_> {
+        let script = project.join(".metier/skills/nothing/scripts/main.sh");
+        match self {
+            // The floor: the standard library spawns without copying the process.
+            Self::Alone => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
+            Self::Caged(tier, name) => {
+                let engine = Engine::builder(project).tier(tier).build().expect("an engine");
+                Box::new(move || {
+                    let outcome = engine.run(Invocation::new("nothing"));
+                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.tier == name)
+                })
+            }
+            Self::Bubblewrap => Box::new(move || succeeds(&mut bubblewrap(project, &script))),
+        }
+    }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let started = Instant::now();
+    work();
+    started.elapsed()
+}
+
+/// What the cage shows a script, for bubblewrap to show: what programs read, the project, and a folder of the run's own.
+const SHOWN: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/nsswitch.conf",
+    "/etc/mime.types",
+    "/etc/alternatives",
+    "/sys/devices/system/cpu",
+];
+
+fn bubblewrap(project: &Path, script: &Path) -> Command {
+    let mut command = Command::new("bwrap");
+    command.env_clear();
+    for shown in SHOWN {
+        command.args(["--ro-bind-try", shown, shown]);
+    }
+    // The project may lie below /tmp, which comes first.
+    command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
+    command.arg("--ro-bind").args([project, project]).arg("--chdir").arg(project);
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--", "/bin/sh"]).arg(script);
+    command
+}

@@ -1,0 +1,133 @@
+//! What a grant to read or write a project does not open: version control, secrets, the folders of skills.
+//!
+//! The host API asks for each path it is given. A script in a cage opens files by itself, so that they have to be found before
+//! it starts: by a walk from the top, which ends when it has seen too much, and says so.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::sandbox::Guarded;
+use crate::host::SkillContext;
+use crate::policy::Need;
+
+/// Entries that are looked at before a folder is entered: some milliseconds.
+const SEEN: usize = 8192;
+
+/// Entries of one folder that are looked at, whatever the rest has: who fills a folder hides nothing in it.
+const IN_ONE: usize = 1 << 18;
+
+/// Paths that are guarded: each costs a mount, and those on the way to it another.
+const FOUND: usize = 256;
+
+/// What package managers unpack. Anybody can download it, and programs in there read certificates of their own. Only names
+/// count: a mark in a folder could be a script's.
+const DOWNLOADED: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
+
+/// What is guarded in the project and there when the run begins.
+pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
+    let top = Folder { place: project.to_owned(), path: String::new(), is_kept: false };
+    let mut walk = Walk { ctx, seen: 0, guarded: Guarded::default(), waiting: VecDeque::new() };
+    match walk.may("") {
+        May::Everything => walk.waiting.push_back(top),
+        May::Read | May::Nothing => walk.keep(top),
+    }
+    while let Some(folder) = walk.waiting.pop_front() {
+        if walk.seen >= SEEN || walk.look_into(&folder).is_err() {
+            walk.guarded.more = true;
+        }
+        if walk.guarded.more {
+            break;
+        }
+    }
+    walk.guarded
+}
+
+struct Walk<'a> {
+    ctx: &'a SkillContext,
+    seen: usize,
+    guarded: Guarded,
+    /// Outer folders come first: what matters most lies at the top.
+    waiting: VecDeque<Folder>,
+}
+
+struct Folder {
+    place: PathBuf,
+    /// From the project, `/`-separated. Names that are not text hold no name that is guarded.
+    path: String,
+    /// Whether it is kept whole already.
+    is_kept: bool,
+}
+
+/// What a script may do with a path.
+#[derive(PartialEq)]
+enum May {
+    Everything,
+    Read,
+    Nothing,
+}
+
+impl Walk<'_> {
+    fn look_into(&mut self, folder: &Folder) -> std::io::Result<()> {
+        for (number, entry) in fs::read_dir(&folder.place)?.enumerate() {
+            let entry = entry?;
+            if number >= IN_ONE || self.found() >= FOUND {
+                self.guarded.more = true;
+                break;
+            }
+            self.seen += 1;
+            let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
+            let name = name.to_string_lossy();
+            let path =
+                if folder.path.is_empty() { name.to_string() } else { format!("{}/{name}", folder.path) };
+            let inner = Folder { place: entry.path(), path, is_kept: folder.is_kept };
+            let is_plain = is_folder && !is_git(&name) && !DOWNLOADED.contains(&&*name);
+            match self.may(&inner.path) {
+                May::Nothing if is_folder && self.opens_within(&inner) => self.waiting.push_back(inner),
+                May::Nothing => self.guarded.hidden.push(inner.place.into()),
+                May::Read if is_plain => self.keep(inner),
+                May::Read if inner.is_kept => {}
+                May::Read => self.guarded.kept.push(inner.place.into()),
+                May::Everything if is_plain => self.waiting.push_back(inner),
+                May::Everything => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> usize {
+        self.guarded.kept.len() + self.guarded.hidden.len()
+    }
+
+    /// Keeps a folder whole; what is to be hidden in it is looked for.
+    fn keep(&mut self, folder: Folder) {
+        if !folder.is_kept {
+            self.guarded.kept.push(folder.place.clone().into());
+        }
+        self.waiting.push_back(Folder { is_kept: true, ..folder });
+    }
+
+    fn may(&self, path: &str) -> May {
+        let permissions = self.ctx.permissions();
+        let protection = permissions.protection();
+        if !protection.guards_write(path) || permissions.allows(&Need::write(path)) {
+            return May::Everything;
+        }
+        // The history of a project is no secret in it: programs ask it all the time.
+        let is_secret = protection.guards_read(path) && !path.split('/').any(is_git);
+        if is_secret && !permissions.allows(&Need::read(path)) { May::Nothing } else { May::Read }
+    }
+
+    /// Whether a grant names something in a folder of secrets.
+    fn opens_within(&self, folder: &Folder) -> bool {
+        let mut names = fs::read_dir(&folder.place).into_iter().flatten().filter_map(Result::ok).take(FOUND);
+        names.any(|entry| {
+            let name = entry.file_name();
+            self.may(&format!("{}/{}", folder.path, name.to_string_lossy())) != May::Nothing
+        })
+    }
+}
+
+fn is_git(name: &str) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}

@@ -1,0 +1,173 @@
+//! What all processes of a tree hold together, looked at now and then: no limit of the kernel's counts it.
+//!
+//! What they share is counted once, but only when it matters: a first sum takes it several times and costs a tenth.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use super::children;
+
+/// A process's.
+type Number = i32;
+
+/// Looks at a tree from the process that all of it descends from.
+pub(super) struct Watch {
+    most: u64,
+    peak: u64,
+    /// Whether `/proc` lists the tree and nobody else.
+    own_proc: bool,
+    next: Instant,
+}
+
+/// How long the tree is left alone at least, and how many times as long as a look took.
+const BETWEEN: Duration = Duration::from_millis(50);
+const RESTS: u32 = 20;
+
+impl Watch {
+    pub(super) fn new(most: u64, own_proc: bool) -> Self {
+        Self { most, peak: 0, own_proc, next: Instant::now() + BETWEEN }
+    }
+
+    /// When to look next.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// The most that was seen.
+    pub(super) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Looks, where it is time, and says whether the tree holds more than it may.
+    pub(super) fn is_over(&mut self) -> bool {
+        let began = Instant::now();
+        if began < self.next {
+            return false;
+        }
+        let is_over = self.look();
+        self.next = Instant::now() + BETWEEN.max(began.elapsed() * RESTS);
+        is_over
+    }
+
+    fn look(&mut self) -> bool {
+        let processes = if self.own_proc { everyone() } else { descendants() };
+        let unnamed = unnamed(&processes);
+        let files: u64 = unnamed.values().sum();
+        let first: u64 = files + processes.iter().map(|pid| resident(*pid)).sum::<u64>();
+        let held = if first > self.most {
+            files + processes.iter().map(|pid| own(*pid, &unnamed)).sum::<u64>()
+        } else {
+            first
+        };
+        self.peak = self.peak.max(held);
+        held > self.most
+    }
+}
+
+/// All processes but this one, which is the first.
+fn everyone() -> BTreeSet<Number> {
+    let names = fs::read_dir("/proc").into_iter().flatten();
+    let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(|pid| *pid != 1).collect()
+}
+
+/// Children of this process, their children, and so on. Who is handed to this process meanwhile is seen the next time.
+fn descendants() -> BTreeSet<Number> {
+    let mut found = BTreeSet::new();
+    let mut waiting = children::own();
+    while let Some(pid) = waiting.pop() {
+        let pid = pid.as_raw_pid();
+        if found.insert(pid) {
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+            let threads = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
+            waiting.extend(threads.flat_map(children::of));
+        }
+    }
+    found
+}
+
+/// Bytes of a process that are in no file on a disk; what it shares with others counts in full.
+fn resident(pid: Number) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    kilobytes(&status, &["RssAnon:", "RssShmem:"])
+}
+
+/// The same, where what is shared counts in parts, and without what is counted as a file already. Where the kernel will not
+/// say, all of it.
+fn own(pid: Number, counted: &Unnamed) -> u64 {
+    let Ok(sums) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
+    kilobytes(&sums, &["Pss_Anon:"]) + shared(pid, counted)
+}
+
+/// Bytes that a process has mapped of memory that is shared.
+fn shared(pid: Number, counted: &Unnamed) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let mut counts = false;
+    let mut bytes = 0;
+    for line in maps.lines() {
+        // 7f0000000000-7f0000021000 rw-s 00000000 00:01 1034                   /memfd:name (deleted)
+        let mut words = line.split_ascii_whitespace();
+        let is_mapping = words.next().is_some_and(|first| !first.ends_with(':'));
+        if is_mapping {
+            let file = words.nth(3).and_then(|inode| inode.parse().ok());
+            let is_shared = words.next().is_some_and(|name| is_in_memory(name) || name == "/dev/zero");
+            counts = is_shared && !counted.contains_key(&file.unwrap_or(0));
+        } else if counts {
+            bytes += kilobytes(line, &["Pss:"]);
+        }
+    }
+    bytes
+}
+
+/// Files in memory by their inodes, and how many bytes each holds.
+type Unnamed = BTreeMap<u64, u64>;
+
+/// Those that the tree has open, mapped or not.
+fn unnamed(processes: &BTreeSet<Number>) -> Unnamed {
+    let mut files = Unnamed::new();
+    for pid in processes {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        for link in open.filter_map(|link| Some(link.ok()?.path())) {
+            if fs::read_link(&link).is_ok_and(|name| name.to_str().is_some_and(is_in_memory))
+                && let Ok(about) = fs::metadata(&link)
+            {
+                files.insert(about.st_ino(), about.st_blocks() * 512);
+            }
+        }
+    }
+    files
+}
+
+/// Whether a file of this name lies in memory, where nobody can see it.
+fn is_in_memory(name: &str) -> bool {
+    name.starts_with("/memfd:") || name.starts_with("/dev/shm/") || name.starts_with("/SYSV")
+}
+
+/// The sum of the lines that begin so.
+fn kilobytes(text: &str, names: &[&str]) -> u64 {
+    let value = |line: &str| {
+        let (_, value) = names.iter().find_map(|name| Some((name, line.strip_prefix(name)?)))?;
+        value.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    text.lines().filter_map(value).sum::<u64>() * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_of_the_lines_that_are_named() {
+        let text = "Name:\tx\nRssAnon:\t     100 kB\nRssFile:\t      7 kB\nRssShmem:\t      20 kB\n";
+        assert_eq!(kilobytes(text, &["RssAnon:", "RssShmem:"]), 120 << 10);
+        assert_eq!(kilobytes("Pss_Anon: x\nPss_Anon: 3 kB\nPss: 5 kB", &["Pss_Anon:"]), 3 << 10);
+    }
+
+    #[test]
+    fn a_process_holds_something_of_its_own() {
+        let own_id = std::process::id().cast_signed();
+        assert!(resident(own_id) > 1 << 16 && own(own_id, &Unnamed::new()) > 1 << 16);
+    }
+}

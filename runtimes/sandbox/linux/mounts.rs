@@ -1,0 +1,180 @@
+//! Mounts: everything can be read only, but for what may be written; and in there, but for what is guarded.
+//!
+//! What may be written is copied before the rest is shut and put back over itself afterwards. It stays what it was when the
+//! run began, whatever becomes of its path.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Stat, fstat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
+};
+
+use super::super::sandbox::{FileRules, Guarded};
+use super::files::open_itself;
+use super::system::{Mounts, change_mounts};
+use super::twice::are_shown_twice;
+
+/// What goes over a path.
+enum Step {
+    /// The copy of what is there, as it could be changed before.
+    Open(OwnedFd),
+    /// The same, to be read only.
+    Keep,
+    /// Nothing that could be opened.
+    Hide,
+}
+
+/// Puts up all mounts. Says whether everything guarded is, and whether `/proc` shows this namespace's processes only.
+///
+/// After an error the mounts are in no state to run anything in.
+pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool, bool)> {
+    change_mounts(&CWD, c"/", Mounts::Private)?;
+    // Before there are mounts of ours. What can only be read needs no more than one place where it cannot be changed.
+    let is_shown_twice = are_shown_twice(&files.guarded.hidden);
+    let steps = steps(files, shared)?;
+    change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
+    let own_proc = own_proc();
+    let mut guarded = !files.guarded.more && !is_shown_twice;
+    // Outer paths come before inner ones.
+    for (path, step) in &steps {
+        match step {
+            Step::Open(copy) => put_back(copy, path)?,
+            Step::Keep => guarded &= keep(path).is_ok(),
+            Step::Hide => guarded &= hide(path).is_ok(),
+        }
+    }
+    Ok((guarded, own_proc))
+}
+
+/// What to do at which path; `shared` is how much memory may be shared by name.
+fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, Step>> {
+    let Guarded { kept, hidden, .. } = &files.guarded;
+    let is_below = |path: &Path, others: &[OsString]| others.iter().any(|other| path.starts_with(other));
+    let mut open: Vec<PathBuf> = files.write.iter().map(PathBuf::from).collect();
+    open.sort();
+    // What lies in another needs no copy of its own, unless something guarded lies between them.
+    let mut needed: Vec<PathBuf> = Vec::new();
+    for path in open {
+        if is_below(&path, kept) || !needed.iter().any(|outer| path.starts_with(outer)) {
+            needed.push(path);
+        }
+    }
+    let guarded = kept.iter().chain(hidden);
+    let pinned = guarded.flat_map(|path| between(Path::new(path), &needed)).collect::<Vec<_>>();
+    let pinned = pinned.into_iter().filter(|path| !is_below(path, kept));
+    let mut steps = BTreeMap::new();
+    for path in needed.clone().into_iter().chain(pinned) {
+        if let Some(copy) = copy(path.as_os_str(), shared)? {
+            steps.insert(path, Step::Open(copy));
+        }
+    }
+    steps.extend(kept.iter().map(|path| (path.into(), Step::Keep)));
+    steps.extend(hidden.iter().map(|path| (path.into(), Step::Hide)));
+    Ok(steps)
+}
+
+/// The folders from a folder that may be written down to something guarded in it. Mounted on themselves they cannot be renamed,
+/// and what they hold cannot be replaced by way of that.
+fn between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
+    let root = open.iter().filter(|root| guarded.starts_with(root)).max_by_key(|root| root.as_os_str().len());
+    let Some(root) = root else { return Vec::new() };
+    guarded.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
+}
+
+/// A copy of the mount at a file or a folder; nothing where there is neither. Devices can be written to anyway.
+fn copy(path: &OsStr, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(found) = open_itself(path) else { return Ok(None) };
+    let is_mountable = matches!(kind(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
+    if path == "/" {
+        // Nothing is put over the root.
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if path == SHARED_MEMORY {
+        return Ok(Some(own_memory(c"1777", shared)?));
+    }
+    if is_mountable { Ok(Some(cloned(&found)?)) } else { Ok(None) }
+}
+
+fn put_back(copy: &OwnedFd, path: &Path) -> io::Result<()> {
+    let there = open_itself(path.as_os_str())?;
+    let is_same = {
+        let (one, other) = (fstat(copy)?, fstat(&there)?);
+        (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+    };
+    if !is_same && path.as_os_str() != SHARED_MEMORY {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    attach(copy, &there)
+}
+
+fn keep(path: &Path) -> io::Result<()> {
+    let there = open_itself(path.as_os_str())?;
+    let copy = cloned(&there)?;
+    change_mounts(&copy, c"", Mounts::ReadOnly)?;
+    attach(&copy, &there)?;
+    is_only_here(&fstat(&there)?)
+}
+
+/// Puts a device that cannot be opened over a file, and an empty folder that cannot be entered over a folder.
+fn hide(path: &Path) -> io::Result<()> {
+    let there = open_itself(path.as_os_str())?;
+    let about = fstat(&there)?;
+    let nothing = if kind(&about) == FileType::Directory {
+        own_memory(c"000", None)?
+    } else {
+        cloned(&open_itself(OsStr::new("/dev/null"))?)?
+    };
+    change_mounts(&nothing, c"", Mounts::Dead)?;
+    attach(&nothing, &there)?;
+    is_only_here(&about)
+}
+
+/// A file that has another name cannot be guarded by this one.
+fn is_only_here(about: &Stat) -> io::Result<()> {
+    let is_free = kind(about) == FileType::Directory || about.st_nlink <= 1;
+    if is_free { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+}
+
+fn kind(about: &Stat) -> FileType {
+    FileType::from_raw_mode(about.st_mode)
+}
+
+fn cloned(found: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(found, c"", flags)?)
+}
+
+fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(what, c"", there, c"", flags)?)
+}
+
+/// Where programs share memory by name. Theirs is nobody else's, and goes with them.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// A new file system in memory, with these rights for its root and so many bytes.
+fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
+    let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&new, c"mode", mode)?;
+    if let Some(most) = most {
+        fsconfig_set_string(&new, c"size", most.to_string())?;
+    }
+    fsconfig_create(&new)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&new, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+/// Shows this namespace in `/proc`. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
+fn own_proc() -> bool {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount(c"proc", c"/proc", c"proc", flags, None).is_ok()
+}

@@ -1,0 +1,122 @@
+//! Namespaces: a script's own view of files, processes, names and, where it is shut, the network.
+//!
+//! Whether the machine gives any is found out by making some, once for each helper. The stub is the first process in them,
+//! so that its death is the death of everyone in there.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{
+    DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
+};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::super::sandbox::{Cage, Ceilings, FileRules};
+use super::mounts;
+use super::system::{self, Side};
+
+/// What this machine gives.
+#[derive(Clone, Copy)]
+pub(super) struct Namespaces {
+    /// Who is not root must own what it changes, by way of a user namespace.
+    own_users: Option<(Uid, Gid)>,
+    own_network: bool,
+}
+
+/// What was made of them for one script.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Made {
+    /// Everything guarded that was there is guarded.
+    pub(super) guarded: bool,
+    /// The processes in the namespace are listed in `/proc`, and no others.
+    pub(super) own_proc: bool,
+    /// The number of processes is limited by the namespace.
+    pub(super) processes: bool,
+    /// It is to be limited by what each process inherits.
+    pub(super) process_limit: Option<u64>,
+}
+
+const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+
+impl Namespaces {
+    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage.
+    pub(super) fn there_are() -> Option<Self> {
+        let user = Some((geteuid(), getegid()));
+        let may_without =
+            capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
+        let kinds = if may_without { [None, user] } else { [user, user] };
+        let networks = [true, false];
+        let all = networks
+            .into_iter()
+            .flat_map(|own_network| kinds.into_iter().map(move |own_users| Self { own_users, own_network }));
+        all.into_iter().find(|namespaces| namespaces.can_be_made())
+    }
+
+    fn can_be_made(self) -> bool {
+        match system::split(self.flags(true)) {
+            Ok(Side::Child) => {
+                let made = self.settle(&FileRules::default(), Ceilings::default());
+                system::exit(i32::from(made.is_err()))
+            }
+            Ok(Side::Parent(pid)) => {
+                let ended = waitpid(Some(pid), WaitOptions::empty());
+                ended.is_ok_and(|ended| ended.is_some_and(|(_, status)| status.exit_status() == Some(0)))
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// What to split off a stub with for this cage.
+    pub(super) fn of(self, cage: &Cage) -> libc::c_int {
+        self.flags(cage.shut_network)
+    }
+
+    fn flags(self, shut_network: bool) -> libc::c_int {
+        let users = if self.own_users.is_some() { libc::CLONE_NEWUSER } else { 0 };
+        let network = if self.own_network && shut_network { libc::CLONE_NEWNET } else { 0 };
+        ALWAYS | users | network
+    }
+
+    /// Furnishes the namespaces this process has just been split off with, as the first in them.
+    pub(super) fn settle(self, files: &FileRules, ceilings: Ceilings) -> io::Result<Made> {
+        if !rustix::process::getpid().is_init() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if let Some((user, group)) = self.own_users {
+            become_oneself(user, group)?;
+        }
+        let (guarded, own_proc) = mounts::put_up(files, ceilings.tree_memory)?;
+        let processes = ceilings.processes.is_some_and(|most| own_proc && limit_numbers(most));
+        let process_limit = ceilings.processes.filter(|_| !processes && self.own_users.is_some());
+        Ok(Made { guarded, own_proc, processes, process_limit })
+    }
+}
+
+/// Without a map the kernel takes this process for nobody. Nobody else is mapped, and nobody can be.
+fn become_oneself(user: Uid, group: Gid) -> io::Result<()> {
+    // The files that make the map belong to root as long as nobody may look into this process.
+    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1", user = user.as_raw()))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1", group = group.as_raw()))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+/// The numbers a namespace does not use again once it has used them all.
+const RESERVED: u64 = 300;
+
+/// Leaves the namespace so many numbers for processes. Before Linux 6.14 there is one such limit for the whole machine, which
+/// is not ours to change.
+fn limit_numbers(most: u64) -> bool {
+    const FIRST: (u32, u32) = (6, 14);
+    release().is_some_and(|release| release >= FIRST)
+        && fs::write("/proc/sys/kernel/pid_max", (RESERVED + most).to_string()).is_ok()
+}
+
+/// The first two numbers of the kernel's version.
+fn release() -> Option<(u32, u32)> {
+    let name = rustix::system::uname();
+    let mut numbers = name.release().to_str().ok()?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}

@@ -1,0 +1,166 @@
+//! A run's own folder, and its end: whatever a script left in it, the host neither stumbles over it nor leaves it.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, lstat, openat, renameat_with,
+    unlinkat,
+};
+use rustix::io::{Errno, Result};
+use rustix::path::Arg;
+
+/// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> io::Result<Self> {
+        tempfile::Builder::new().prefix("metier-").tempdir().map(|folder| Self(folder.keep()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.0, |_| true);
+    }
+}
+
+/// A folder of another process's: its path, and what says that it is still the same.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Leftover(PathBuf, (u64, u64));
+
+impl Leftover {
+    /// What is at this path now, where that is a folder.
+    pub(crate) fn at(path: PathBuf) -> Option<Self> {
+        let found = lstat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
+        Some(Self(path, identity(&found)))
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        lstat(&self.0).is_ok_and(|found| identity(&found) == self.1)
+    }
+
+    /// Removes it, unless it is gone or another one by now.
+    pub(crate) fn remove(&self) {
+        if self.is_there() {
+            remove(&self.0, |found| identity(found) == self.1);
+        }
+    }
+}
+
+fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
+    let Ok(clearing) = Clearing::of(folder) else { return };
+    if fstat(&clearing.top).is_ok_and(|found| is_it(&found)) {
+        clearing.finish().ok();
+        std::fs::remove_dir(folder).ok();
+    }
+}
+
+fn identity(found: &Stat) -> (u64, u64) {
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "they are of other types elsewhere")]
+    (found.st_dev as u64, found.st_ino as u64)
+}
+
+/// Empties a folder of a stranger's.
+///
+/// A script can nest folders until no path names them and no stack holds a walk through them, so that each one found is lifted
+/// to the top before it is entered. It can shut them, so that each one is opened first. No link is followed, should somebody
+/// still be there to make one.
+struct Clearing {
+    top: OwnedFd,
+    /// Names of folders at the top.
+    waiting: Vec<CString>,
+    lifted: u64,
+}
+
+impl Clearing {
+    fn of(folder: &Path) -> Result<Self> {
+        Ok(Self { top: entered(CWD, folder)?, waiting: Vec::new(), lifted: 0 })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.waiting = folders_after_removing_files(&self.top)?;
+        while let Some(name) = self.waiting.pop() {
+            let folder = entered(&self.top, name.as_c_str())?;
+            for inner in folders_after_removing_files(&folder)? {
+                self.lift(&folder, &inner)?;
+            }
+            unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a folder to the top, under a name that is free.
+    fn lift(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
+        // Only who may write to a folder may move it.
+        entered(folder, name)?;
+        loop {
+            let place = CString::new(format!("lifted-{}", self.lifted)).unwrap_or_default();
+            self.lifted += 1;
+            match renameat_with(folder, name, &self.top, &place, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                moved => {
+                    self.waiting.push(place);
+                    return moved;
+                }
+            }
+        }
+    }
+}
+
+/// Opens a folder, which was shut perhaps, and no link to one.
+fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(&above, name, OFlags::PATH | plain, Mode::empty())?;
+    chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
+    openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
+}
+
+/// Removes everything but folders, and names those.
+fn folders_after_removing_files(folder: &OwnedFd) -> Result<Vec<CString>> {
+    let mut folders = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR | Errno::PERM) => folders.push(name.to_owned()),
+            removed => removed?,
+        }
+    }
+    Ok(folders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn nothing_is_left_of_it_and_nothing_else_is_touched() {
+        let beside = tempfile::tempdir().unwrap();
+        fs::write(beside.path().join("kept"), "kept").unwrap();
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().to_owned();
+        fs::create_dir_all(path.join("a/b/c")).unwrap();
+        fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
+        fs::write(path.join("lifted-2"), "").unwrap();
+        fs::write(path.join("a/b/c/file"), "").unwrap();
+        std::os::unix::fs::symlink(beside.path(), path.join("a/link")).unwrap();
+        fs::set_permissions(path.join("a/b"), Permissions::from_mode(0o0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+        assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");
+    }
+}

@@ -1,0 +1,90 @@
+//! A plan as an executor: read and checked once, taken to its end many times.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::stage::Local;
+use crate::error::Result;
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
+use crate::host::{SandboxReport, SkillContext};
+use crate::plan::{self, Callee, Callees, Drive, Journal, Lookup, Nobody, Plan};
+use crate::policy::{Permission, Watchdog};
+use crate::runtimes::Shared;
+
+/// A checked plan and where its steps run.
+struct Sequence {
+    skill: String,
+    plan: Plan,
+    input_schema: Option<Value>,
+    callees: Arc<dyn Callees>,
+    stage: Local,
+    watchdog: Watchdog,
+}
+
+/// Reads and checks a plan; `invalid-skill` with the place of the first fault.
+pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
+    let plan = plan::from_file(&script.source, &script.path)?;
+    let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
+    let identity =
+        script.folder.as_ref().map_or_else(|| script.skill.clone(), |folder| folder.display().to_string());
+    let input_schema = callees.input_schema(&identity);
+    let found = plan::check(&plan, &identity, input_schema.as_ref(), callees.as_ref());
+    if !found.is_empty() {
+        return Err(plan::refusal(&script.path, &found));
+    }
+    let stage = Local::new(known(&plan, callees.as_ref()));
+    let skill = script.skill.clone();
+    Ok(Box::new(Sequence { skill, plan, input_schema, callees, stage, watchdog: Watchdog::new() }))
+}
+
+/// The skills that the plan calls, as far as they are known.
+fn known(plan: &Plan, callees: &dyn Callees) -> HashMap<String, Callee> {
+    let mut known = HashMap::new();
+    for name in plan.skills() {
+        if !known.contains_key(name)
+            && let Lookup::Found(callee) = callees.skill(name)
+        {
+            known.insert(name.to_owned(), callee);
+        }
+    }
+    known
+}
+
+impl Sequence {
+    fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
+        context.report_sandbox(SandboxReport::IN_PROCESS);
+        let input = input.value_or_empty();
+        let journal = context
+            .journal_file()
+            .map(|file| Journal::open(file, &self.skill, &self.plan, &input, self.callees.as_ref()))
+            .transpose()?;
+        let drive = Drive {
+            plan: &self.plan,
+            input_schema: self.input_schema.as_ref(),
+            ctx: context,
+            stage: &self.stage,
+            journal: journal.as_ref(),
+            watchdog: &self.watchdog,
+        };
+        drive.run(&input).map(SkillOutput::from)
+    }
+}
+
+impl SkillExecutor for Sequence {
+    fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
+        if let Some(context) = context {
+            return self.run(input, context);
+        }
+        let context = SkillContext::builder(&self.skill).build();
+        let _armed = self.watchdog.arm(Instant::now() + context.limits().deadline, context.cancel());
+        self.run(input, &context)
+    }
+
+    /// The tools its steps name: whoever reads the plan sees them.
+    fn asks(&self) -> Vec<Permission> {
+        self.plan.tools().filter_map(Permission::tool).collect()
+    }
+}

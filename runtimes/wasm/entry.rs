@@ -1,0 +1,107 @@
+//! A compiled module as it is kept on disk: for which source, what is known of it, its machine code, and a sum over it all.
+
+use std::hash::{Hash, Hasher};
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use super::engine::plain;
+use super::facts::Facts;
+use crate::executor::Script;
+
+/// What an entry begins with; the number changes with the layout.
+const MAGIC: &[u8; 16] = b"metier wasm 001\n";
+
+type Sum = [u8; 32];
+
+/// What a compiled module is kept by: its source and everything else that decides what becomes of it.
+pub(super) struct Key(Sum);
+
+/// Whatever decides what becomes of a source, beside the compiler: a change here is another key.
+const MAKERS: &[&str] = &[
+    include_str!("engine.rs"),
+    include_str!("facts.rs"),
+    include_str!("imports.rs"),
+    include_str!("kernel.rs"),
+    include_str!("module.rs"),
+    include_str!("rewrite.rs"),
+    env!("CARGO_PKG_VERSION"),
+];
+
+impl Key {
+    pub(super) fn new(script: &Script, counts: bool) -> Self {
+        static MADE_BY: [LazyLock<Sum>; 2] =
+            [LazyLock::new(|| made_by(false)), LazyLock::new(|| made_by(true))];
+        let made_by: &Sum = &MADE_BY[usize::from(counts)];
+        let function = script.function.as_deref().unwrap_or("run");
+        Self(sum([&made_by[..], function.as_bytes(), &script.source]))
+    }
+
+    /// As the name of a file.
+    pub(super) fn name(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0)
+    }
+}
+
+/// The bytes of an entry.
+pub(super) fn written(key: &Key, facts: &Facts, code: &[u8]) -> Vec<u8> {
+    let facts = facts.written();
+    let mut entry = Vec::with_capacity(code.len() + facts.len() + 256);
+    entry.extend_from_slice(MAGIC);
+    entry.extend_from_slice(&sum([&key.0[..], &facts, code]));
+    entry.extend_from_slice(&key.0);
+    entry.extend_from_slice(&(facts.len() as u64).to_le_bytes());
+    entry.extend_from_slice(&facts);
+    entry.extend_from_slice(code);
+    entry
+}
+
+/// The facts and the machine code of an entry; nothing where it is not whole, or another's.
+pub(super) fn read<'e>(entry: &'e [u8], key: &Key) -> Option<(Facts, &'e [u8])> {
+    let entry = entry.strip_prefix(MAGIC)?;
+    let (expected, entry) = entry.split_first_chunk::<32>()?;
+    let (found, entry) = entry.split_first_chunk::<32>()?;
+    let (length, entry) = entry.split_first_chunk::<8>()?;
+    let (facts, code) = entry.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    if *found != key.0 || sum([&key.0[..], facts, code]) != *expected {
+        return None;
+    }
+    Some((Facts::read(facts)?, code))
+}
+
+/// What makes machine code here: our own part, and the compiler with its version to the last number, its settings and the
+/// processor it writes for. By itself wasmtime would take what an older patch of the same major version made.
+fn made_by(counts: bool) -> Sum {
+    let mut compiler = Summing(Sha256::new());
+    if let Ok(engine) = plain(counts) {
+        engine.precompile_compatibility_hash().hash(&mut compiler);
+    }
+    let compiler = compiler.0.finalize();
+    sum(MAKERS.iter().map(|part| part.as_bytes()).chain([&compiler[..], &[u8::from(counts)]]))
+}
+
+/// A sum over what can be hashed.
+struct Summing(Sha256);
+
+impl Hasher for Summing {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Nobody asks for the short form.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+/// The sum of parts, each behind its length, so that none can pass for a piece of its neighbour.
+fn sum<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sum {
+    let mut sum = Sha256::new();
+    for part in parts {
+        sum.update((part.len() as u64).to_le_bytes());
+        sum.update(part);
+    }
+    sum.finalize().into()
+}

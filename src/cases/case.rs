@@ -1,0 +1,169 @@
+//! One case, as its file says it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::expected::Expected;
+use super::history::Commit;
+use super::layout::Content;
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::exact;
+use crate::policy::Permission;
+use crate::skill::contract::Example;
+
+/// One call of a skill in a fresh project, and what must come of it.
+///
+/// In a file everything but `expect` may be left out:
+/// ```json
+/// {
+///   "script": "scripts/count.lua",
+///   "input": {"path": "poem.txt"},
+///   "args": [],
+///   "files": {"poem.txt": "one two", "picture.png": {"base64": "iVBORw=="}},
+///   "git": [{"message": "feat: a poem", "files": {"poem.txt": "one"}, "tag": "v1"}],
+///   "given": {"tools": {"add": 3}, "skills": {}, "model": "yes", "config": {}, "secrets": {}, "http": {}},
+///   "allow": ["write"],
+///   "needs": ["python3"],
+///   "expect": {
+///     "value": {"words": 2},
+///     "contains": {"words": 2},
+///     "error": {"kind": "script", "message": "a part of the message"},
+///     "files": {"out.txt": "written", "old.txt": null},
+///     "calls": [{"tool": "add", "args": {"a": 1, "b": 2}}]
+///   }
+/// }
+/// ```
+/// Without `allow` the run is granted what the skill asks for. What lies in the folder `cases/project` is there in every case.
+/// `value` is the whole value; of `contains`, objects may have more fields than it names. `files` are those after the run,
+/// `null` where none may be. `calls` are the calls of tools, all of them and in order.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub(super) name: String,
+    pub(super) says: Said,
+    /// What the run is granted; what the skill asks for, where the case does not say.
+    pub(super) allow: Option<Vec<Permission>>,
+}
+
+/// The file's own words.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Said {
+    pub(super) script: Option<String>,
+    pub(super) input: Option<Value>,
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, Content>,
+    pub(super) git: Option<Vec<Commit>>,
+    #[serde(default)]
+    pub(super) given: Map<String, Value>,
+    allow: Option<Vec<String>>,
+    #[serde(default)]
+    needs: Vec<String>,
+    pub(super) expect: Expected,
+}
+
+impl Case {
+    /// Reads a case from JSON; `invalid-skill`, with the place in `file`, when it is none.
+    pub fn parse(name: impl Into<String>, file: &str, source: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(source).map_err(|_| invalid(file, None, "it is not UTF-8 text"))?;
+        let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
+        // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
+        exact::json(text).map_err(|reason| invalid(file, None, &reason))?;
+        says.expect.check().map_err(|reason| invalid(file, None, reason))?;
+        let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
+        let allow = says.allow.as_ref().map(parsed).transpose();
+        let allow = allow.map_err(|error: SkillError| invalid(file, None, error.message()))?;
+        Ok(Self { name: name.into(), says, allow })
+    }
+
+    /// An example of a contract: its input goes in, and of what it tells nothing may be missing.
+    pub(super) fn of_example(number: usize, example: &Example) -> Self {
+        let name = match &example.description {
+            Some(description) => format!("example {number}: {description}"),
+            None => format!("example {number}"),
+        };
+        let expect = example.expected_output.clone().map(Expected::containing).unwrap_or_default();
+        let says = Said { input: Some(example.inputs.clone()), expect, ..Said::default() };
+        Self { name, says, allow: None }
+    }
+
+    /// Its name: the file's, without the ending, or the example's number and description.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the run must fail.
+    pub fn fails(&self) -> bool {
+        self.says.expect.error.is_some()
+    }
+
+    /// The commands without which the case cannot run.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        let git = self.says.git.as_ref().map(|_| "git");
+        self.says.needs.iter().map(String::as_str).chain(git)
+    }
+}
+
+fn slip(file: &str, error: &serde_json::Error) -> SkillError {
+    let place = (error.line() > 0).then(|| (error.line(), error.column()));
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    invalid(file, place, reason)
+}
+
+fn invalid(file: &str, place: Option<(usize, usize)>, reason: &str) -> SkillError {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let (line, column) =
+        place.map_or((None, None), |(line, column)| (Some(count(line)), Some(count(column))));
+    SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no case: {reason}")).with_location(Location {
+        file: file.to_owned(),
+        line,
+        column,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> SkillError {
+        Case::parse("x", "cases/x.json", text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_slip_is_told_with_its_place() {
+        let error = refused("{\n  \"inputs\": {},\n  \"expect\": {\"value\": 1}\n}");
+        assert_eq!(error.kind(), ErrorKind::InvalidSkill);
+        assert!(error.message().starts_with("cases/x.json is no case: unknown field `inputs`"), "{error}");
+        assert_eq!(error.location().unwrap().line, Some(2));
+    }
+
+    #[test]
+    fn a_case_that_expects_nothing_proves_nothing() {
+        assert!(refused(r#"{"input": 1}"#).message().contains("missing field `expect`"));
+        assert!(refused(r#"{"expect": {}}"#).message().contains("expects nothing"));
+        let both = r#"{"expect": {"value": 1, "error": {"kind": "io", "message": ""}}}"#;
+        assert!(refused(both).message().contains("a value and an error"));
+    }
+
+    #[test]
+    fn what_json_readers_pass_over_is_refused() {
+        for text in [
+            r#"{"input": {"a": 1, "a": 2}, "expect": {"value": 1}}"#,
+            r#"{"input": 123456789012345678901, "expect": {"value": 1}}"#,
+            r#"{"allow": ["fly"], "expect": {"value": 1}}"#,
+            r#"{"expect": {"error": {"kind": "bad luck", "message": ""}}}"#,
+        ] {
+            assert_eq!(refused(text).kind(), ErrorKind::InvalidSkill, "{text}");
+        }
+    }
+
+    #[test]
+    fn null_is_a_value_to_expect() {
+        let case = Case::parse("x", "x", br#"{"expect": {"value": null}}"#).unwrap();
+        assert_eq!(case.says.expect.value, Some(Value::Null));
+    }
+}

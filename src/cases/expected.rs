@@ -1,0 +1,125 @@
+//! What must come of a case, held against what did.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::difference::{Difference, differences, missing};
+use super::layout::Content;
+use crate::engine::Outcome;
+use crate::error::{ErrorKind, SkillError};
+use crate::host::Files;
+use crate::policy::Limits;
+
+/// What must come of a case.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expected {
+    /// The whole value.
+    #[serde(default, deserialize_with = "also_null")]
+    pub(super) value: Option<Value>,
+    /// A part of the value: its objects may have more fields than these.
+    #[serde(default, deserialize_with = "also_null")]
+    pub(super) contains: Option<Value>,
+    pub(super) error: Option<ExpectedError>,
+    /// Files after the run; `null` where none may be.
+    #[serde(default)]
+    files: BTreeMap<String, Option<Content>>,
+    /// Every call of a tool, in order.
+    calls: Option<Vec<Value>>,
+}
+
+/// The kind of an error, and a part of its message.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectedError {
+    kind: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Expected {
+    /// A value of which this is a part.
+    pub(super) fn containing(part: Value) -> Self {
+        Self { contains: Some(part), ..Self::default() }
+    }
+
+    /// Why nothing could come of a run that is expected, where that is so.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let has_value = self.value.is_some() || self.contains.is_some();
+        match &self.error {
+            Some(_) if has_value => Err("it expects a value and an error at once"),
+            Some(error) if ErrorKind::from_name(&error.kind).is_none() => {
+                Err("no error has the kind it expects")
+            }
+            None if !has_value && self.files.is_empty() && self.calls.is_none() => Err("it expects nothing"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the run came out otherwise; nowhere when the case holds.
+    pub(super) fn differences(&self, outcome: &Outcome, project: &Files, calls: &[Value]) -> Vec<Difference> {
+        let mut found = self.of_result(outcome);
+        for (path, content) in &self.files {
+            found.extend(changed(project, path, content.as_ref()));
+        }
+        if let Some(expected) = &self.calls {
+            let got = Value::Array(calls.to_vec());
+            found.extend(differences("calls", &Value::Array(expected.clone()), &got));
+        }
+        found
+    }
+
+    fn of_result(&self, outcome: &Outcome) -> Vec<Difference> {
+        match (&outcome.result, &self.error) {
+            (Ok(value), None) => {
+                let whole = self.value.as_ref().map(|expected| differences("", expected, value));
+                let part = self.contains.as_ref().map(|expected| missing("", expected, value));
+                whole.into_iter().chain(part).flatten().collect()
+            }
+            (Ok(value), Some(expected)) => {
+                vec![Difference::new("the error", Some(expected.as_json()), None), got_value(value)]
+            }
+            (Err(error), Some(expected)) if expected.is(error) => Vec::new(),
+            (Err(error), Some(expected)) => {
+                vec![Difference::new("the error", Some(expected.as_json()), Some(as_json(error)))]
+            }
+            (Err(error), None) => vec![Difference::new("the error", None, Some(as_json(error)))],
+        }
+    }
+}
+
+impl ExpectedError {
+    fn is(&self, error: &SkillError) -> bool {
+        error.kind().name() == self.kind && error.message().contains(&self.message)
+    }
+
+    fn as_json(&self) -> Value {
+        json!({"kind": self.kind, "message": self.message})
+    }
+}
+
+fn as_json(error: &SkillError) -> Value {
+    json!({"kind": error.kind(), "message": error.message()})
+}
+
+fn got_value(value: &Value) -> Difference {
+    Difference::new("the value", None, Some(value.clone()))
+}
+
+/// How a file is not as expected. A link that leads out of the project is no file, so nothing outside is ever read.
+fn changed(project: &Files, path: &str, expected: Option<&Content>) -> Option<Difference> {
+    let view = project.unguarded();
+    let got = match view.stat(path) {
+        Ok(stat) if stat.size > Limits::FILE => Some(json!(format!("{} bytes", stat.size))),
+        _ => view.read(path).ok().map(|bytes| Content::of(&bytes).as_json()),
+    };
+    let expected = expected.map(Content::as_json);
+    (got != expected).then(|| Difference::new(path, expected, got))
+}
+
+/// `null` is a value to expect, and not the same as expecting none.
+fn also_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}

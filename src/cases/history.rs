@@ -1,0 +1,100 @@
+//! A git history from a list: the same commits, down to their hashes, on every machine.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use super::layout::{Content, lay_out};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::Files;
+
+/// One commit: its message, the files it writes, the tag it gets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Commit {
+    message: String,
+    #[serde(default)]
+    files: BTreeMap<String, Content>,
+    tag: Option<String>,
+}
+
+/// Author, committer and configuration, so that nothing of the machine gets into a hash.
+const FIXED: [(&str, &str); 6] = [
+    ("GIT_AUTHOR_NAME", "Ann"),
+    ("GIT_AUTHOR_EMAIL", "ann@example.org"),
+    ("GIT_COMMITTER_NAME", "Ann"),
+    ("GIT_COMMITTER_EMAIL", "ann@example.org"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+];
+/// The first commit's time: 2026-01-31, noon. Each later one is a minute younger.
+const NOON: u64 = 1_769_860_800;
+
+/// Makes a repository of these commits, oldest first.
+pub(super) fn write_history(project: &Files, commits: &[Commit]) -> Result<()> {
+    if let Some(path) = commits.iter().flat_map(|commit| commit.files.keys()).find(|path| is_gits_own(path)) {
+        let sentence = format!("failed to lay out {path}: what is in .git is git's own");
+        return Err(SkillError::new(ErrorKind::Denied, sentence));
+    }
+    git(project, NOON, &["init", "--quiet", "--template=", "--initial-branch=main"])?;
+    for (commit, time) in commits.iter().zip((NOON..).step_by(60)) {
+        lay_out(project, &commit.files)?;
+        git(project, time, &["add", "--all"])?;
+        git(project, time, &["commit", "--quiet", "--allow-empty", "--message", &commit.message])?;
+        if let Some(tag) = &commit.tag {
+            git(project, time, &["tag", "--", tag])?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether git would take the file for its own: its configuration and hooks are commands.
+fn is_gits_own(path: &str) -> bool {
+    let is_git = |name: &str| {
+        let name = name.trim_end_matches(['.', ' ']).to_lowercase();
+        name == ".git" || name.starts_with("git~")
+    };
+    path.split(['/', '\\']).any(is_git)
+}
+
+fn git(project: &Files, time: u64, args: &[&str]) -> Result<()> {
+    let time = format!("{time} +0000");
+    let done = Command::new("git")
+        .args(args)
+        .current_dir(project.root())
+        .stdin(Stdio::null())
+        // Run from a git hook, git would otherwise write into the repository of that hook.
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .envs(FIXED)
+        .envs([("GIT_AUTHOR_DATE", &time), ("GIT_COMMITTER_DATE", &time)])
+        .output()
+        .map_err(|source| SkillError::io("failed to start git", source))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(SkillError::new(ErrorKind::Io, format!("git {} failed: {}", args[0], said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_cannot_bring_hooks_or_configuration() {
+        for path in [".git/hooks/pre-commit", "a/.GIT/config", ".git", ".git./config", "GIT~1/config"] {
+            let folder = tempfile::tempdir().unwrap();
+            let commit = Commit {
+                message: "x".into(),
+                files: BTreeMap::from([(path.into(), Content::of(b"x"))]),
+                tag: None,
+            };
+            let error = write_history(&Files::open(folder.path()).unwrap(), &[commit]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{path}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was laid out");
+        }
+        assert!(!is_gits_own(".github/workflows/git.yml") && !is_gits_own(".gitignore"));
+    }
+}

@@ -1,0 +1,93 @@
+//! The project of a case before its run.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::host::Files;
+use crate::host::files::beneath;
+
+/// What a file holds: its text, or its bytes as `{"base64": ".."}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content(Vec<u8>);
+
+impl Content {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As a case file says it.
+    pub(super) fn as_json(&self) -> Value {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => json!(text),
+            Err(_) => json!({"base64": STANDARD.encode(&self.0)}),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a file is its text, or {\"base64\": \"..\"}")]
+        enum Said {
+            Text(String),
+            Bytes { base64: String },
+        }
+        match Said::deserialize(deserializer)? {
+            Said::Text(text) => Ok(Self(text.into_bytes())),
+            Said::Bytes { base64 } => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// Writes the files, with the folders they lie in.
+pub(super) fn lay_out(project: &Files, files: &BTreeMap<String, Content>) -> Result<()> {
+    let view = project.unguarded();
+    for (path, content) in files {
+        let path = &beneath(path, None, "the project of the case")?;
+        if let Some((folder, _)) = path.rsplit_once('/') {
+            view.make_folder(folder)?;
+        }
+        view.write(path, content.bytes())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn files_are_text_or_bytes() {
+        let files: BTreeMap<String, Content> =
+            serde_json::from_str(r#"{"a/b/c.txt": "é", "d": {"base64": "/w=="}}"#).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        lay_out(&Files::open(folder.path()).unwrap(), &files).unwrap();
+        assert_eq!(std::fs::read(folder.path().join("a/b/c.txt")).unwrap(), "é".as_bytes());
+        assert_eq!(std::fs::read(folder.path().join("d")).unwrap(), [0xff]);
+        assert!(serde_json::from_str::<Content>(r#"{"base64": "?"}"#).is_err());
+    }
+
+    #[test]
+    fn no_file_is_laid_out_outside_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("project");
+        std::fs::create_dir(&inner).unwrap();
+        for path in ["../x", "/tmp/metier-x", "a/../../x"] {
+            let files = BTreeMap::from([(path.to_owned(), Content::of(b"x"))]);
+            let error = lay_out(&Files::open(&inner).unwrap(), &files).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{path}");
+        }
+        assert!(!folder.path().join("x").exists());
+    }
+}

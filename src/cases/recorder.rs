@@ -1,0 +1,59 @@
+//! Tools that answer what a case says and remember how they were called.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{SkillContext, Tool, ToolProvider};
+
+/// Calls that are remembered; a script that calls on is refused.
+const MOST: usize = 10_000;
+
+/// The calls of one run, in order: `{"tool", "args"}` each.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<Vec<Value>>>);
+
+impl Calls {
+    /// The same tools, remembered.
+    pub(super) fn of(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
+        Arc::new(Recorder { tools, calls: self.clone() })
+    }
+
+    /// The calls so far; none afterwards.
+    pub(super) fn take(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn record(&self, name: &str, args: &Value) -> Result<()> {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() == MOST {
+            return Err(SkillError::new(
+                ErrorKind::Tool,
+                format!("a case takes at most {MOST} calls of tools"),
+            ));
+        }
+        calls.push(json!({"tool": name, "args": args}));
+        Ok(())
+    }
+}
+
+struct Recorder {
+    tools: Arc<dyn ToolProvider>,
+    calls: Calls,
+}
+
+impl ToolProvider for Recorder {
+    fn tools(&self) -> Vec<Tool> {
+        self.tools.tools()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.tools.has(name)
+    }
+
+    fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
+        self.calls.record(name, args)?;
+        self.tools.call(ctx, name, args)
+    }
+}

@@ -1,0 +1,163 @@
+//! Runs cases, each in a fresh project.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::case::Case;
+use super::difference::Difference;
+use super::history::write_history;
+use super::layout::{Content, lay_out};
+use super::recorder::Calls;
+use super::verdict::{Status, Verdict};
+use crate::engine::{Engine, Invocation, Outcome, asks_of};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRuntime;
+use crate::host::{Canned, Files, Providers};
+use crate::policy::{Asked, Permission};
+use crate::registry::{Roots, Skill};
+
+/// What a case may need and only the caller may grant, since it leads out of the case's project.
+const LEADING_OUT: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
+
+/// Bytes that `cases/project` may hold.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Runs cases of skills that lie in these roots.
+pub struct Suite {
+    roots: Roots,
+    granted: Vec<Permission>,
+    helper: Option<PathBuf>,
+}
+
+impl Suite {
+    /// Nothing is granted but what cases themselves may grant.
+    pub fn new(roots: Roots) -> Self {
+        Self { roots, granted: Vec::new(), helper: None }
+    }
+
+    /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` lead out of its project, so the
+    /// case alone cannot. Others are granted by the cases that name them.
+    pub fn grant(mut self, permission: Permission) -> Self {
+        self.granted.push(permission);
+        self
+    }
+
+    /// The program that starts external scripts; see [`EngineBuilder::helper`](crate::engine::EngineBuilder::helper).
+    pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
+        self.helper = Some(program.into());
+        self
+    }
+
+    /// Runs a case of that skill in a project of its own, which is gone afterwards.
+    pub fn run(&self, skill: &Skill, case: &Case) -> Verdict {
+        let granted = granted(skill, case);
+        let (status, outcome) = match self.obstacle(case, &granted) {
+            Some(reason) => (Status::NotRun(reason), None),
+            None => match self.tried(skill, case, granted) {
+                Ok((found, outcome)) if found.is_empty() => (Status::Passed, Some(outcome)),
+                Ok((found, outcome)) => (Status::Failed(found), Some(outcome)),
+                Err(error) => (Status::NotRun(error.to_string()), None),
+            },
+        };
+        Verdict {
+            skill: skill.name().to_owned(),
+            case: case.name().to_owned(),
+            status,
+            duration: outcome.as_ref().map(|outcome| outcome.duration).unwrap_or_default(),
+            outcome,
+        }
+    }
+
+    /// Why the case would prove nothing here.
+    fn obstacle(&self, case: &Case, granted: &[Permission]) -> Option<String> {
+        if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
+            return Some(format!("{command} is not on PATH"));
+        }
+        let leads_out = |permission: &&Permission| LEADING_OUT.contains(&permission.to_string().as_str());
+        let missing = granted.iter().filter(leads_out).find(|need| !self.granted.contains(need))?;
+        Some(format!("it needs {missing}, which leads out of its project; grant it with --allow {missing}"))
+    }
+
+    fn tried(
+        &self,
+        skill: &Skill,
+        case: &Case,
+        granted: Vec<Permission>,
+    ) -> Result<(Vec<Difference>, Outcome)> {
+        let folder = tempfile::Builder::new().prefix("metier-case-").tempdir();
+        let folder =
+            folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
+        let project = Files::open(folder.path())?;
+        if let Some(commits) = &case.says.git {
+            write_history(&project, commits)?;
+        }
+        lay_out(&project, &common(skill)?)?;
+        lay_out(&project, &case.says.files)?;
+        let calls = Calls::default();
+        let engine =
+            Engine::builder(folder.path()).roots(self.roots.clone()).providers(provided(case, &calls)?);
+        let engine = match &self.helper {
+            Some(program) => engine.helper(program),
+            None => engine,
+        };
+        let outcome =
+            engine.build()?.run(granted.into_iter().fold(invocation(skill, case), Invocation::grant));
+        Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
+    }
+}
+
+/// What the case grants, or else what its skill asks for.
+fn granted(skill: &Skill, case: &Case) -> Vec<Permission> {
+    match &case.allow {
+        Some(named) => named.clone(),
+        // In process or not, a skill that asks for everything names nothing that could be granted here.
+        None => match asks_of(skill, SkillRuntime::External) {
+            Asked::These(asked) => asked,
+            Asked::Everything => Vec::new(),
+        },
+    }
+}
+
+/// The files that are there in every case of the skill: those in its `cases/project`.
+fn common(skill: &Skill) -> Result<BTreeMap<String, Content>> {
+    let mut files = BTreeMap::new();
+    let mut left = MOST_BYTES;
+    for path in skill.folder().files()? {
+        let Some(name) = path.strip_prefix("cases/project/") else { continue };
+        let content = skill.folder().read(&path, left)?;
+        left -= content.len() as u64;
+        files.insert(name.to_owned(), Content::of(&content));
+    }
+    Ok(files)
+}
+
+fn invocation(skill: &Skill, case: &Case) -> Invocation {
+    let mut invocation = Invocation::new(skill.qualified()).args(&case.says.args);
+    if let Some(input) = &case.says.input {
+        invocation = invocation.input(input.clone());
+    }
+    match &case.says.script {
+        Some(script) => invocation.script(script),
+        None => invocation,
+    }
+}
+
+/// What the case gives answers; the web above all is never the real one.
+fn provided(case: &Case, calls: &Calls) -> Result<Providers> {
+    let given = Value::Object(case.says.given.clone()).to_string();
+    let canned = Canned::new(&given).map_err(|error| {
+        let sentence = format!("what the case gives cannot be read: {}", error.message());
+        SkillError::new(ErrorKind::InvalidSkill, sentence)
+    })?;
+    let providers = canned.providers();
+    Ok(Providers { tools: providers.tools.map(|tools| calls.of(Arc::clone(&tools))), ..providers })
+}
+
+fn is_on_path(command: &str) -> bool {
+    let is_name = !command.is_empty() && !command.contains(['/', '\\', '\0']);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    is_name && std::env::split_paths(&folders).any(|folder| folder.join(command).is_file())
+}

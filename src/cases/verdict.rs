@@ -1,0 +1,69 @@
+//! What came of a case.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+use super::difference::Difference;
+use crate::engine::Outcome;
+
+/// What came of a case.
+///
+/// In JSON `{skill, case, status, reason, differences, duration_ms, log}`.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The skill's name.
+    pub skill: String,
+    /// The case's name.
+    pub case: String,
+    /// Whether it holds.
+    pub status: Status,
+    /// Wall clock time of the run itself.
+    pub duration: Duration,
+    /// The run, where there was one: its log tells why a case failed.
+    pub outcome: Option<Outcome>,
+}
+
+/// Whether a case holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Status {
+    /// Everything came out as it had to.
+    Passed,
+    /// These things did not.
+    Failed(Vec<Difference>),
+    /// It proves nothing here, and this is why.
+    NotRun(String),
+}
+
+impl Status {
+    /// `passed`, `failed` or `not-run`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed(_) => "failed",
+            Self::NotRun(_) => "not-run",
+        }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
+        let (reason, differences) = match &self.status {
+            Status::Passed => (None, &[][..]),
+            Status::Failed(differences) => (None, differences.as_slice()),
+            Status::NotRun(reason) => (Some(reason), &[][..]),
+        };
+        let log = self.outcome.as_ref().map_or(&[][..], |outcome| &outcome.log);
+        let mut record = serializer.serialize_struct("Verdict", 7)?;
+        record.serialize_field("skill", &self.skill)?;
+        record.serialize_field("case", &self.case)?;
+        record.serialize_field("status", self.status.name())?;
+        record.serialize_field("reason", &reason)?;
+        record.serialize_field("differences", differences)?;
+        record.serialize_field("duration_ms", &milliseconds)?;
+        record.serialize_field("log", log)?;
+        record.end()
+    }
+}

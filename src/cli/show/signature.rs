@@ -1,0 +1,48 @@
+//! A skill as a function: its name, what goes in and what comes out, and a row for each field.
+
+use metier::registry::Skill;
+use metier::skill::Schema;
+
+use crate::cli::terminal::visible_line;
+
+/// Letters a column of names or types may take before what follows moves along.
+const WIDEST: usize = 28;
+
+/// `word-count(path?: string) -> {total: object}`; nothing where no contract says.
+pub fn of(skill: &Skill) -> Option<String> {
+    let contract = skill.contract()?;
+    let (inputs, outputs) = (contract.inputs.as_ref(), contract.outputs.as_ref());
+    if inputs.is_none() && outputs.is_none() {
+        return None;
+    }
+    let parameters = inputs.map_or_else(|| "…".to_owned(), Schema::parameters);
+    let value = outputs.map_or_else(|| "any".to_owned(), Schema::type_name);
+    Some(format!("{}({parameters}) -> {value}", skill.name()))
+}
+
+/// The signature and the tables, with blank lines around; one empty line where there is none.
+pub fn page(skill: &Skill) -> String {
+    let Some(signature) = of(skill) else { return String::new() };
+    let contract = skill.contract();
+    let inputs = contract.and_then(|contract| contract.inputs.as_ref());
+    let outputs = contract.and_then(|contract| contract.outputs.as_ref());
+    let tables = [("inputs", inputs), ("outputs", outputs)]
+        .map(|(title, schema)| schema.map(|schema| table(title, &schema.rows())).unwrap_or_default());
+    format!("\n{}\n{}", visible_line(&signature), tables.concat())
+}
+
+fn table(title: &str, rows: &[[String; 3]]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |column: usize| {
+        rows.iter().map(|row| visible_line(&row[column]).chars().count().min(WIDEST)).max().unwrap_or(0)
+    };
+    let (names, types) = (width(0), width(1));
+    let line = |[name, kind, said]: &[String; 3]| {
+        let line =
+            format!("  {:names$}  {:types$}  {}", visible_line(name), visible_line(kind), visible_line(said));
+        format!("{}\n", line.trim_end())
+    };
+    format!("\n{title}\n{}", rows.iter().map(line).collect::<String>())
+}

@@ -1,0 +1,121 @@
+//! `metier test`: the cases of skills, each in a project of its own.
+
+mod shown;
+
+use metier::cases::{Case, Status, Suite, Verdict, cases_of};
+use metier::error::{ErrorKind, Result, SkillError};
+use metier::registry::{Registry, Scope, Skill};
+use serde_json::json;
+
+use super::output;
+use super::session::Session;
+
+/// The options of `metier test`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The skill, plain or qualified [default: every skill of the project that has cases]
+    name: Option<String>,
+    /// Only cases whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    case: Option<String>,
+    /// Grant what leads out of a case's project, where a case needs it: net, shm or exec:unsandboxed (may be repeated)
+    #[arg(long, value_name = "PERM")]
+    allow: Vec<String>,
+}
+
+/// How many cases came out how.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    not_run: usize,
+}
+
+pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
+    let roots = session.roots()?;
+    let registry = Registry::discover(&roots);
+    let mut suite = Suite::new(roots);
+    for permission in &args.allow {
+        suite = suite.grant(permission.parse()?);
+    }
+    let mut tally = Tally::default();
+    let mut verdicts = Vec::new();
+    for (skill, cases) in chosen(args, &registry)? {
+        for case in cases {
+            let verdict = suite.run(skill, &case);
+            tally.count(&verdict.status);
+            if session.json() {
+                verdicts.push(verdict);
+            } else {
+                shown::tell(&verdict)?;
+            }
+        }
+    }
+    if session.json() {
+        output::say_json(&tally.answer(&verdicts))?;
+    } else {
+        output::say(&tally.sentence())?;
+    }
+    Ok(u8::from(!tally.is_good()))
+}
+
+impl Tally {
+    fn count(&mut self, status: &Status) {
+        *match status {
+            Status::Passed => &mut self.passed,
+            Status::Failed(_) => &mut self.failed,
+            Status::NotRun(_) => &mut self.not_run,
+        } += 1;
+    }
+
+    /// What did not run was not shown to hold.
+    fn is_good(&self) -> bool {
+        self.failed + self.not_run == 0
+    }
+
+    fn sentence(&self) -> String {
+        let Self { passed, failed, not_run } = self;
+        format!("{passed} passed, {failed} failed, {not_run} not run")
+    }
+
+    fn answer(&self, verdicts: &[Verdict]) -> serde_json::Value {
+        let Self { passed, failed, not_run } = self;
+        let ok = self.is_good();
+        json!({"ok": ok, "passed": passed, "failed": failed, "not_run": not_run, "cases": verdicts})
+    }
+}
+
+/// The skills to test and their cases. A file that is no case fails the command before anything runs.
+fn chosen<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<(&'a Skill, Vec<Case>)>> {
+    let skills: Vec<&Skill> = match &args.name {
+        Some(name) => vec![registry.find(name)?],
+        None => registry.visible().filter(|skill| skill.scope() == Scope::Project).collect(),
+    };
+    let mut chosen = Vec::new();
+    for skill in skills {
+        let collected = cases_of(skill)?;
+        if let Some(error) = collected.errors.into_iter().next() {
+            return Err(error);
+        }
+        let is_meant = |case: &Case| args.case.as_ref().is_none_or(|text| case.name().contains(text));
+        let cases: Vec<Case> = collected.cases.into_iter().filter(is_meant).collect();
+        if !cases.is_empty() {
+            chosen.push((skill, cases));
+        }
+    }
+    if chosen.is_empty() {
+        return Err(nothing_to_test(args));
+    }
+    Ok(chosen)
+}
+
+fn nothing_to_test(args: &Args) -> SkillError {
+    let whose = args
+        .name
+        .as_ref()
+        .map_or("no skill of the project".to_owned(), |name| format!("the skill {name} does not"));
+    let verb = if args.name.is_some() { "have" } else { "has" };
+    let which = args.case.as_ref().map_or(String::new(), |text| format!(" whose name contains {text:?}"));
+    SkillError::new(ErrorKind::Usage, format!("{whose} {verb} a case{which}"))
+        .with_help("a case is a file cases/NAME.json in the skill's folder; `metier new` makes one")
+}

@@ -1,0 +1,95 @@
+//! The contract beside a SKILL.md, checked whole: schemas compiled, defaults and examples held against them, steps read.
+
+use std::path::Path;
+
+use cap_std::fs::Dir;
+use metier::executor::SkillRuntime;
+use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_beside};
+use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
+use serde::Serialize;
+
+use super::rule;
+use super::skill_file;
+
+/// The answer for one contract, as it is in JSON.
+#[derive(Serialize)]
+pub struct CheckedContract {
+    /// The name of the file in the skill's folder.
+    pub file: String,
+    /// What is wrong or worth knowing.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where it lies.
+    #[serde(skip)]
+    pub path: String,
+    /// Its text; empty where there is none.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl CheckedContract {
+    /// The contract in a folder, where there is one.
+    pub fn of(folder: &Path, dir: &Dir, manifest: Option<&Manifest>) -> Option<Self> {
+        let mut present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
+        let file = present.next()?;
+        let (text, parsed) = if present.next().is_some() {
+            (String::new(), ParsedContract::twice())
+        } else {
+            match skill_file::read(dir, file) {
+                Ok(read) => (valid_text(&read.bytes), parsed(&read.bytes, manifest)),
+                Err(error) => (String::new(), ParsedContract::unreadable(error)),
+            }
+        };
+        let mut diagnostics = parsed.diagnostics;
+        if let Some(contract) = &parsed.contract {
+            diagnostics.extend(around(contract, dir, &text));
+            let inputs = contract.inputs.as_ref().map(Schema::json);
+            diagnostics.extend(metier::plan::diagnostics(text.as_bytes(), file, inputs));
+        }
+        let path = folder.join(file).display().to_string();
+        Some(Self { file: file.to_owned(), diagnostics, path, text })
+    }
+
+    /// Whether nothing in it is an error.
+    pub fn is_valid(&self) -> bool {
+        self.diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error)
+    }
+}
+
+fn parsed(source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
+    manifest.map_or_else(|| parse(source), |manifest| parse_beside(source, manifest))
+}
+
+fn valid_text(source: &[u8]) -> String {
+    source.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()
+}
+
+/// What the contract names and the folder should hold.
+fn around(contract: &Contract, dir: &Dir, text: &str) -> Vec<Diagnostic> {
+    let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
+    let mut found = Vec::new();
+    let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
+    for entrypoint in entrypoints {
+        if !dir.metadata(&entrypoint.path).is_ok_and(|file| file.is_file()) {
+            let message = format!("the entrypoint `{}` is no file in the skill's folder", entrypoint.path);
+            found.push(Diagnostic::new(
+                &rule::ENTRYPOINT_MISSING,
+                text,
+                &first(text, &entrypoint.path),
+                message,
+            ));
+        }
+        runtimes.extend(entrypoint.runtime.as_deref());
+    }
+    for name in runtimes {
+        if let Err(error) = name.parse::<SkillRuntime>() {
+            let unknown = Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first(text, name), error.message());
+            found.push(unknown.with_help(error.help().unwrap_or("remove the line")));
+        }
+    }
+    found
+}
+
+/// The first place a value is written at; the first line stands in where escapes hide it.
+fn first(text: &str, value: &str) -> std::ops::Range<usize> {
+    text.find(value).map_or(0..0, |at| at..at + value.len())
+}

@@ -1,0 +1,81 @@
+//! The steps of a plan as they run: a live list on a terminal, a line for each that ended elsewhere.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use metier::host::{StepEvent, StepStatus};
+
+use crate::cli::output;
+use crate::cli::terminal::brief;
+
+/// Steps under way, each with its line.
+pub struct Steps {
+    screen: MultiProgress,
+    running: Mutex<HashMap<usize, ProgressBar>>,
+    is_live: bool,
+}
+
+impl Steps {
+    pub fn new(screen: MultiProgress) -> Self {
+        Self { screen, running: Mutex::default(), is_live: std::io::stderr().is_terminal() }
+    }
+
+    /// Shows that a step started or ended.
+    pub fn take(&self, step: &StepEvent) {
+        match step.ended {
+            None if self.is_live => {
+                let line = self.screen.add(spinner());
+                line.set_message(name(step));
+                self.running().insert(step.index, line);
+            }
+            None => {}
+            Some(status) => {
+                if let Some(line) = self.running().remove(&step.index) {
+                    line.finish_and_clear();
+                }
+                self.screen.suspend(|| output::talk(&ended(step, status)));
+            }
+        }
+    }
+
+    /// Takes what still runs off the screen.
+    pub fn end(&self) {
+        self.running().drain().for_each(|(_, line)| line.finish_and_clear());
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<usize, ProgressBar>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `step 2/4 install (skill helm-install): ok, 12 ms`.
+fn ended(step: &StepEvent, status: StepStatus) -> String {
+    let style = match status {
+        StepStatus::Ok => AnsiColor::Green.on_default(),
+        StepStatus::Failed => AnsiColor::Red.on_default(),
+        StepStatus::Skipped | StepStatus::Resumed => Style::new().dimmed(),
+    };
+    let time = match status {
+        StepStatus::Ok | StepStatus::Failed => format!(", {} ms", step.duration.as_millis()),
+        StepStatus::Skipped | StepStatus::Resumed => String::new(),
+    };
+    format!("{}: {style}{}{style:#}{time}", name(step), status.name())
+}
+
+fn name(step: &StepEvent) -> String {
+    let call = if step.call == step.id { String::new() } else { format!(" ({})", brief(&step.call, 60)) };
+    format!("step {}/{} {}{call}", step.index + 1, step.of, brief(&step.id, 40))
+}
+
+fn spinner() -> ProgressBar {
+    let line = ProgressBar::no_length();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        line.set_style(style);
+    }
+    line.enable_steady_tick(Duration::from_millis(120));
+    line
+}

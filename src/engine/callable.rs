@@ -1,0 +1,152 @@
+//! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
+
+use std::sync::{Arc, Weak};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::asked::asks_of;
+use super::select::{Selected, select};
+use super::{Engine, Parts};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRuntime;
+use crate::host::{Providers, ToolProvider, guarded};
+use crate::plan::{self, Callee, Callees, Lookup, Plan};
+use crate::policy::{Asked, Limits, Permission};
+use crate::registry::{Folder, Skill};
+use crate::skill::contract::Schema;
+
+/// How deep skills call one another; see [`super::nested`].
+const DEEPEST: usize = 8;
+
+/// The skills and tools of an engine. Holds it weakly, since the engine holds this.
+pub(super) struct Callable {
+    engine: Weak<Parts>,
+    tools: Option<Arc<dyn ToolProvider>>,
+    /// Skills come from the embedder, who alone knows them.
+    has_foreign_skills: bool,
+}
+
+impl Callable {
+    pub(super) fn new(engine: Weak<Parts>, providers: &Providers) -> Self {
+        Self { engine, tools: providers.tools.clone(), has_foreign_skills: providers.skills.is_some() }
+    }
+}
+
+impl Callees for Callable {
+    fn skill(&self, name: &str) -> Lookup<Callee> {
+        let Some(engine) = self.engine.upgrade().filter(|_| !self.has_foreign_skills) else {
+            return Lookup::Untold;
+        };
+        match engine.registry.find(name).and_then(callee) {
+            Ok(callee) => Lookup::Found(callee),
+            Err(error) => Lookup::Missing(error),
+        }
+    }
+
+    fn tool(&self, name: &str) -> Lookup<Value> {
+        let missing = || {
+            let sentence = format!("no function and no tool is called `{name}`");
+            Lookup::Missing(SkillError::new(ErrorKind::Tool, sentence))
+        };
+        let Some(tools) = &self.tools else { return missing() };
+        let looked_up = guarded("the provider of tools", ErrorKind::Unavailable, || {
+            let described = tools.tools().into_iter().find(|tool| tool.name == name);
+            Ok((described, tools.has(name)))
+        });
+        match looked_up {
+            Ok((Some(tool), _)) => Lookup::Found(tool.input_schema),
+            // Whoever has many tools may answer for one without listing it.
+            Ok((None, true)) => Lookup::Untold,
+            Ok((None, false)) => missing(),
+            Err(error) => Lookup::Missing(error),
+        }
+    }
+
+    fn input_schema(&self, identity: &str) -> Option<Value> {
+        let engine = self.engine.upgrade()?;
+        let skill = engine.registry.skills().iter().find(|skill| identity_of(skill.folder()) == identity)?;
+        schemas(skill).0
+    }
+
+    fn digest(&self, skill: &str) -> Option<String> {
+        let engine = self.engine.upgrade().filter(|_| !self.has_foreign_skills)?;
+        let mut digest = Sha256::new();
+        add(&engine, skill, &mut digest, 0).ok()?;
+        Some(plan::hexadecimal(&digest.finalize()))
+    }
+}
+
+/// What tells a skill from every other one: its folder.
+fn identity_of(folder: &Folder) -> String {
+    match folder {
+        Folder::Disk(path) => path.display().to_string(),
+        Folder::Shipped(shipped) => format!("shipped:{}", shipped.name),
+    }
+}
+
+fn callee(skill: &Skill) -> Result<Callee> {
+    let selected = select(skill, None)?;
+    let plan = plan_of(skill, &selected)?;
+    let asked = match (asks_of(skill, selected.runtime), &plan) {
+        (Asked::These(asked), Some(plan)) => {
+            Asked::These(asked.into_iter().chain(plan.tools().filter_map(Permission::tool)).collect())
+        }
+        (asked, _) => asked,
+    };
+    let (input_schema, output_schema) = schemas(skill);
+    Ok(Callee {
+        identity: identity_of(skill.folder()),
+        input_schema,
+        output_schema,
+        calls: plan.map_or_else(Vec::new, |plan| plan.skills().map(str::to_owned).collect()),
+        asked,
+        is_process: selected.runtime == SkillRuntime::External,
+    })
+}
+
+impl Engine {
+    /// The plan that a skill runs, read and not checked; nothing where it runs none. `invalid-skill` where it cannot be read.
+    pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
+        // Why a skill cannot run is told by its availability.
+        select(skill, None).map_or(Ok(None), |selected| plan_of(skill, &selected))
+    }
+}
+
+/// What the skill takes and answers with, where its contract says.
+fn schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
+    let Some(contract) = skill.contract() else { return (None, None) };
+    let json = |schema: &Option<Schema>| schema.as_ref().map(|schema| schema.json().clone());
+    (json(&contract.inputs), json(&contract.outputs))
+}
+
+/// The skill's plan, where it has one.
+fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
+    if selected.runtime != SkillRuntime::ToolSequence {
+        return Ok(None);
+    }
+    let source = skill.folder().read(&selected.path, Limits::FILE)?;
+    plan::from_file(&source, &selected.path).map(Some)
+}
+
+/// Adds all that decides what a skill does: its files, and those of the skills its plan calls.
+fn add(engine: &Parts, name: &str, digest: &mut Sha256, depth: usize) -> Result<()> {
+    let skill = engine.registry.find(name)?;
+    let selected = select(skill, None)?;
+    let mut files = skill.scripts()?;
+    files.push("SKILL.md".to_owned());
+    files.extend(skill.contract_file().map(str::to_owned));
+    files.push(selected.path.clone());
+    for file in files {
+        if let Ok(bytes) = skill.folder().read(&file, Limits::FILE) {
+            digest.update(format!("{file} {}\n", bytes.len()));
+            digest.update(bytes);
+        }
+    }
+    if let Some(plan) = plan_of(skill, &selected)?.filter(|_| depth < DEEPEST) {
+        for callee in plan.skills() {
+            add(engine, callee, digest, depth + 1)?;
+        }
+    }
+    Ok(())
+}

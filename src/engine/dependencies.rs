@@ -1,0 +1,61 @@
+//! Whether what a contract depends on is here: programs on `PATH`, and skills.
+//!
+//! Nothing runs to find out, so of a program only its presence is known, and not its version.
+
+use std::fmt::Write;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::registry::{Registry, Skill};
+use crate::runtimes;
+use crate::skill::contract::Dependency;
+
+/// Refuses a skill that lacks what it requires: `unavailable`, with everything that is missing.
+pub(super) fn required(skill: &Skill, registry: &Registry) -> Result<()> {
+    let missing: Vec<String> = missing(skill, registry)
+        .filter(|(dependency, _)| dependency.required)
+        .map(|(_, told)| told)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("skill {} cannot run: {}", skill.name(), missing.join("; "));
+    Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("install it, and see that it is on PATH"))
+}
+
+/// What is missing and not required, a sentence each.
+pub(super) fn optional(skill: &Skill, registry: &Registry) -> Vec<String> {
+    let missing = missing(skill, registry).filter(|(dependency, _)| !dependency.required);
+    missing.map(|(_, told)| told).collect()
+}
+
+fn missing<'a>(skill: &'a Skill, registry: &'a Registry) -> impl Iterator<Item = (&'a Dependency, String)> {
+    let dependencies = skill.contract().map(|contract| &contract.dependencies);
+    let tools = dependencies.map_or(&[][..], |dependencies| &dependencies.tools);
+    let skills = dependencies.map_or(&[][..], |dependencies| &dependencies.skills);
+    let absent = tools.iter().filter(|tool| !runtimes::has_program(&tool.name));
+    let absent = absent.map(|tool| (tool, told(tool, "is not on PATH")));
+    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet(needed, registry)?)));
+    absent.chain(unmet)
+}
+
+/// How a skill that is needed falls short, where it does.
+fn unmet(needed: &Dependency, registry: &Registry) -> Option<String> {
+    let Ok(found) = registry.find(&needed.name) else { return Some(told(needed, "is no skill here")) };
+    let version = found.version();
+    let fits = needed.version.as_ref().is_none_or(|range| range.matches(version));
+    (!fits).then(|| told(needed, &format!("is here as {version}")))
+}
+
+/// `helm >=3.12.0 is not on PATH (renders the chart)`
+fn told(needed: &Dependency, state: &str) -> String {
+    let mut told = needed.name.clone();
+    // Writing to a string does not fail.
+    if let Some(range) = &needed.version {
+        let _ = write!(told, " {range}");
+    }
+    let _ = write!(told, " {state}");
+    if let Some(reason) = &needed.reason {
+        let _ = write!(told, " ({reason})");
+    }
+    told
+}

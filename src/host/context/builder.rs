@@ -1,0 +1,144 @@
+//! Puts a context together.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::{Inner, SkillContext};
+use crate::host::files::Files;
+use crate::host::journal::{Journal, Observer};
+use crate::host::providers::Providers;
+use crate::host::redaction::Redaction;
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
+
+/// Puts a [`SkillContext`] together.
+pub struct ContextBuilder {
+    skill: String,
+    project: Option<Files>,
+    skill_files: Option<Files>,
+    permissions: Permissions,
+    limits: Limits,
+    isolation: Isolation,
+    worker: Option<Worker>,
+    cancel: CancelToken,
+    observer: Option<Arc<dyn Observer>>,
+    providers: Providers,
+    caller: Option<SkillContext>,
+    handed_on: Option<Limits>,
+    journal_file: Option<PathBuf>,
+}
+
+impl ContextBuilder {
+    /// Nothing granted, no files, default limits.
+    pub(super) fn new(skill: String) -> Self {
+        Self {
+            skill,
+            project: None,
+            skill_files: None,
+            permissions: Permissions::read_only(),
+            limits: Limits::default(),
+            isolation: Isolation::default(),
+            worker: None,
+            cancel: CancelToken::new(),
+            observer: None,
+            providers: Providers::default(),
+            caller: None,
+            handed_on: None,
+            journal_file: None,
+        }
+    }
+
+    /// The project whose files the run may see.
+    pub fn project(mut self, files: Files) -> Self {
+        self.project = Some(files);
+        self
+    }
+
+    /// The skill's own folder, for `asset`.
+    pub fn skill_files(mut self, files: Files) -> Self {
+        self.skill_files = Some(files);
+        self
+    }
+
+    /// What the run may do.
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// How much the run may use. The deadline is held by whoever arms a watchdog on the cancel token.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The token that stops the run.
+    pub fn cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Who hears the run while it runs.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// What the host offers beside files; nothing when never said.
+    pub fn providers(mut self, providers: Providers) -> Self {
+        self.providers = providers;
+        self
+    }
+
+    /// How firmly a process must be held before it may start; `required` when never said.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Whether the process of an external script answers further runs; not when never said.
+    pub fn worker(mut self, worker: Option<Worker>) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// The limits of skills that this one calls; its own when never said.
+    pub fn limits_handed_on(mut self, limits: Limits) -> Self {
+        self.handed_on = Some(limits);
+        self
+    }
+
+    /// The run whose skill calls this one. What this one says goes to its caller's log and observer.
+    pub fn called_by(mut self, caller: SkillContext) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// The file in which a plan is remembered, so that it can be taken up again.
+    pub fn journal_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.journal_file = Some(file.into());
+        self
+    }
+
+    /// The context.
+    pub fn build(self) -> SkillContext {
+        let inner = Arc::new(Inner {
+            skill: self.skill,
+            project: self.project,
+            skill_files: self.skill_files,
+            permissions: self.permissions,
+            journal: Journal::new(self.limits.output),
+            limits: self.limits,
+            isolation: self.isolation,
+            worker: self.worker,
+            observer: self.observer,
+            providers: self.providers,
+            caller: self.caller,
+            handed_on: self.handed_on,
+            redaction: Redaction::default(),
+            report: Mutex::default(),
+            journal_file: self.journal_file,
+            steps: Mutex::default(),
+        });
+        SkillContext(inner, self.cancel, None)
+    }
+}

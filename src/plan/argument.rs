@@ -1,0 +1,75 @@
+//! What a step is given: JSON in which texts may hold references.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::reference::Reference;
+use super::template::Template;
+
+/// A value as a plan has it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Argument {
+    /// A value without references.
+    Constant(Value),
+    /// A text with references.
+    Text(Template, Place),
+    /// A list, some of its items with references.
+    List(Vec<Argument>),
+    /// An object, some of its values with references.
+    Object(Vec<Parameter>),
+}
+
+/// A value under its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: Argument,
+    /// Where the name stands.
+    pub place: Place,
+}
+
+/// Where something stands, in bytes of the plan's file.
+pub type Place = Range<usize>;
+
+impl Argument {
+    /// Calls `found` with every reference and where the text that holds it stands.
+    pub fn each_reference<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a Place)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Text(template, place) => {
+                template.references().for_each(|reference| found(reference, place));
+            }
+            Self::List(items) => items.iter().for_each(|item| item.each_reference(found)),
+            Self::Object(entries) => entries.iter().for_each(|entry| entry.value.each_reference(found)),
+        }
+    }
+}
+
+/// On one line, as JSON with references in it.
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(value) => write!(f, "{value}"),
+            Self::Text(Template::Whole(reference), _) => write!(f, "{reference}"),
+            Self::Text(template, _) => write!(f, "{}", Value::from(template.to_string())),
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (at, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if at > 0 { ", " } else { "" })?;
+                }
+                f.write_str("]")
+            }
+            Self::Object(entries) => {
+                f.write_str("{")?;
+                for (at, Parameter { name, value, .. }) in entries.iter().enumerate() {
+                    write!(f, "{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(name.as_str()))?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}

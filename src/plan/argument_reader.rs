@@ -1,0 +1,71 @@
+//! Values as they stand in a file, with the references in their texts.
+
+use serde_json::Value as Json;
+
+use super::argument::{Argument, Parameter};
+use super::findings::Findings;
+use super::rule;
+use super::template::Template;
+use crate::skill::yaml::{Entry, Node, Value};
+
+/// A value under its name.
+pub(super) fn parameter(entry: &Entry, findings: &mut Findings<'_>) -> Option<Parameter> {
+    let value = argument(&entry.node, findings)?;
+    Some(Parameter { name: entry.key.clone(), value, place: entry.key_span.clone() })
+}
+
+/// A value with the references in its texts; what holds none is one constant.
+pub(super) fn argument(node: &Node, findings: &mut Findings<'_>) -> Option<Argument> {
+    match &node.value {
+        Value::Scalar(text) => scalar(node, text, findings),
+        Value::List(items) => {
+            let items: Vec<Argument> =
+                items.iter().map(|item| argument(item, findings)).collect::<Option<_>>()?;
+            Some(match constants(&items) {
+                Some(values) => Argument::Constant(values.into()),
+                None => Argument::List(items),
+            })
+        }
+        Value::Map(entries) => {
+            let parameters: Vec<Parameter> =
+                entries.iter().map(|entry| parameter(entry, findings)).collect::<Option<_>>()?;
+            let constant = |Parameter { name, value, .. }: &Parameter| match value {
+                Argument::Constant(value) => Some((name.clone(), value.clone())),
+                _ => None,
+            };
+            Some(match parameters.iter().map(constant).collect::<Option<serde_json::Map<_, _>>>() {
+                Some(entries) => Argument::Constant(Json::Object(entries)),
+                None => Argument::Object(parameters),
+            })
+        }
+    }
+}
+
+fn constants(items: &[Argument]) -> Option<Vec<Json>> {
+    items
+        .iter()
+        .map(|item| match item {
+            Argument::Constant(value) => Some(value.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn scalar(node: &Node, text: &str, findings: &mut Findings<'_>) -> Option<Argument> {
+    match node.typed() {
+        Ok(Json::String(_)) => {}
+        Ok(value) => return Some(Argument::Constant(value)),
+        Err(untyped) => {
+            findings.add(&rule::ARGS, &untyped.span, untyped.message, "write a number that JSON has");
+            return None;
+        }
+    }
+    match text.parse::<Template>() {
+        Ok(Template::Literal(text)) => Some(Argument::Constant(Json::String(text))),
+        Ok(template) => Some(Argument::Text(template, node.span.clone())),
+        Err(fault) => {
+            findings.unreadable(&rule::REFERENCE, &node.span, text, &fault);
+            None
+        }
+    }
+}

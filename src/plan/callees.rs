@@ -1,0 +1,66 @@
+//! What a plan's steps may call, as far as it can be known before anything runs.
+
+use serde_json::Value;
+
+use crate::error::SkillError;
+use crate::policy::Asked;
+
+/// Answers what there is to call. Asked when a plan is loaded, and again by whoever decides what may run side by side.
+pub trait Callees: Send + Sync {
+    /// The skill of that name, plain or qualified.
+    fn skill(&self, name: &str) -> Lookup<Callee>;
+
+    /// What the embedder's tool of that name takes, as a JSON Schema.
+    fn tool(&self, name: &str) -> Lookup<Value>;
+
+    /// What the input of the skill of that identity may hold, as a JSON Schema, where it says.
+    fn input_schema(&self, _identity: &str) -> Option<Value> {
+        None
+    }
+
+    /// A text that changes when the files of that skill do, where that can be told.
+    fn digest(&self, _skill: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Knows nothing of what there is: for a plan that is read where no engine is.
+pub struct Nobody;
+
+impl Callees for Nobody {
+    fn skill(&self, _name: &str) -> Lookup<Callee> {
+        Lookup::Untold
+    }
+
+    fn tool(&self, _name: &str) -> Lookup<Value> {
+        Lookup::Untold
+    }
+}
+
+/// Whether there is such a thing.
+#[derive(Clone, Debug)]
+pub enum Lookup<T> {
+    /// There is.
+    Found(T),
+    /// There is none that could be called; the plan does not load.
+    Missing(SkillError),
+    /// It cannot be told here.
+    Untold,
+}
+
+/// A skill that a step calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Callee {
+    /// What tells it from every other skill.
+    pub identity: String,
+    /// What it takes, as a JSON Schema (2020-12), where it says.
+    pub input_schema: Option<Value>,
+    /// What it answers with, as a JSON Schema (2020-12), where it says.
+    pub output_schema: Option<Value>,
+    /// The skills that its own plan calls, by the names that are there.
+    pub calls: Vec<String>,
+    /// What it asks for.
+    pub asked: Asked,
+    /// Whether it runs as a process.
+    pub is_process: bool,
+}

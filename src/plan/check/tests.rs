@@ -1,0 +1,342 @@
+//! Plans against tables of callees.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::error::{ErrorKind, SkillError};
+use crate::plan::{from_contract, from_sequence};
+use crate::policy::Asked;
+
+/// Callees as rows.
+#[derive(Default)]
+pub(in crate::plan) struct Table {
+    skills: Vec<(String, Callee)>,
+    tools: Vec<(String, Value)>,
+}
+
+impl Table {
+    /// Skills, and those that each calls.
+    pub(in crate::plan) fn calling(rows: &[(&str, &[&str])]) -> Self {
+        let skill = |(name, calls): &(&str, &[&str])| {
+            let calls = calls.iter().map(|&name| name.to_owned()).collect();
+            ((*name).to_owned(), Callee { identity: (*name).to_owned(), calls, ..callee(None, None) })
+        };
+        Self { skills: rows.iter().map(skill).collect(), tools: Vec::new() }
+    }
+
+    fn skill(mut self, name: &str, inputs: Value, outputs: Value) -> Self {
+        let callee = Callee { identity: name.to_owned(), ..callee(Some(inputs), Some(outputs)) };
+        self.skills.push((name.to_owned(), callee));
+        self
+    }
+
+    fn tool(mut self, name: &str, schema: Value) -> Self {
+        self.tools.push((name.to_owned(), schema));
+        self
+    }
+}
+
+fn callee(input_schema: Option<Value>, output_schema: Option<Value>) -> Callee {
+    let asked = Asked::These(Vec::new());
+    Callee {
+        identity: String::new(),
+        input_schema,
+        output_schema,
+        calls: Vec::new(),
+        asked,
+        is_process: false,
+    }
+}
+
+impl Callees for Table {
+    fn skill(&self, name: &str) -> Lookup<Callee> {
+        let missing = || SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{name}`"));
+        let found = self.skills.iter().find(|(known, _)| known == name);
+        found.map_or_else(|| Lookup::Missing(missing()), |(_, callee)| Lookup::Found(callee.clone()))
+    }
+
+    fn tool(&self, name: &str) -> Lookup<Value> {
+        let missing = || SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
+        let found = self.tools.iter().find(|(known, _)| known == name);
+        found.map_or_else(|| Lookup::Missing(missing()), |(_, schema)| Lookup::Found(schema.clone()))
+    }
+}
+
+/// The plan of the article, and what its steps call.
+const DEPLOY: &str = "
+skill:
+  name: deploy
+  composed_of:
+    - skill: cluster-auth
+      inputs_from: {cluster: $inputs.cluster}
+      on_failure: abort
+    - skill: validate-chart
+      inputs_from: {chart_path: $inputs.chart}
+    - skill: helm-install
+      inputs_from:
+        kubeconfig: $steps.cluster-auth.outputs.kubeconfig
+        chart_path: $inputs.chart
+        label: 'chart ${inputs.chart}, valid: ${steps.validate-chart.outputs.valid}'
+";
+
+fn object(properties: &[(&str, &str)], required: &[&str]) -> Value {
+    let properties: serde_json::Map<String, Value> =
+        properties.iter().map(|(name, word)| ((*name).to_owned(), json!({"type": word}))).collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn cluster() -> Table {
+    Table::default()
+        .skill(
+            "cluster-auth",
+            object(&[("cluster", "string")], &["cluster"]),
+            object(&[("kubeconfig", "object")], &[]),
+        )
+        .skill(
+            "validate-chart",
+            object(&[("chart_path", "string")], &["chart_path"]),
+            object(&[("valid", "boolean")], &[]),
+        )
+        .skill(
+            "helm-install",
+            object(
+                &[
+                    ("kubeconfig", "object"),
+                    ("chart_path", "string"),
+                    ("label", "string"),
+                    ("wait", "boolean"),
+                ],
+                &["kubeconfig", "chart_path"],
+            ),
+            object(&[("release", "string")], &[]),
+        )
+        .tool("search", object(&[("query", "string")], &["query"]))
+        .tool("strict", json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false}))
+}
+
+fn found(yaml: &str) -> Vec<Diagnostic> {
+    match from_contract(yaml.as_bytes(), "skill.yaml") {
+        Ok(plan) => {
+            let inputs = object(&[("cluster", "string"), ("chart", "string"), ("list", "array")], &[]);
+            check(&plan.expect("a plan"), "deploy", Some(&inputs), &cluster())
+        }
+        Err(found) => found,
+    }
+}
+
+fn codes(yaml: &str) -> Vec<(&'static str, u32)> {
+    found(yaml).into_iter().map(|found| (found.code, found.line)).collect()
+}
+
+#[test]
+fn the_composite_of_the_article_has_no_fault() {
+    assert_eq!(found(DEPLOY), []);
+    let plan = from_contract(DEPLOY.as_bytes(), "skill.yaml").unwrap().unwrap();
+    assert_eq!(
+        plan.steps().iter().map(|step| step.id.as_str()).collect::<Vec<_>>(),
+        ["cluster-auth", "validate-chart", "helm-install"]
+    );
+    assert!(plan.to_string().contains("kubeconfig = $steps.cluster-auth.outputs.kubeconfig"), "{plan}");
+}
+
+#[test]
+fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
+    for (from, to, code, line) in [
+        (
+            "$steps.cluster-auth.outputs.kubeconfig",
+            "$steps.helm-install.outputs.release",
+            "reference-forward",
+            12,
+        ),
+        (
+            "{cluster: $inputs.cluster}",
+            "{cluster: $steps.helm-install.outputs.release}",
+            "reference-forward",
+            6,
+        ),
+        ("{cluster: $inputs.cluster}", "{cluster: '${result[2].release}'}", "reference-forward", 6),
+        ("{cluster: $inputs.cluster}", "{cluster: '$result[9]'}", "reference-unknown", 6),
+        ("$steps.cluster-auth.outputs", "$steps.cluster-auht.outputs", "reference-unknown", 12),
+        ("outputs.kubeconfig", "outputs.kubeconfg", "reference-output", 12),
+        ("outputs.kubeconfig", "outputs[0]", "reference-output", 12),
+        ("$inputs.cluster", "$inputs.clutser", "reference-input", 6),
+        ("$inputs.cluster", "$item", "reference-unknown", 6),
+        ("chart_path: $inputs.chart}", "chart: $inputs.chart}", "parameter-unknown", 9),
+        ("{chart_path: $inputs.chart}", "{chart_path: 5}", "parameter-value", 9),
+        ("    kubeconfig: $steps.cluster-auth.outputs.kubeconfig", "    wait: true", "parameter-missing", 12),
+        ("skill: validate-chart", "skill: validate-charts", "skill-unknown", 8),
+        ("skill: validate-chart", "tool: validate-chart", "tool-unknown", 8),
+        ("skill: validate-chart", "skill: cluster-auth", "step-id-twice", 8),
+        ("skill: validate-chart", "{skill: a, tool: b}", "yaml-invalid", 0),
+        ("skill: validate-chart", "skil: validate-chart", "step-call", 8),
+        ("on_failure: abort", "on_failure: retry(0)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(11)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(3, 61s)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(3, soon)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: [abort]", "step-on-failure", 7),
+        ("on_failure: abort", "after: helm-install", "step-after", 7),
+        ("on_failure: abort", "after: {a: b}", "step-after", 7),
+        ("on_failure: abort", "timeout: soon", "step-timeout", 7),
+        ("on_failure: abort", "timeout: 0s", "step-timeout", 7),
+        ("on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
+        ("on_failure: abort", "when: $inputs.nobody", "reference-input", 7),
+        ("on_failure: abort", "when: [a]", "step-when", 7),
+        ("on_failure: abort", "id: 'a b'", "step-id", 7),
+        ("on_failure: abort", "for_each: {as: x}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, max: 0}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
+        ("on_failure: abort", "on_error: abort", "step-key-unknown", 7),
+        ("inputs_from: {cluster: $inputs.cluster}", "inputs_from: [a]", "step-args", 6),
+        ("cluster: $inputs.cluster", "cluster: .nan", "step-args", 6),
+        ("cluster: $inputs.cluster", "cluster: costs $5", "reference-syntax", 6),
+    ] {
+        let yaml = DEPLOY.replacen(from, to, 1);
+        assert_ne!(yaml, DEPLOY, "{from}");
+        let codes = codes(&yaml);
+        let is_told = codes.iter().any(|found| found.0 == code && (line == 0 || found.1 == line));
+        assert!(is_told, "{to}: expected {code} in line {line}, found {codes:?}");
+    }
+}
+
+#[test]
+fn a_way_out_is_named() {
+    let help = |from: &str, to: &str| found(&DEPLOY.replacen(from, to, 1)).remove(0).help.unwrap();
+    assert_eq!(help("outputs.kubeconfig", "outputs.kubeconfg"), "did you mean kubeconfig?");
+    assert_eq!(help("$inputs.cluster", "$inputs.clutser"), "did you mean cluster?");
+    assert_eq!(help("on_failure: abort", "on_failur: abort"), "did you mean on_failure?");
+}
+
+#[test]
+fn a_loop_hands_out_a_list_of_what_its_step_answers_with() {
+    let plan = |reference: &str| {
+        format!(
+            "steps:\n- {{skill: validate-chart, for_each: $inputs.list, args: {{chart_path: $item}}}}\n- {{tool: search, args: {{query: '{reference}'}}}}"
+        )
+    };
+    for reference in ["$result[0]", "$result[0][3].valid", "$steps.validate-chart.outputs[0]"] {
+        assert_eq!(codes(&plan(reference)), [], "{reference}");
+    }
+    for reference in ["$result[0].valid", "$result[0][0].vald"] {
+        assert_eq!(codes(&plan(reference)), [("reference-output", 3)], "{reference}");
+    }
+}
+
+#[test]
+fn functions_and_tools_are_held_against_what_they_take() {
+    let codes = |step: &str| codes(&format!("steps:\n- {step}"));
+    assert_eq!(codes("{tool: grep, args: {pattern: a, path: '.', options: {}}}"), []);
+    assert_eq!(codes("{tool: vfs.read, args: {path: a}}"), [("tool-unknown", 2)]);
+    assert_eq!(
+        codes("{tool: grep, args: {patern: a}}"),
+        [("parameter-missing", 2), ("parameter-unknown", 2)]
+    );
+    assert_eq!(codes("{tool: head, args: {path: a, lines: many}}"), [("parameter-value", 2)]);
+    assert_eq!(codes("{tool: search, args: {query: a, more: b}}"), [], "open, as JSON Schema has it");
+    assert_eq!(codes("{tool: strict, args: {a: 1, b: 2}}"), [("parameter-unknown", 2)]);
+    assert_eq!(codes("{tool: search}"), [("parameter-missing", 2)]);
+}
+
+#[test]
+fn a_circle_of_skills_is_told_where_it_begins() {
+    let table = Table::calling(&[("a", &["b"]), ("b", &["deploy"]), ("deploy", &["a"]), ("c", &[])]);
+    let plan = from_contract(b"steps:\n- skill: c\n- skill: a\n", "skill.yaml").unwrap().unwrap();
+    let found = check(&plan, "deploy", None, &table);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].code, found[0].line), ("skill-circle", 3));
+    assert!(found[0].message.ends_with("deploy > a > b > deploy"), "{}", found[0].message);
+    let itself = from_contract(b"steps:\n- skill: deploy\n", "skill.yaml").unwrap().unwrap();
+    assert_eq!(check(&itself, "deploy", None, &table)[0].code, "skill-circle");
+}
+
+#[test]
+fn outputs_from_names_steps_and_only_what_they_have() {
+    let with = |outputs: &str| format!("{DEPLOY}  outputs_from: {outputs}\n");
+    for outputs in
+        ["helm-install", "$steps.helm-install.outputs.release", "{a: '$result[0]', b: ['$result[1].valid']}"]
+    {
+        assert_eq!(codes(&with(outputs)), [], "{outputs}");
+    }
+    for (outputs, code) in [
+        ("nobody", "outputs-from"),
+        ("5", "outputs-from"),
+        ("$steps.nobody.outputs", "reference-unknown"),
+        ("$steps.helm-install.outputs.relase", "reference-output"),
+        ("$item", "reference-unknown"),
+    ] {
+        assert_eq!(codes(&with(outputs))[0].0, code, "{outputs}");
+    }
+}
+
+#[test]
+fn sy_t15_a_sequence_is_a_list_of_calls() {
+    let steps =
+        |json: &str| from_sequence(json.as_bytes(), "scripts/sequence.json").map(|plan| plan.steps().len());
+    let two = r#"[{"tool": "glob", "args": {"pattern": "*"}}, {"tool": "tree"}]"#;
+    assert_eq!(steps(two), Ok(2));
+    assert_eq!(steps(&format!(r#"{{"steps": {two}}}"#)), Ok(2));
+    assert_eq!(steps("[]"), Ok(0));
+    for (json, code) in [
+        ("{}", "plan-shape"),
+        ("null", "plan-shape"),
+        (r#"{"steps": {}}"#, "plan-shape"),
+        (r#"{"step": []}"#, "plan-shape"),
+        ("[1]", "step-shape"),
+        (r#"[{"args": {}}]"#, "step-call"),
+        (r#"[{"tool": 5}]"#, "step-call"),
+        (r#"[{"tool": ""}]"#, "step-call"),
+        (r#"[{"tool": "a\nb"}]"#, "step-call"),
+        (r#"[{"tool": "tree", "args": []}]"#, "step-args"),
+        (r#"[{"tool": "tree", "args": "x"}]"#, "step-args"),
+        (r#"[{"tool": "tree", "id": "a\u001b"}]"#, "step-id"),
+        ("[", "plan-syntax"),
+        (r#"[{"tool": "tree", "tool": "tree"}]"#, "plan-syntax"),
+        ("[{\"tool\": \"tree\", \"args\": {\"depth\": 99999999999999999999}}]", "plan-syntax"),
+    ] {
+        let found = from_sequence(json.as_bytes(), "scripts/sequence.json").unwrap_err();
+        assert_eq!(found[0].code, code, "{json}: {found:?}");
+    }
+    assert_eq!(from_sequence(b"\xff", "x").unwrap_err()[0].code, "plan-not-utf8");
+}
+
+#[test]
+fn the_place_of_a_fault_in_json_is_line_and_column() {
+    let found = from_sequence(b"[\n  {\"tool\": \"tree\"},\n  {\"tool\": \"tree\", \"args\": 5}\n]", "x")
+        .unwrap_err();
+    assert_eq!((found[0].line, found[0].column), (3, 28));
+    let found = from_sequence(b"[\n  {\"tool\" \"tree\"}]", "x").unwrap_err();
+    assert_eq!(found[0].line, 2);
+}
+
+#[test]
+fn steps_of_a_sequence_without_ids_get_their_number_behind_a_name_that_is_taken() {
+    let json = br#"[{"tool": "tree"}, {"tool": "tree"}, {"id": "x", "tool": "tree"}, {"skill": "project/.metier:a@1.0.0"}]"#;
+    let plan = from_sequence(json, "x").unwrap();
+    assert_eq!(
+        plan.steps().iter().map(|step| step.id.as_str()).collect::<Vec<_>>(),
+        ["tree", "tree-1", "x", "a"]
+    );
+}
+
+#[test]
+fn hostile_plans_end_in_few_words() {
+    let many = format!("[{}]", vec![r#"{"tool": "tree"}"#; 100_000].join(","));
+    assert_eq!(from_sequence(many.as_bytes(), "x").unwrap_err()[0].code, "plan-too-large");
+    let wrong = format!("[{}]", vec![r#"{"tool": "tree", "x": "$"}"#; 10_000].join(","));
+    assert_eq!(from_sequence(wrong.as_bytes(), "x").unwrap_err().len(), 50);
+    let large = format!("[{{\"tool\": \"tree\", \"args\": {{\"a\": \"{}\"}}}}]", "x".repeat(10 << 20));
+    assert_eq!(from_sequence(large.as_bytes(), "x").unwrap_err()[0].code, "plan-too-large");
+    let deep =
+        format!("[{{\"tool\": \"tree\", \"args\": {}1{}}}]", "{\"a\":".repeat(5_000), "}".repeat(5_000));
+    assert_eq!(from_sequence(deep.as_bytes(), "x").unwrap_err()[0].code, "plan-syntax");
+    let names = format!(
+        "[{}]",
+        (0..9_000)
+            .map(|at| format!(r#"{{"tool": "t{at}", "args": {{"a": "$nobody"}}}}"#))
+            .collect::<Vec<_>>()
+            .join(",")
+    );
+    let plan = from_sequence(names.as_bytes(), "x").unwrap();
+    assert_eq!(check(&plan, "own", None, &Table::default()).len(), 50);
+}

@@ -1,0 +1,338 @@
+//! `when`: whether a step runs. References, plain values, `==`, `!=`, `not`, `and`, `or` and parentheses: enough to skip a
+//! step for what an earlier one found, and too little to hide a program in. What needs more is a script.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::reference::{Fault, Reference, fault, name, quoted_len};
+use super::template::reference;
+
+/// A condition. Alone, a value counts as false when it is `false`, `null`, absent, `0`, `""`, `[]` or `{}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// Whether the value counts as true.
+    Is(Operand),
+    /// Whether both are the same value.
+    Same(Operand, Operand),
+    /// Whether they differ.
+    Differ(Operand, Operand),
+    /// Whether it does not hold.
+    Not(Box<Condition>),
+    /// Whether all hold.
+    All(Vec<Condition>),
+    /// Whether one of them holds.
+    Any(Vec<Condition>),
+}
+
+/// What a condition looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// What a reference names.
+    Reference(Reference),
+    /// A text, a number, `true`, `false` or `null`.
+    Constant(Value),
+}
+
+/// Parentheses and `not`s in one another.
+const DEEPEST: usize = 32;
+
+impl Condition {
+    /// Every reference in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        let mut found = Vec::new();
+        self.gather(&mut found);
+        found
+    }
+
+    fn gather<'a>(&'a self, found: &mut Vec<&'a Reference>) {
+        let mut note = |operand: &'a Operand| {
+            if let Operand::Reference(reference) = operand {
+                found.push(reference);
+            }
+        };
+        match self {
+            Self::Is(operand) => note(operand),
+            Self::Same(left, right) | Self::Differ(left, right) => {
+                note(left);
+                note(right);
+            }
+            Self::Not(inner) => inner.gather(found),
+            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.gather(found)),
+        }
+    }
+
+    /// Whether it holds, where `value` says what a reference names; absent counts as `null`.
+    pub(super) fn holds(&self, value: &impl Fn(&Reference) -> Value) -> bool {
+        let of = |operand: &Operand| match operand {
+            Operand::Reference(reference) => value(reference),
+            Operand::Constant(constant) => constant.clone(),
+        };
+        match self {
+            Self::Is(operand) => is_true(&of(operand)),
+            Self::Same(left, right) => is_same(&of(left), &of(right)),
+            Self::Differ(left, right) => !is_same(&of(left), &of(right)),
+            Self::Not(inner) => !inner.holds(value),
+            Self::All(parts) => parts.iter().all(|part| part.holds(value)),
+            Self::Any(parts) => parts.iter().any(|part| part.holds(value)),
+        }
+    }
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}
+
+/// `1` and `1.0` are one number.
+fn is_same(left: &Value, right: &Value) -> bool {
+    left == right
+        || match (left, right) {
+            (Value::Number(left), Value::Number(right)) if left.is_f64() != right.is_f64() => {
+                left.as_f64() == right.as_f64()
+            }
+            _ => false,
+        }
+}
+
+impl FromStr for Condition {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let mut reader = Reader { text, at: 0, depth: 0 };
+        let condition = reader.any()?;
+        reader.skip_blanks();
+        if reader.at < text.len() {
+            return Err(fault(reader.at, "the condition should end here", HELP));
+        }
+        Ok(condition)
+    }
+}
+
+const HELP: &str = "write $inputs.x == \"a\", or join such with and, or, not and parentheses";
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn any(&mut self) -> Result<Condition, Fault> {
+        self.joined("or", Self::all, Condition::Any)
+    }
+
+    fn all(&mut self) -> Result<Condition, Fault> {
+        self.joined("and", Self::one, Condition::All)
+    }
+
+    fn joined(
+        &mut self,
+        word: &str,
+        part: impl Fn(&mut Self) -> Result<Condition, Fault>,
+        join: impl Fn(Vec<Condition>) -> Condition,
+    ) -> Result<Condition, Fault> {
+        let first = part(self)?;
+        let mut parts = vec![first];
+        while self.takes_word(word) {
+            parts.push(part(self)?);
+        }
+        Ok(match <[Condition; 1]>::try_from(parts) {
+            Ok([only]) => only,
+            Err(parts) => join(parts),
+        })
+    }
+
+    fn one(&mut self) -> Result<Condition, Fault> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(fault(self.at, format!("a condition nests at most {DEEPEST} deep"), HELP));
+        }
+        let condition = if self.takes_word("not") {
+            Condition::Not(Box::new(self.one()?))
+        } else if self.takes("(") {
+            let inner = self.any()?;
+            if !self.takes(")") {
+                return Err(fault(self.at, "a parenthesis is not closed", HELP));
+            }
+            inner
+        } else {
+            self.comparison()?
+        };
+        self.depth -= 1;
+        Ok(condition)
+    }
+
+    fn comparison(&mut self) -> Result<Condition, Fault> {
+        let left = self.operand()?;
+        if self.takes("==") {
+            return Ok(Condition::Same(left, self.operand()?));
+        }
+        if self.takes("!=") {
+            return Ok(Condition::Differ(left, self.operand()?));
+        }
+        Ok(Condition::Is(left))
+    }
+
+    fn operand(&mut self) -> Result<Operand, Fault> {
+        self.skip_blanks();
+        let rest = &self.text[self.at..];
+        if rest.starts_with('$') {
+            let (reference, end) = reference(self.text, self.at)?;
+            self.at = end;
+            return Ok(Operand::Reference(reference));
+        }
+        let unfit = || fault(self.at, "a reference or a plain value should stand here", HELP);
+        let (value, length) = match rest.chars().next() {
+            Some('"') => {
+                let length = quoted_len(rest).ok_or_else(unfit)?;
+                (serde_json::from_str(&rest[..length]).map_err(|_| unfit())?, length)
+            }
+            Some('\'') => {
+                let length = rest[1..].find('\'').ok_or_else(unfit)?;
+                (Value::from(&rest[1..=length]), length + 2)
+            }
+            _ => {
+                let length =
+                    rest.find(|c: char| !(c.is_alphanumeric() || "+-.".contains(c))).unwrap_or(rest.len());
+                (serde_json::from_str(&rest[..length]).map_err(|_| unfit())?, length)
+            }
+        };
+        self.at += length;
+        Ok(Operand::Constant(value))
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        self.skip_blanks();
+        let is_there = self.text[self.at..].starts_with(sign);
+        self.at += if is_there { sign.len() } else { 0 };
+        is_there
+    }
+
+    fn takes_word(&mut self, word: &str) -> bool {
+        self.skip_blanks();
+        let is_there = name(self.text, self.at) == word;
+        self.at += if is_there { word.len() } else { 0 };
+        is_there
+    }
+
+    fn skip_blanks(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+}
+
+/// As it may be written; it reads back as the same condition.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(operand) => write!(f, "{operand}"),
+            Self::Same(left, right) => write!(f, "{left} == {right}"),
+            Self::Differ(left, right) => write!(f, "{left} != {right}"),
+            Self::Not(inner) => write!(f, "not {}", Part(inner)),
+            Self::All(parts) => joined(f, parts, " and "),
+            Self::Any(parts) => joined(f, parts, " or "),
+        }
+    }
+}
+
+fn joined(f: &mut fmt::Formatter<'_>, parts: &[Condition], word: &str) -> fmt::Result {
+    for (at, part) in parts.iter().enumerate() {
+        write!(f, "{}{}", if at > 0 { word } else { "" }, Part(part))?;
+    }
+    Ok(())
+}
+
+/// A condition inside another one.
+struct Part<'a>(&'a Condition);
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Condition::All(_) | Condition::Any(_) => write!(f, "({})", self.0),
+            plain => write!(f, "{plain}"),
+        }
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reference(reference) => write!(f, "{reference}"),
+            Self::Constant(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn holds(text: &str) -> bool {
+        let inputs = json!({"yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": ""});
+        let value = |reference: &Reference| reference.within(&inputs).cloned().unwrap_or_default();
+        text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}")).holds(&value)
+    }
+
+    #[test]
+    fn values_count_as_true_unless_they_are_empty() {
+        for (text, expected) in [
+            ("$inputs.yes", true),
+            ("$inputs.no", false),
+            ("$inputs.none", false),
+            ("$inputs.absent", false),
+            ("$inputs.text", false),
+            ("not $inputs.no", true),
+            ("not not $inputs.no", false),
+            ("$inputs.mode == \"fast\"", true),
+            ("$inputs.mode == 'slow'", false),
+            ("$inputs.mode!='slow'", true),
+            ("$inputs.n == 1.0 and $inputs.n == 1", true),
+            ("$inputs.absent == null", true),
+            ("$inputs.no or $inputs.yes and $inputs.no", false),
+            ("($inputs.no or $inputs.yes) and not $inputs.no", true),
+            ("true", true),
+            ("${inputs.n} != -2.5e3", true),
+        ] {
+            assert_eq!(holds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused() {
+        let deep = "(".repeat(100_000);
+        for text in
+            ["", "and", "$inputs.x ==", "$inputs.x = 1", "(true", "true)", "maybe", "'x", "$", "1 2", &deep]
+        {
+            assert!(text.parse::<Condition>().is_err(), "{text}");
+        }
+        assert!("not ".repeat(100_000).parse::<Condition>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_can_be_printed_and_read_again(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "$inputs.a", "${steps.b.outputs}", "and ", "or ", "not ", "(", ")", " == ", " != ", "'x'", "\"\\n\"",
+                    "1", "null", " ", "é",
+                ]),
+                0..14,
+            )
+        ) {
+            if let Ok(condition) = words.concat().parse::<Condition>() {
+                prop_assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition));
+            }
+        }
+    }
+}

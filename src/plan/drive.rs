@@ -1,0 +1,295 @@
+//! A checked plan taken to its end: what is ready is started, what ended makes room, a failure stops the rest.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, Scope as Threads};
+
+use serde_json::{Map, Value};
+
+use super::attempt::{Failed, Tried, tried};
+use super::check::declared_inputs;
+use super::failure::StepFailure;
+use super::journal::{Finished, Journal};
+use super::scope::{Ended, Scope, weigh};
+use super::{Call, OnFailure, Plan, Schedule};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
+use crate::policy::{CancelToken, Limits, Watchdog};
+
+/// Where steps run.
+pub trait Stage: Sync {
+    /// Whether a call can do no more than read, under the permissions of this run. Such calls run side by side.
+    fn is_quiet(&self, ctx: &SkillContext, call: &Call) -> bool;
+
+    /// Whether nothing comes of making a call once more. What is not is warned of when it has to be.
+    fn is_repeatable(&self, ctx: &SkillContext, call: &Call) -> bool {
+        self.is_quiet(ctx, call)
+    }
+
+    /// Makes the call and answers with its value. The context's token stops it.
+    fn call(&self, ctx: &SkillContext, call: &Call, arguments: Map<String, Value>) -> Result<Value>;
+}
+
+/// One run of a plan that [`check`](super::check) found no fault with.
+pub struct Drive<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What its input may hold, as a JSON Schema, where that is declared.
+    pub input_schema: Option<&'a Value>,
+    /// The run it belongs to.
+    pub ctx: &'a SkillContext,
+    /// Where its steps run.
+    pub stage: &'a dyn Stage,
+    /// What remembers them, where something does.
+    pub journal: Option<&'a Journal>,
+    /// The clock of calls that have a time limit of their own.
+    pub watchdog: &'a Watchdog,
+}
+
+/// What the steps of one run have in common.
+pub(super) struct Under<'a> {
+    pub(super) token: CancelToken,
+    pub(super) is_quiet: Vec<bool>,
+    pub(super) is_repeatable: Vec<bool>,
+    plan: &'a Plan,
+    inputs: &'a Value,
+    declared: BTreeSet<String>,
+    ended: Vec<OnceLock<Ended>>,
+    reports: Vec<OnceLock<StepReport>>,
+    cap: u64,
+    /// Bytes that values of steps may still take.
+    room: AtomicU64,
+    most: u64,
+}
+
+impl Under<'_> {
+    pub(super) fn scope<'a>(&'a self, item: Option<(&'a str, &'a Value)>) -> Scope<'a> {
+        let Self { plan, inputs, declared, ended, cap, .. } = self;
+        Scope { plan, inputs, declared, ended, item, cap: *cap }
+    }
+
+    /// Makes room for a value that is kept to the end of the run.
+    pub(super) fn hold(&self, value: &Value) -> Result<()> {
+        let weight = weigh(value).unwrap_or(u64::MAX);
+        let held =
+            self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(weight));
+        held.map(drop).map_err(|_| {
+            let sentence =
+                format!("the values of the steps need more than the {} bytes of memory there are", self.most);
+            SkillError::new(ErrorKind::Memory, sentence)
+                .with_help("give the run more with --memory, or let steps answer with less")
+        })
+    }
+
+    /// Says that the run goes on although this failed, and remembers it.
+    pub(super) fn go_on(
+        &self,
+        drive: &Drive<'_>,
+        at: usize,
+        item: Option<usize>,
+        failed: &Failed,
+    ) -> Result<()> {
+        if failed.is_known {
+            return Ok(());
+        }
+        let step = &self.plan.steps()[at];
+        let error = drive.ctx.redaction().error(failed.error.clone());
+        let which = item.map_or(String::new(), |item| format!(" (item {item})"));
+        drive
+            .ctx
+            .log(LogLevel::Warn, format!("step {}{which} failed, and the run goes on: {error}", step.id))?;
+        match drive.journal {
+            Some(journal) => journal.finish((at, item), &step.id, &Finished::Failed(error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Default)]
+struct Progress {
+    /// No step is started any more.
+    is_over: bool,
+    failed: Option<(usize, Failed)>,
+    running: usize,
+}
+
+impl Drive<'_> {
+    /// Runs the plan to its end and answers with its value.
+    pub fn run(&self, inputs: &Value) -> Result<Value> {
+        let steps = self.plan.steps();
+        let most = self.ctx.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        let under = Under {
+            token: self.ctx.cancel().child(),
+            is_quiet: steps.iter().map(|step| self.stage.is_quiet(self.ctx, &step.call)).collect(),
+            is_repeatable: steps.iter().map(|step| self.stage.is_repeatable(self.ctx, &step.call)).collect(),
+            plan: self.plan,
+            inputs,
+            declared: declared_inputs(self.input_schema),
+            ended: steps.iter().map(|_| OnceLock::new()).collect(),
+            reports: steps.iter().map(|_| OnceLock::new()).collect(),
+            cap: self.ctx.limits().output,
+            room: AtomicU64::new(most),
+            most,
+        };
+        let failed = self.steps(&under);
+        self.report(&under, failed.is_some());
+        match failed {
+            Some((at, Failed { error, input, .. })) => {
+                Err(StepFailure::error(self.plan, at, error, input, finished(self.plan, &under)))
+            }
+            None => self.answer(&under),
+        }
+    }
+
+    /// The step that ended the run, where one did.
+    fn steps(&self, under: &Under<'_>) -> Option<(usize, Failed)> {
+        let mut schedule = Schedule::new(self.plan, |step| {
+            self.plan.position(&step.id).is_some_and(|at| under.is_quiet[at])
+        });
+        let mut progress = Progress::default();
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|threads| {
+            loop {
+                let started: Vec<usize> =
+                    std::iter::from_fn(|| if progress.is_over { None } else { schedule.start() }).collect();
+                if let ([only], 0) = (started.as_slice(), progress.running) {
+                    self.tell_start(*only);
+                    self.end(*only, tried(self, under, *only), under, &mut progress);
+                    schedule.end(*only);
+                    continue;
+                }
+                for at in started {
+                    self.tell_start(at);
+                    progress.running += 1;
+                    self.apart(threads, under, at, &sender);
+                }
+                if progress.running == 0 {
+                    break;
+                }
+                let Ok((at, tried)) = receiver.recv() else { break };
+                progress.running -= 1;
+                self.end(at, tried, under, &mut progress);
+                schedule.end(at);
+            }
+        });
+        progress.failed
+    }
+
+    /// Runs a step on a thread of its own; on this one where there is none to be had.
+    fn apart<'scope, 'env>(
+        &'env self,
+        threads: &'scope Threads<'scope, 'env>,
+        under: &'env Under<'_>,
+        at: usize,
+        sender: &mpsc::Sender<(usize, Tried)>,
+    ) {
+        let own = sender.clone();
+        let work = move || {
+            let _ = own.send((at, tried(self, under, at)));
+        };
+        let spawned = thread::Builder::new().name("metier-step".into()).spawn_scoped(threads, work);
+        if spawned.is_err() {
+            let _ = sender.send((at, tried(self, under, at)));
+        }
+    }
+
+    /// Takes down what a step came to, and what comes of it.
+    fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
+        let step = &self.plan.steps()[at];
+        self.tell(at, Some(tried.status), tried.duration);
+        let report = StepReport {
+            index: at,
+            id: step.id.clone(),
+            call: step.call.to_string(),
+            status: tried.status,
+            attempts: tried.attempts,
+            duration_ms: u64::try_from(tried.duration.as_millis()).unwrap_or(u64::MAX),
+            value: Value::Null,
+        };
+        let _ = under.reports[at].set(report);
+        let failed = match tried.result {
+            Ok(ended) => {
+                let _ = under.ended[at].set(ended);
+                return;
+            }
+            Err(failed) => failed,
+        };
+        let may_go_on = matches!(step.on_failure, OnFailure::Continue | OnFailure::SkipRest);
+        let failed = if may_go_on && under.token.cause().is_none() {
+            let _ = under.ended[at].set(Ended::Failed);
+            match under.go_on(self, at, None, &failed) {
+                Ok(()) => {
+                    progress.is_over |= step.on_failure == OnFailure::SkipRest;
+                    return;
+                }
+                Err(error) => error.into(),
+            }
+        } else {
+            failed
+        };
+        // Those that are stopped because of the first failure fail as well.
+        if progress.failed.is_none() {
+            progress.failed = Some((at, failed));
+        }
+        progress.is_over = true;
+        under.token.cancel();
+    }
+
+    fn answer(&self, under: &Under<'_>) -> Result<Value> {
+        if let Some(outputs) = self.plan.outputs() {
+            return under.scope(None).outputs(outputs);
+        }
+        Ok(match under.ended.last().and_then(OnceLock::get) {
+            Some(Ended::Done(value)) => value.clone(),
+            _ => Value::Null,
+        })
+    }
+
+    /// Hands the reports of all steps to the run; with their values where it failed.
+    fn report(&self, under: &Under<'_>, has_failed: bool) {
+        let mut room = under.cap;
+        let reports = self.plan.steps().iter().enumerate().map(|(at, step)| {
+            let mut report = under.reports[at].get().cloned().unwrap_or_else(|| StepReport {
+                index: at,
+                id: step.id.clone(),
+                call: step.call.to_string(),
+                status: StepStatus::Skipped,
+                attempts: 0,
+                duration_ms: 0,
+                value: Value::Null,
+            });
+            if let (true, Some(Ended::Done(value))) = (has_failed, under.ended[at].get()) {
+                let left = weigh(value).and_then(|weight| room.checked_sub(weight));
+                room = left.unwrap_or(0);
+                report.value = left.map_or(Value::Null, |_| value.clone());
+            }
+            report
+        });
+        self.ctx.report_steps(reports.collect());
+    }
+
+    fn tell_start(&self, at: usize) {
+        self.tell(at, None, std::time::Duration::ZERO);
+    }
+
+    fn tell(&self, at: usize, ended: Option<StepStatus>, duration: std::time::Duration) {
+        if !self.ctx.is_observed() {
+            return;
+        }
+        let step = &self.plan.steps()[at];
+        let (id, call) = (step.id.clone(), step.call.to_string());
+        self.ctx.stepped(&StepEvent { index: at, of: self.plan.steps().len(), id, call, ended, duration });
+    }
+}
+
+fn finished(plan: &Plan, under: &Under<'_>) -> Vec<(String, Value)> {
+    let steps = plan.steps().iter().zip(&under.ended);
+    let done = steps.filter_map(|(step, ended)| match ended.get() {
+        Some(Ended::Done(value)) => Some((step.id.clone(), value.clone())),
+        _ => None,
+    });
+    done.collect()
+}

@@ -1,0 +1,170 @@
+//! The file of a journal: opened by one run at a time, added to line by line, mended after a crash.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use super::line;
+use crate::error::{ErrorKind, Result, SkillError};
+
+/// What every journal begins with, after its checksum.
+const BEGINNING: &str = "{\"metier-journal\":";
+
+/// Bytes a journal may have to be read.
+const LARGEST: u64 = 1 << 30;
+
+/// The file, open and locked.
+pub(super) struct Lines {
+    file: File,
+    len: u64,
+    is_broken: bool,
+}
+
+/// What stands in a line.
+type Content = (String, Option<String>);
+
+impl Drop for Lines {
+    /// Unlocks it for everybody: a process that was split off from this one meanwhile has the file, and its lock, as well.
+    fn drop(&mut self) {
+        self.file.unlock().ok();
+    }
+}
+
+impl Lines {
+    /// Opens the file, which is made when there is none, and reads its whole lines. What a crash left after them is cut off.
+    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Content>)> {
+        let failed =
+            |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(foreign(path));
+        }
+        let mut file = options().open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(taken(path)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut bytes = Vec::new();
+        (&mut file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(damaged(path));
+        }
+        let (found, len) = whole_lines(&bytes, path)?;
+        let lines = Self { file, len, is_broken: false };
+        if len < bytes.len() as u64 {
+            lines.file.set_len(len).and_then(|()| lines.file.sync_all()).map_err(failed)?;
+        }
+        if found.is_empty() {
+            sync_folder(folder).map_err(failed)?;
+        }
+        Ok((lines, found))
+    }
+
+    /// Adds a line. When only a part of it could be written, that is taken back.
+    pub(super) fn add(&mut self, line: &str) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier line could not be written"));
+        }
+        let written = self.file.write_all(line.as_bytes());
+        if written.is_ok() {
+            self.len += line.len() as u64;
+        } else {
+            self.is_broken = true;
+            // What cannot be taken back is cut off when the file is opened again.
+            let _ = self.file.set_len(self.len);
+        }
+        written
+    }
+
+    /// All lines are on the disk when this returns.
+    pub(super) fn keep(&mut self) -> io::Result<()> {
+        let kept = self.file.sync_data();
+        self.is_broken |= kept.is_err();
+        kept
+    }
+}
+
+/// The lines up to the first that is not whole, and their bytes. Whole lines after that are no accident of a crash.
+fn whole_lines(bytes: &[u8], path: &Path) -> Result<(Vec<Content>, u64)> {
+    let mut found = Vec::new();
+    let mut len = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some(content) = line.strip_suffix(b"\n").and_then(line::read) else { break };
+        found.push(content);
+        len += line.len();
+    }
+    let rest = &bytes[len..];
+    let is_whole = |line: &[u8]| line.strip_suffix(b"\n").is_some_and(|line| line::read(line).is_some());
+    if rest.split_inclusive(|byte| *byte == b'\n').any(is_whole) {
+        return Err(damaged(path));
+    }
+    match found.first() {
+        Some((text, _)) if text.starts_with(BEGINNING) => {}
+        Some(_) => return Err(foreign(path)),
+        None if !is_torn_head(rest) => return Err(foreign(path)),
+        None => {}
+    }
+    Ok((found, len as u64))
+}
+
+/// Whether this may be what a crash left of a first line, and not a file of somebody's.
+fn is_torn_head(bytes: &[u8]) -> bool {
+    const SUM: usize = 16;
+    let looks_alike = |at: usize, byte: u8| match at {
+        0..SUM => byte.is_ascii_hexdigit(),
+        SUM => byte == b' ',
+        _ => BEGINNING.as_bytes().get(at - SUM - 1).is_none_or(|expected| *expected == byte),
+    };
+    let is_alike = bytes.iter().enumerate().all(|(at, byte)| *byte == 0 || looks_alike(at, *byte));
+    is_alike && !bytes.contains(&b'\n')
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes the file's name last. Folders can be written through on Unix only.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// A name that is one plain file name: other characters by their bytes, as in `%2F`.
+pub(super) fn plain(name: &str) -> String {
+    const LONGEST: usize = 120;
+    let mut plain = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || "-_".contains(c) {
+            plain.push(c);
+        } else {
+            plain.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("%{byte:02X}")));
+        }
+    }
+    if plain.len() <= LONGEST {
+        return plain;
+    }
+    plain.truncate(LONGEST / 2);
+    format!("{plain}-{}", &crate::plan::digest::of_bytes(name.as_bytes())[..LONGEST / 4])
+}
+
+pub(super) fn foreign(path: &Path) -> SkillError {
+    let sentence = format!("{} is no journal of metier, and is left as it is", path.display());
+    SkillError::new(ErrorKind::Usage, sentence).with_help("name another folder with --journal")
+}
+
+pub(super) fn damaged(path: &Path) -> SkillError {
+    let sentence = format!("the journal {} is damaged before its last line", path.display());
+    SkillError::new(ErrorKind::Io, sentence)
+        .with_help("remove it to start over; finished steps are repeated then")
+}
+
+fn taken(path: &Path) -> SkillError {
+    let sentence = format!("another run is writing the journal {}", path.display());
+    SkillError::new(ErrorKind::Usage, sentence)
+        .with_help("wait for it, or name another folder with --journal")
+}

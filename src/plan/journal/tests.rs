@@ -1,0 +1,207 @@
+//! Journals: what is written is read again, whatever a crash left of it.
+
+use serde_json::json;
+
+use super::*;
+use crate::plan::{Callee, Lookup, from_sequence};
+
+/// Skills whose digests are what the test says.
+struct Digests(&'static str);
+
+impl Callees for Digests {
+    fn skill(&self, _name: &str) -> Lookup<Callee> {
+        Lookup::Untold
+    }
+
+    fn tool(&self, _name: &str) -> Lookup<Value> {
+        Lookup::Untold
+    }
+
+    fn digest(&self, _skill: &str) -> Option<String> {
+        Some(self.0.to_owned())
+    }
+}
+
+const PLAN: &str = r#"[{"tool": "tree"}, {"skill": "a"}]"#;
+
+fn opened(path: &Path) -> Result<Journal> {
+    opened_for(path, "x", PLAN, &json!({"a": 1}), "d")
+}
+
+fn opened_for(path: &Path, skill: &str, plan: &str, input: &Value, digest: &'static str) -> Result<Journal> {
+    Journal::open(
+        path,
+        skill,
+        &from_sequence(plan.as_bytes(), "scripts/sequence.json").unwrap(),
+        input,
+        &Digests(digest),
+    )
+}
+
+/// A folder, and the path of a journal in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file_of(&folder.path().join("deep/er"), "x");
+    (folder, path)
+}
+
+fn values() -> Vec<Value> {
+    let deep = (0..126).fold(json!(1), |inner, _| json!([inner]));
+    vec![
+        json!({"tab\t": "line\nend", "n": [0.1, 1e300, u64::MAX, i64::MIN, -0.0]}),
+        json!(null),
+        json!(0.1 + 0.2),
+        deep,
+    ]
+}
+
+#[test]
+fn what_finished_is_known_to_the_last_digit_and_written_once() {
+    let (_folder, path) = place();
+    let journal = opened(&path).unwrap();
+    for (at, value) in values().into_iter().enumerate() {
+        journal.start((at, None), "id").unwrap();
+        journal.finish((at, Some(at)), "id", &Finished::Done(value)).unwrap();
+    }
+    journal.finish((7, None), "id", &Finished::Failed("why".into())).unwrap();
+    journal.finish((8, None), "id", &Finished::Withheld).unwrap();
+    drop(journal);
+    let journal = opened(&path).unwrap();
+    for (at, value) in values().into_iter().enumerate() {
+        assert_eq!(journal.finished((at, Some(at))), Some(&Finished::Done(value)));
+        assert!(journal.was_interrupted((at, None)));
+    }
+    assert_eq!(journal.finished((7, None)), Some(&Finished::Failed("why".into())));
+    assert_eq!(journal.finished((8, None)), Some(&Finished::Withheld));
+    assert_eq!(journal.finished((0, None)), None);
+}
+
+#[test]
+fn a_crash_at_any_byte_of_a_write_costs_no_finished_step() {
+    let (_folder, path) = place();
+    let journal = opened(&path).unwrap();
+    for at in 0..3 {
+        journal.finish((at, None), "id", &Finished::Done(json!({"step": at}))).unwrap();
+    }
+    drop(journal);
+    let whole = std::fs::read(&path).unwrap();
+    let ends: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    for cut in 0..=whole.len() {
+        for tail in [&b""[..], b"\0\0\0\0"] {
+            let mut torn = whole[..cut].to_vec();
+            if cut < whole.len() {
+                torn.extend(tail);
+            }
+            std::fs::write(&path, &torn).unwrap();
+            let journal = opened(&path).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+            let kept = ends.iter().filter(|end| **end <= cut).count().saturating_sub(1);
+            for at in 0..3 {
+                assert_eq!(journal.finished((at, None)).is_some(), at < kept, "cut at {cut}");
+            }
+            journal.finish((9, None), "id", &Finished::Done(json!("after"))).unwrap();
+            drop(journal);
+            let again = opened(&path).unwrap();
+            assert_eq!(again.finished((9, None)), Some(&Finished::Done(json!("after"))), "cut at {cut}");
+            assert_eq!(again.finished((0, None)).is_some(), kept > 0);
+        }
+    }
+}
+
+#[test]
+fn a_fault_before_the_last_line_is_refused_and_changes_nothing() {
+    let (_folder, path) = place();
+    let journal = opened(&path).unwrap();
+    for at in 0..3 {
+        journal.finish((at, None), "id", &Finished::Done(json!(at))).unwrap();
+    }
+    drop(journal);
+    let whole = std::fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+    for at in 0..last {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, &damaged).unwrap();
+        assert!(opened(&path).is_err(), "byte {at}");
+        assert_eq!(std::fs::read(&path).unwrap(), damaged, "byte {at}");
+    }
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_left_as_it_is() {
+    let (folder, path) = place();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for text in ["my notes", "0123456789abcdef x", "{}\n", "0123456789abcdef {\"metier-journal\":1}\n", "\n"]
+    {
+        std::fs::write(&path, text).unwrap();
+        let refused = opened(&path).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Usage, "{text}: {refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    std::fs::remove_file(&path).unwrap();
+    #[cfg(unix)]
+    {
+        let target = folder.path().join("target");
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert_eq!(opened(&path).err().unwrap().kind(), ErrorKind::Usage);
+        assert!(!target.exists());
+        std::fs::remove_file(&path).unwrap();
+    }
+    std::fs::create_dir(&path).unwrap();
+    assert!(opened(&path).is_err());
+    drop(folder);
+}
+
+#[test]
+fn another_plan_input_or_callee_is_told_and_not_resumed() {
+    let (_folder, path) = place();
+    drop(opened(&path).unwrap());
+    let input = json!({"a": 1});
+    let words = |skill, plan, input: &Value, digest| {
+        opened_for(&path, skill, plan, input, digest).err().unwrap().to_string()
+    };
+    assert!(words("y", PLAN, &input, "d").contains("belongs to the skill x"));
+    assert!(
+        words("x", r#"[{"tool": "tree"} , {"skill": "a"}]"#, &input, "d")
+            .contains("before the plan of x changed")
+    );
+    assert!(words("x", PLAN, &json!({"a": 2}), "d").contains("another input"));
+    assert!(words("x", PLAN, &input, "e").contains("before the skill a changed"));
+    let refused = opened_for(&path, "x", PLAN, &json!(1), "d").err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    assert!(refused.help().unwrap().contains("--journal"));
+    assert!(opened(&path).is_ok());
+}
+
+#[test]
+fn one_run_at_a_time_has_a_journal() {
+    let (_folder, path) = place();
+    let first = opened(&path).unwrap();
+    assert!(opened(&path).err().unwrap().to_string().contains("another run is writing"));
+    drop(first);
+    assert!(opened(&path).is_ok());
+}
+
+#[test]
+fn every_name_of_a_skill_is_a_plain_file_name_of_its_own() {
+    let folder = Path::new("/j");
+    let long = "é".repeat(100);
+    let names = ["a", "a/b", "../a", "..", "", "a%2Fb", "é", &long, &format!("{long}x")];
+    let files: std::collections::BTreeSet<PathBuf> = names.iter().map(|name| file_of(folder, name)).collect();
+    assert_eq!(files.len(), names.len());
+    for file in &files {
+        assert_eq!(file.parent(), Some(folder));
+        assert!(file.file_name().unwrap().len() < 150);
+    }
+    assert_eq!(file_of(folder, "word-count"), folder.join("word-count.journal"));
+    assert_eq!(file_below(&file_of(folder, "a"), (2, Some(5))), folder.join("a.2-5.journal"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, path) = place();
+    drop(opened(&path).unwrap());
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}

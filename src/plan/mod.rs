@@ -1,0 +1,189 @@
+//! Plans: what a skill does step by step, read and checked before the first step.
+//!
+//! A plan comes from `scripts/sequence.json`, or from `steps` or `composed_of` in `skill.yaml`. [`from_sequence`] and
+//! [`from_contract`] read it, [`check`] holds it against what its steps call, [`Schedule`] says what may run next, and
+//! [`Drive`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
+
+mod argument;
+mod argument_reader;
+mod attempt;
+mod callees;
+mod check;
+mod circle;
+mod condition;
+mod digest;
+mod drive;
+mod failure;
+mod findings;
+mod journal;
+mod json;
+mod read;
+mod reference;
+mod rule;
+mod schedule;
+mod schema;
+mod scope;
+mod step;
+mod step_reader;
+mod template;
+mod tree;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::skill::Diagnostic;
+use crate::skill::contract::CONTRACT_FILES;
+
+pub use argument::{Argument, Parameter, Place};
+pub use callees::{Callee, Callees, Lookup, Nobody};
+pub use check::check;
+pub use condition::{Condition, Operand};
+pub(crate) use digest::hexadecimal;
+pub use drive::{Drive, Stage};
+pub use failure::StepFailure;
+pub use journal::{Journal, file_of};
+pub use read::{from_contract, from_sequence};
+pub use reference::{Fault, Reference, Root, Segment};
+pub use rule::RULES;
+pub use schedule::Schedule;
+pub use step::{Call, ForEach, OnFailure, Places, Step};
+pub use template::{Piece, Template};
+
+/// Steps, read and not yet run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    file: String,
+    text: Arc<str>,
+    form: Form,
+    steps: Vec<Step>,
+    ids: HashMap<String, usize>,
+    outputs: Option<Argument>,
+    concurrency: usize,
+}
+
+/// How a plan was written, which says in what order its steps run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `sequence.json`: one step after another.
+    Sequence,
+    /// `steps` in `skill.yaml`.
+    Steps,
+    /// `composed_of` in `skill.yaml`.
+    ComposedOf,
+}
+
+impl Plan {
+    /// Bytes a plan's file may have.
+    pub const LARGEST: usize = 4 << 20;
+    /// The most steps a plan may have.
+    pub const MOST_STEPS: usize = 10_000;
+    /// Steps that run side by side when the plan names no number.
+    pub const CONCURRENCY: usize = 4;
+    /// The most steps that may run side by side.
+    pub const MOST_CONCURRENCY: usize = 16;
+
+    /// The steps, in written order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// How it was written.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Its file, in the skill's folder.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What the plan answers with, where it says; the value of its last step otherwise, and `null` where it has no steps.
+    pub fn outputs(&self) -> Option<&Argument> {
+        self.outputs.as_ref()
+    }
+
+    /// The most steps that run side by side.
+    pub fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
+    /// The place of the step of that id, from 0.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.ids.get(id).copied()
+    }
+
+    /// The place of the step whose outputs a reference names, from 0, where it names one there is.
+    pub fn step_of(&self, root: &Root) -> Option<usize> {
+        match root {
+            Root::Step(id) => self.position(id),
+            Root::Result(at) => (*at < self.steps.len()).then_some(*at),
+            Root::Inputs | Root::Variable(_) => None,
+        }
+    }
+
+    /// The embedder's tools that its steps name.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match &step.call {
+            Call::Tool(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The skills that its steps name.
+    pub fn skills(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match &step.call {
+            Call::Skill(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// The plan in a file of a skill: what `sequence.json` and other JSON holds, or what `skill.yaml` has under `steps` or
+/// `composed_of`. `invalid-skill`, with the place of the first fault, where there is none.
+pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
+    let read =
+        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| refusal(file, &found))
+}
+
+/// What is wrong with the plan in a file, as far as it can be told without knowing what there is to call; nothing where the
+/// file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is declared.
+pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
+    let read =
+        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    match read {
+        Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, "", inputs, &Nobody)),
+        Err(found) => found,
+    }
+}
+
+/// Whether a file is a contract by its name.
+fn is_contract(file: &str) -> bool {
+    CONTRACT_FILES
+        .iter()
+        .any(|name| file == *name || file.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')))
+}
+
+/// The error of a plan that does not load: its first finding, where that stands, and how many more there are.
+pub fn refusal(file: &str, found: &[Diagnostic]) -> SkillError {
+    let Some(first) = found.first() else {
+        return SkillError::new(ErrorKind::InvalidSkill, format!("{file} holds no plan"));
+    };
+    let more = match found.len() - 1 {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    let place = Location { file: file.to_owned(), line: Some(first.line), column: Some(first.column) };
+    let error =
+        SkillError::new(ErrorKind::InvalidSkill, format!("{}{more}", first.message)).with_location(place);
+    match &first.help {
+        Some(help) => error.with_help(help.clone()),
+        None => error,
+    }
+}

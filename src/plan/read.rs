@@ -1,0 +1,207 @@
+//! The text of a plan as a [`Plan`], or every reason why it is none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::argument::Argument;
+use super::argument_reader::argument;
+use super::findings::{Findings, nearest};
+use super::reference::{Reference, Root};
+use super::step_reader::StepReader;
+use super::template::Template;
+use super::{Form, Plan, json, rule};
+use crate::exact;
+use crate::skill::Diagnostic;
+use crate::skill::yaml::{self, Entry, Node, Value};
+
+/// The plan in a `sequence.json`: a list of `{tool, args}`, or an object with that list under `steps`.
+///
+/// `file` is its path in the skill's folder. Never panics; hostile text ends in diagnostics, fifty at the most.
+pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
+    let text = readable(source)?;
+    let mut findings = Findings::on(text);
+    if let Err(reason) = exact::json(text) {
+        findings.add(
+            &rule::SYNTAX,
+            &at_error(text),
+            reason,
+            "the file is a JSON list of {\"tool\": …, \"args\": {…}}",
+        );
+        return Err(findings.finish());
+    }
+    let root = json::tree(text);
+    let parts = match &root.value {
+        Value::Map(entries) => {
+            known_keys(entries, &["steps", "outputs_from"], &mut findings);
+            Parts {
+                steps: found(entries, "steps"),
+                outputs: found(entries, "outputs_from"),
+                concurrency: None,
+            }
+        }
+        _ => Parts { steps: Some(&root), outputs: None, concurrency: None },
+    };
+    plan(text, file, Form::Sequence, &root, &parts, findings)
+}
+
+/// The plan in a `skill.yaml`, under `steps` or `composed_of`, at the top or under `skill`; nothing where it has neither.
+pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diagnostic>> {
+    let text = readable(source)?;
+    let mut findings = Findings::on(text);
+    let tree = yaml::parse(text).map_err(|fault| {
+        vec![Diagnostic::new(fault.rule, text, &fault.span, &*fault.message).with_help(fault.help())]
+    })?;
+    let Some(Node { value: Value::Map(entries), .. }) = &tree.root else { return Ok(None) };
+    let entries = match found(entries, "skill").map(|node| &node.value) {
+        Some(Value::Map(inner)) => inner,
+        _ => entries,
+    };
+    let (form, steps) = match (found(entries, "steps"), found(entries, "composed_of")) {
+        (None, None) => return Ok(None),
+        (Some(steps), None) => (Form::Steps, steps),
+        (None, Some(steps)) => (Form::ComposedOf, steps),
+        (Some(_), Some(twice)) => {
+            let message = "a skill has steps or composed_of, not both";
+            findings.add(&rule::SHAPE, &twice.span, message, "keep one of them");
+            return Err(findings.finish());
+        }
+    };
+    let parts = Parts {
+        steps: Some(steps),
+        outputs: found(entries, "outputs_from"),
+        concurrency: found(entries, "concurrency"),
+    };
+    plan(text, file, form, steps, &parts, findings).map(Some)
+}
+
+/// The nodes a plan is made of.
+struct Parts<'a> {
+    steps: Option<&'a Node>,
+    outputs: Option<&'a Node>,
+    concurrency: Option<&'a Node>,
+}
+
+fn plan(
+    text: &str,
+    file: &str,
+    form: Form,
+    root: &Node,
+    parts: &Parts<'_>,
+    mut findings: Findings<'_>,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let items = match parts.steps.map(|steps| &steps.value) {
+        Some(Value::List(items)) if items.len() <= Plan::MOST_STEPS => items.as_slice(),
+        Some(Value::List(items)) => {
+            let message =
+                format!("the plan has {} steps, more than the {} it may have", items.len(), Plan::MOST_STEPS);
+            findings.add(&rule::TOO_LARGE, &root.span, message, "split it into skills that call one another");
+            &[]
+        }
+        _ => {
+            findings.add(
+                &rule::SHAPE,
+                &root.span,
+                "a plan is a list of steps",
+                "write a list, or the list under `steps`",
+            );
+            &[]
+        }
+    };
+    let mut reader = StepReader::new(form);
+    let mut ids = HashMap::new();
+    let mut steps = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        let Some(step) = reader.step(at, item, &mut findings) else { continue };
+        if let Some(first) = ids.insert(step.id.clone(), at) {
+            let message = format!("the steps {} and {} both have the id {}", first + 1, at + 1, step.id);
+            findings.add(&rule::ID_TWICE, &step.places.id, message, "give one of them an `id` of its own");
+        }
+        steps.push(step);
+    }
+    let concurrency = parts.concurrency.map_or(Plan::CONCURRENCY, |node| concurrency(node, &mut findings));
+    let outputs = parts.outputs.and_then(|node| outputs(node, &ids, &mut findings));
+    if !findings.is_empty() {
+        return Err(findings.finish());
+    }
+    Ok(Plan { file: file.to_owned(), text: Arc::from(text), form, steps, ids, outputs, concurrency })
+}
+
+fn concurrency(node: &Node, findings: &mut Findings<'_>) -> usize {
+    let number =
+        node.typed().ok().and_then(|value| value.as_u64()).and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| (1..=Plan::MOST_CONCURRENCY).contains(number)).unwrap_or_else(|| {
+        let message = format!("concurrency is a whole number from 1 to {}", Plan::MOST_CONCURRENCY);
+        findings.add(&rule::BOUND, &node.span, message, "write concurrency: 4");
+        Plan::CONCURRENCY
+    })
+}
+
+/// What the plan answers with. The plain id of a step stands for all its outputs.
+fn outputs(node: &Node, ids: &HashMap<String, usize>, findings: &mut Findings<'_>) -> Option<Argument> {
+    let outputs = argument(node, findings)?;
+    match &outputs {
+        Argument::Constant(serde_json::Value::String(id)) if ids.contains_key(id) => {
+            let reference = Reference { root: Root::Step(id.clone()), path: Vec::new() };
+            Some(Argument::Text(Template::Whole(reference), node.span.clone()))
+        }
+        Argument::Constant(_) => {
+            let message = "outputs_from names outputs of steps";
+            findings.add(
+                &rule::OUTPUTS_FROM,
+                &node.span,
+                message,
+                "write $steps.ID.outputs, or the id of a step",
+            );
+            None
+        }
+        _ => Some(outputs),
+    }
+}
+
+/// The text, where it is one of a bearable size.
+fn readable(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
+    let refuse = |rule, text, message: String, help: &str| {
+        let mut findings = Findings::on(text);
+        findings.add(rule, &(text.len()..text.len()), message, help);
+        Err(findings.finish())
+    };
+    if source.len() > Plan::LARGEST {
+        let message =
+            format!("the file has {} bytes, more than the {} a plan may have", source.len(), Plan::LARGEST);
+        return refuse(
+            &rule::TOO_LARGE,
+            "",
+            message,
+            "keep data in files of the skill and let a step read them",
+        );
+    }
+    std::str::from_utf8(source).or_else(|error| {
+        let valid = source.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        refuse(
+            &rule::NOT_UTF8,
+            valid,
+            format!("the file is not UTF-8 at byte {}", error.valid_up_to()),
+            "save it as UTF-8",
+        )
+    })
+}
+
+/// Where JSON stops being JSON.
+fn at_error(text: &str) -> std::ops::Range<usize> {
+    let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) else { return 0..0 };
+    let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    let at = line + error.column().saturating_sub(1);
+    at..at
+}
+
+pub(super) fn found<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}
+
+/// Finds fault with every key that is not among the known ones.
+pub(super) fn known_keys(entries: &[Entry], known: &[&str], findings: &mut Findings<'_>) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let message = format!("nothing is called {} here", super::findings::brief(&entry.key));
+        findings.add(&rule::KEY, &entry.key_span, message, nearest(&entry.key, known.iter().copied()));
+    }
+}

@@ -1,0 +1,179 @@
+//! What can be told of a value from its JSON Schema alone. Where a schema is written in ways that take a validator to judge,
+//! nothing is told.
+
+use serde_json::{Map, Value};
+
+use super::findings::{brief, nearest};
+use super::reference::Segment;
+
+/// Words that make a schema say more than its own keywords do.
+const BEYOND: [&str; 7] = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not"];
+
+/// Why there can be no value where the path leads, or nothing.
+pub(super) fn misses(schema: &Value, path: &[Segment]) -> Option<(String, String)> {
+    let mut schema = schema;
+    for segment in path {
+        let plain = plain(schema)?;
+        schema = match segment {
+            Segment::Field(key) => match field(plain, key) {
+                Ok(inner) => inner?,
+                Err(fault) => return Some(fault),
+            },
+            Segment::Index(_) if !may_be(plain, "array") => {
+                return Some(("is no list".into(), format!("it is {}", types(plain))));
+            }
+            Segment::Index(_) => plain.get("items")?,
+        };
+    }
+    None
+}
+
+fn field<'a>(schema: &'a Map<String, Value>, key: &str) -> Result<Option<&'a Value>, (String, String)> {
+    if !may_be(schema, "object") {
+        return Err((format!("has no {}", brief(key)), format!("it is {}", types(schema))));
+    }
+    let Some(properties) = properties(schema) else { return Ok(None) };
+    if let Some(inner) = properties.get(key) {
+        return Ok(Some(inner));
+    }
+    if is_open(schema) {
+        let other = schema.get("additionalProperties").filter(|_| !schema.contains_key("patternProperties"));
+        return Ok(other);
+    }
+    Err((format!("has no {}", brief(key)), nearest(key, properties.keys().map(String::as_str))))
+}
+
+/// Whether other names than the declared ones are described as well.
+fn is_open(schema: &Map<String, Value>) -> bool {
+    schema.get("additionalProperties").is_some_and(Value::is_object)
+        || schema.contains_key("patternProperties")
+}
+
+/// The declared names, where there are any.
+pub(super) fn declared(schema: &Value) -> Option<&Map<String, Value>> {
+    plain(schema).and_then(properties)
+}
+
+/// Whether only declared names are taken.
+pub(super) fn is_closed(schema: &Value) -> bool {
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+}
+
+/// Whether nothing is said of names that are not declared.
+pub(super) fn takes_only_declared(schema: &Value) -> bool {
+    plain(schema).is_some_and(|schema| {
+        !is_open(schema) && schema.get("additionalProperties") != Some(&Value::Bool(true))
+    })
+}
+
+/// The names that must be given.
+pub(super) fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    plain(schema)
+        .and_then(|schema| schema.get("required"))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// What a value should be instead, where it cannot be what the schema describes.
+pub(super) fn unfit(schema: &Value, value: &Value) -> Option<String> {
+    let schema = plain(schema)?;
+    let one_of = schema.get("enum").and_then(Value::as_array);
+    if let Some(words) = one_of.filter(|words| !words.contains(value)) {
+        let words: Vec<String> = words.iter().take(12).map(Value::to_string).collect();
+        return Some(format!("one of {}", words.join(", ")));
+    }
+    let name = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.as_f64().is_some_and(|number| number.fract() == 0.0) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = may_be(schema, name) || (name == "integer" && may_be(schema, "number"));
+    (!fits).then(|| types(schema))
+}
+
+/// The schema, where its own keywords say all it says.
+fn plain(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.as_object().filter(|schema| !BEYOND.iter().any(|word| schema.contains_key(*word)))
+}
+
+fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
+}
+
+fn may_be(schema: &Map<String, Value>, name: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(only)) => only == name,
+        Some(Value::Array(some)) => some.iter().any(|word| word == name),
+        _ => true,
+    }
+}
+
+/// `a string`, `an integer or null`.
+fn types(schema: &Map<String, Value>) -> String {
+    let words: Vec<&str> = match schema.get("type") {
+        Some(Value::String(only)) => vec![only],
+        Some(Value::Array(some)) => some.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let article =
+        if words.first().is_some_and(|word| word.starts_with(['a', 'i', 'o'])) { "an" } else { "a" };
+    format!("{article} {}", words.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::{Root, Template};
+
+    fn missing(schema: &Value, path: &str) -> Option<String> {
+        let Ok(Template::Whole(reference)) = format!("$inputs{path}").parse() else { panic!("{path}") };
+        assert_eq!(reference.root, Root::Inputs);
+        misses(schema, &reference.path).map(|(what, _)| what)
+    }
+
+    #[test]
+    fn a_path_is_followed_as_far_as_the_schema_tells() {
+        let schema = json!({"type": "object", "properties": {
+            "files": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+            "any": {}, "one": {"anyOf": [{"type": "string"}]}, "free": {"type": "object"},
+            "open": {"type": "object", "properties": {}, "additionalProperties": {"type": "number"}},
+        }});
+        for path in ["", ".files", ".files[0].name", ".any.x[0]", ".one.x", ".free.x", ".open.x"] {
+            assert_eq!(missing(&schema, path), None, "{path}");
+        }
+        for (path, what) in [
+            (".file", "has no \"file\""),
+            (".files.name", "has no \"name\""),
+            (".files[0].nam", "has no \"nam\""),
+            (".files[0].name[0]", "is no list"),
+            ("[0]", "is no list"),
+            (".open.x.y", "has no \"y\""),
+        ] {
+            assert_eq!(missing(&schema, path).as_deref(), Some(what), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_plain_value_of_another_type_does_not_fit() {
+        for (schema, value, expected) in [
+            (json!({"type": "string"}), json!(1), Some("a string")),
+            (json!({"type": ["integer", "null"]}), json!("x"), Some("an integer or null")),
+            (json!({"type": "number"}), json!(1), None),
+            (json!({"type": "integer"}), json!(1.0), None),
+            (json!({"type": "integer"}), json!(1.5), Some("an integer")),
+            (json!({"enum": ["a", "b"]}), json!("c"), Some("one of \"a\", \"b\"")),
+            (json!({"anyOf": [{"type": "string"}]}), json!(1), None),
+            (json!(true), json!(1), None),
+        ] {
+            assert_eq!(unfit(&schema, &value).as_deref(), expected, "{schema} {value}");
+        }
+    }
+}

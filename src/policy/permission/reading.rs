@@ -1,0 +1,63 @@
+//! A permission as text: what is one, and what to say of what is none.
+
+use std::str::FromStr;
+
+use super::{Permission, Rule, UNSANDBOXED, WORDS};
+use crate::error::{ErrorKind, SkillError};
+
+impl FromStr for Permission {
+    type Err = SkillError;
+
+    /// Reads `name` or `name:scope`; an unknown name or a scope that does not fit is a `usage` error.
+    fn from_str(text: &str) -> Result<Self, SkillError> {
+        let (name, scope) = match text.split_once(':') {
+            Some((name, scope)) => (name, Some(scope)),
+            None => (text, None),
+        };
+        let Some((word, _, rule)) = WORDS.into_iter().find(|(_, known, _)| *known == name) else {
+            return Err(unknown(text, name));
+        };
+        let scope = match (rule, scope) {
+            (Rule::Name, None | Some("")) => return Err(misused(text, &format!("write {name}:NAME"))),
+            (Rule::Nothing, Some(_)) => return Err(misused(text, &format!("{name} takes no scope"))),
+            (Rule::MaybeUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
+                return Err(misused(text, "the only scope of exec is exec:unsandboxed"));
+            }
+            (_, Some("")) => return Err(misused(text, "something must follow the colon")),
+            (Rule::MaybePath, Some(path)) => Some(relative(path).ok_or_else(|| {
+                misused(text, "the path must be relative to the project and must not lead out of it")
+            })?),
+            (_, scope) => scope.map(str::to_owned),
+        };
+        Ok(Self { word, scope })
+    }
+}
+
+/// `./docs//a/` as `docs/a`; nothing for absolute paths, `..` and NUL.
+fn relative(path: &str) -> Option<String> {
+    if path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..") {
+        return None;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    Some(parts.join("/"))
+}
+
+fn unknown(text: &str, name: &str) -> SkillError {
+    let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
+    let nearest = WORDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
+        // Similarity lies between 0 and 1; thousandths order it well enough.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
+        thousandths
+    });
+    match nearest.filter(|known| strsim::jaro_winkler(known, &name.to_lowercase()) > 0.8) {
+        Some(known) => error.with_help(format!("did you mean `{known}`?")),
+        None => {
+            error.with_help(format!("the permissions are {}", WORDS.map(|(_, known, _)| known).join(", ")))
+        }
+    }
+}
+
+fn misused(text: &str, help: &str) -> SkillError {
+    SkillError::new(ErrorKind::Usage, format!("`{text}` is not a permission: {help}"))
+}

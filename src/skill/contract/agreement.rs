@@ -1,0 +1,73 @@
+//! The contract held against the `SKILL.md` beside it: what both name is the same, or it is an error that names both places.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::super::manifest::Manifest;
+use super::super::report::Report;
+use super::super::rule;
+use super::Contract;
+use super::entrypoint::tidy;
+use crate::policy::Permission;
+
+pub(super) fn check(
+    contract: &Contract,
+    manifest: &Manifest,
+    place: impl Fn(&str) -> Range<usize>,
+    report: &mut Report<'_>,
+) {
+    let lines = &manifest.lines;
+    let mut disagree = |key: &str, here: &str, there: &str, line: Option<u32>| {
+        let at = line.map_or_else(|| "SKILL.md".to_owned(), |line| format!("SKILL.md:{line}"));
+        let message = format!("{key} is {here} here, and {there} in {at}");
+        report.add(&rule::CONTRACT_DISAGREES, &place(key), message).help("make them agree, or name it once");
+    };
+    if let Some(name) = contract.name.as_ref().filter(|name| **name != manifest.name) {
+        disagree("name", &quoted(name), &quoted(&manifest.name), lines.name);
+    }
+    if let (Some(version), Some(line)) = (&contract.version, lines.version)
+        && *version != manifest.version
+    {
+        disagree("version", &version.to_string(), &manifest.version.to_string(), Some(line));
+    }
+    if let (Some(runtime), Some(other)) = (&contract.runtime, &manifest.runtime)
+        && runtime != other
+    {
+        disagree("runtime", &quoted(runtime), &quoted(other), lines.runtime);
+    }
+    if let (Some(entrypoint), Some(other)) = (&contract.entrypoint, manifest.entrypoint())
+        && tidy(other).as_ref() != Some(&entrypoint.path)
+    {
+        disagree("entrypoint", &quoted(&entrypoint.path), &quoted(other), lines.entrypoint);
+    }
+    if let Some((here, there)) = permissions(contract, manifest) {
+        disagree("permissions", &listed(&here), &listed(&there), lines.allowed_tools);
+    }
+}
+
+/// The permissions of both, where both name some and they are not the same. Reading is every skill's, and words of other
+/// clients' say nothing about ours.
+fn permissions(
+    contract: &Contract,
+    manifest: &Manifest,
+) -> Option<(BTreeSet<Permission>, BTreeSet<Permission>)> {
+    let asks = contract.permissions.as_ref()?.iter().filter_map(|ask| ask.permission.clone());
+    let tools = manifest.allowed_tools.iter().filter_map(|tool| tool.parse::<Permission>().ok());
+    let here: BTreeSet<Permission> = asks.filter(|permission| *permission != Permission::READ).collect();
+    let there: BTreeSet<Permission> = tools.filter(|permission| *permission != Permission::READ).collect();
+    (!there.is_empty() && here != there).then_some((here, there))
+}
+
+fn listed(permissions: &BTreeSet<Permission>) -> String {
+    if permissions.is_empty() {
+        return "none".to_owned();
+    }
+    permissions.iter().map(|permission| quoted(&permission.to_string())).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let short: String = text.chars().take(LONGEST).collect();
+    let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
+    format!("`{short}{rest}`")
+}

@@ -1,0 +1,51 @@
+//! `timeout` and `limits`: what a skill says its runs need at most. They narrow what the caller allows, and never widen it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::super::report::Report;
+use super::super::yaml::{Entry, Node};
+use super::{read, told};
+use crate::policy::amount;
+
+const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"];
+
+/// The limits a contract names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// Wall clock time.
+    #[serde(rename = "deadline_ms", serialize_with = "told::milliseconds")]
+    pub deadline: Option<Duration>,
+    /// Bytes of memory.
+    #[serde(rename = "memory_bytes")]
+    pub memory: Option<u64>,
+    /// Operations, in languages that count them.
+    pub operations: Option<u64>,
+    /// Bytes of the value, the log, and each output stream.
+    #[serde(rename = "output_bytes")]
+    pub output: Option<u64>,
+}
+
+/// `timeout` stands beside `limits` or in it, where it may be called `deadline` too; the shortest counts.
+pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Bounds {
+    let timeout = time(read::find(entries, "timeout"), "timeout", report);
+    let Some(limits) = read::find(entries, "limits").and_then(|node| read::entries(node, "limits", report))
+    else {
+        return Bounds { deadline: timeout, ..Bounds::default() };
+    };
+    read::unknown(limits, &KEYS, "limits", report);
+    let field = |key: &str| read::find(limits, key);
+    let times = ["timeout", "deadline"].map(|key| time(field(key), key, report));
+    Bounds {
+        deadline: times.into_iter().chain([timeout]).flatten().min(),
+        memory: read::amount(field("memory"), "memory", amount::bytes, report),
+        operations: read::amount(field("operations"), "operations", amount::count, report),
+        output: read::amount(field("output"), "output", amount::bytes, report),
+    }
+}
+
+fn time(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> Option<Duration> {
+    read::amount(node, what, amount::duration, report)
+}

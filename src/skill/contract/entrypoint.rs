@@ -1,0 +1,90 @@
+//! Entrypoints: which script runs, and which function of it. `entrypoint` names the main one, `entrypoints` others by name.
+
+use serde::Serialize;
+
+use super::super::report::Report;
+use super::super::rule;
+use super::super::yaml::{Entry, Node, Value};
+use super::read;
+
+const KEYS: [&str; 4] = ["path", "function", "runtime", "description"];
+
+/// A script of the skill, and how to enter it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Entrypoint {
+    /// Its path in the skill's folder, `/`-separated, without `.` and `..`.
+    pub path: String,
+    /// The function to call, in runtimes that can call one by name.
+    pub function: Option<String>,
+    /// Its runtime, where it is not told by the ending or the contract's `runtime`.
+    pub runtime: Option<String>,
+    /// What it does, for people who choose among several.
+    pub description: Option<String>,
+}
+
+/// A path, or a map with one.
+pub(super) fn read(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> Option<Entrypoint> {
+    let node = node.filter(|node| !node.is_null())?;
+    if let Value::Scalar(_) = node.value {
+        let path = path(node, what, report)?;
+        return Some(Entrypoint { path, function: None, runtime: None, description: None });
+    }
+    let entries = read::entries(node, what, report)?;
+    read::unknown(entries, &KEYS, what, report);
+    let Some(at) = read::find(entries, "path") else {
+        read::refuse(node, &format!("{what} has no `path`"), report);
+        return None;
+    };
+    Some(Entrypoint {
+        path: path(at, what, report)?,
+        function: read::text(read::find(entries, "function"), "function", report),
+        runtime: read::text(read::find(entries, "runtime"), "runtime", report),
+        description: read::text(read::find(entries, "description"), "description", report),
+    })
+}
+
+/// The named ones, in the order written.
+pub(super) fn read_named(node: Option<&Node>, report: &mut Report<'_>) -> Vec<(String, Entrypoint)> {
+    let Some(entries) = node.and_then(|node| read::entries(node, "entrypoints", report)) else {
+        return Vec::new();
+    };
+    let named = |Entry { key, node, .. }: &Entry| {
+        Some((key.clone(), read(Some(node), &format!("the entrypoint `{key}`"), report)?))
+    };
+    entries.iter().filter_map(named).collect()
+}
+
+fn path(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
+    let written = read::text(Some(node), what, report)?;
+    let tidy = tidy(&written);
+    if tidy.is_none() {
+        let message = format!("{what} `{written}` is not a path in the skill's folder");
+        report
+            .add(&rule::ENTRYPOINT_OUTSIDE, &node.span, message)
+            .help("write it relative to the folder, such as scripts/main.lua");
+    }
+    tidy
+}
+
+/// `./scripts//a.lua` as `scripts/a.lua`; nothing for what is absolute or climbs.
+pub(super) fn tidy(path: &str) -> Option<String> {
+    let climbs = path.split('/').any(|part| part == "..");
+    if path.starts_with('/') || climbs || path.contains(['\0', '\\']) {
+        return None;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_in_the_folder() {
+        assert_eq!(tidy("./scripts//a.lua").as_deref(), Some("scripts/a.lua"));
+        for path in ["/etc/passwd", "../x", "scripts/../../x", ".", "", "a\\b", "C:\\x"] {
+            assert_eq!(tidy(path), None, "{path}");
+        }
+    }
+}

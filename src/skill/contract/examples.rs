@@ -1,0 +1,52 @@
+//! `examples`: calls of a skill with what they may answer, to read and to run as tests.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::super::report::Report;
+use super::super::yaml::Node;
+use super::read;
+
+const KEYS: [&str; 5] = ["name", "description", "inputs", "input", "expected_output"];
+
+/// One call, and what of its answer is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Example {
+    /// What it shows.
+    pub description: Option<String>,
+    /// The input; `{}` where nothing is said.
+    pub inputs: Json,
+    /// Fields the value must have, where it is said; it may have more.
+    pub expected_output: Option<Json>,
+    /// Where the input stands, and the expected output.
+    #[serde(skip)]
+    pub(super) spans: (Range<usize>, Range<usize>),
+}
+
+pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Vec<Example> {
+    let nodes = node.and_then(|node| read::items(node, "examples", report)).unwrap_or_default();
+    nodes.iter().filter_map(|node| example(node, report)).collect()
+}
+
+fn example(node: &Node, report: &mut Report<'_>) -> Option<Example> {
+    let entries = read::entries(node, "an example", report)?;
+    read::unknown(entries, &KEYS, "an example", report);
+    let field = |key: &str| read::find(entries, key);
+    let inputs = field("inputs").or_else(|| field("input")).filter(|node| !node.is_null());
+    let expected = field("expected_output").filter(|node| !node.is_null());
+    let span = |at: Option<&Node>| at.unwrap_or(node).span.clone();
+    Some(Example {
+        description: read::text(field("description"), "description", report),
+        inputs: match inputs {
+            Some(inputs) => read::json(inputs, report)?,
+            None => Json::Object(serde_json::Map::new()),
+        },
+        expected_output: match expected {
+            Some(expected) => Some(read::json(expected, report)?),
+            None => None,
+        },
+        spans: (span(inputs), span(expected)),
+    })
+}

@@ -1,0 +1,49 @@
+//! `metadata`: what a caller wants to know before it calls, such as how long it takes and what it risks.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use super::super::report::Report;
+use super::super::yaml::Entry;
+use super::{read, told};
+use crate::policy::amount;
+
+const KEYS: [&str; 7] =
+    ["estimated_duration", "cost", "risk_level", "permissions", "idempotent", "cacheable", "cache_ttl"];
+
+/// The operational facts of a skill, as its author states them; nothing holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Facts {
+    /// How long a run takes, such as `5-30s`.
+    pub estimated_duration: Option<String>,
+    /// What a run costs, such as `none`.
+    pub cost: Option<String>,
+    /// What a run may do, such as `read-only`.
+    pub risk_level: Option<String>,
+    /// Whether a second run with the same input changes nothing more.
+    pub idempotent: Option<bool>,
+    /// Whether the value may be kept for equal inputs.
+    pub cacheable: Option<bool>,
+    /// How long it may be kept.
+    #[serde(rename = "cache_ttl_ms", serialize_with = "told::milliseconds")]
+    pub cache_ttl: Option<Duration>,
+    /// Keys that are none of these.
+    #[serde(flatten)]
+    pub unknown: Map<String, Json>,
+}
+
+pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Facts {
+    let field = |key: &str| read::find(entries, key);
+    Facts {
+        estimated_duration: read::text(field("estimated_duration"), "estimated_duration", report),
+        cost: read::text(field("cost"), "cost", report),
+        risk_level: read::text(field("risk_level"), "risk_level", report),
+        idempotent: read::flag(field("idempotent"), "idempotent", report),
+        cacheable: read::flag(field("cacheable"), "cacheable", report),
+        cache_ttl: read::amount(field("cache_ttl"), "cache_ttl", amount::duration, report),
+        unknown: read::unknown(entries, &KEYS, "metadata", report),
+    }
+}

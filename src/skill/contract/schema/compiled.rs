@@ -1,0 +1,31 @@
+//! A schema made ready to check values with, once.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value as Json;
+
+use super::super::super::rule;
+use super::Fault;
+
+/// Bytes a compiled pattern may have, and the states it may keep while it matches.
+const MOST_PATTERN: usize = 1 << 20;
+
+/// A schema that was compiled.
+pub(super) struct Compiled(pub(super) Validator);
+
+impl Compiled {
+    /// Compiles with patterns that match in linear time, and with nothing to fetch.
+    pub(super) fn of(schema: &Json) -> Result<Self, Fault> {
+        let patterns = PatternOptions::regex().size_limit(MOST_PATTERN).dfa_size_limit(MOST_PATTERN);
+        let validator = jsonschema::options().with_pattern_options(patterns).build(schema);
+        validator.map(Self).map_err(|error| {
+            let (pointer, message) = (error.instance_path().as_str().to_owned(), sentence(&error));
+            Fault { rule: &rule::SCHEMA_INVALID, pointer, message }
+        })
+    }
+}
+
+fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
+    let place = error.instance_path().as_str();
+    let text: String = error.to_string().chars().take(300).collect();
+    if place.is_empty() { text } else { format!("{text}, at {place}") }
+}

@@ -1,0 +1,196 @@
+//! `inputs` and `outputs`: one JSON Schema (2020-12) each, whichever of two notations it is written in.
+//!
+//! **Parameters**: a map of names, each with `type`, `description`, `required`, `default` and constraints, flat or under
+//! `validation`, in snake case or JSON Schema's own spelling. Such inputs take no others.
+//!
+//! **JSON Schema**, word for word, told by what no parameter could be: a `type` that is text, a key that begins with `$`,
+//! `properties` whose values are all schemas, a combining keyword with a list. Its `properties` are closed too where it says
+//! nothing about other ones, so that a misspelt input is told.
+//!
+//! Nothing is fetched, references stay inside the schema, patterns match in linear time, and what a schema may cost is bounded
+//! before it is compiled.
+
+mod compiled;
+mod constraints;
+mod defaults;
+mod notation;
+mod raw;
+mod signature;
+mod violations;
+mod walk;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::Value as Json;
+
+use super::super::report::Report;
+use super::super::rule;
+use super::super::yaml::Node;
+use compiled::Compiled;
+use defaults::Default;
+use walk::Size;
+
+pub use violations::Unfit;
+
+/// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
+#[derive(Clone)]
+pub struct Schema(Arc<Parts>);
+
+struct Parts {
+    json: Json,
+    order: Vec<String>,
+    defaults: Vec<Default>,
+    weight: Size,
+    line: u32,
+    compiled: OnceLock<Result<Compiled, Fault>>,
+}
+
+/// Which of the two a schema is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Inputs,
+    Outputs,
+}
+
+/// Why a schema is none, and where in it.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) rule: &'static rule::Rule,
+    /// The place in the schema, as a JSON Pointer.
+    pub(super) pointer: String,
+    pub(super) message: String,
+}
+
+/// A schema as it was read, before it is known to be one.
+struct Draft<'a> {
+    json: Json,
+    /// The names in the order written.
+    order: Vec<String>,
+    source: Source<'a>,
+}
+
+/// Where the parts of a schema stand in the text.
+pub(super) enum Source<'a> {
+    /// Place for place as it is.
+    Raw(&'a Node),
+    /// Each with its JSON Pointer.
+    Notation { whole: Range<usize>, places: Vec<(String, Range<usize>)> },
+}
+
+/// The schema, or nothing where there is none or it is refused. Patterns and keywords are looked at when it is first used, or
+/// by [`Schema::fault`].
+pub(super) fn read<'a>(
+    node: Option<&'a Node>,
+    side: Side,
+    report: &mut Report<'_>,
+) -> Option<(Schema, Source<'a>)> {
+    let node = node.filter(|node| !node.is_null())?;
+    let Draft { json, order, source } = if raw::is_schema(node) {
+        raw::read(node, side, report)?
+    } else {
+        notation::read(node, side, report)?
+    };
+    let weight = match walk::size(&json) {
+        Ok(weight) => weight,
+        Err(fault) => {
+            report.add(fault.rule, &source.span(&fault.pointer), fault.message);
+            return None;
+        }
+    };
+    let defaults = if side == Side::Inputs { defaults::of(&json) } else { Vec::new() };
+    let line = report.line(node.span.start);
+    let compiled = OnceLock::new();
+    Some((Schema(Arc::new(Parts { json, order, defaults, weight, line, compiled })), source))
+}
+
+impl Side {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Inputs => "inputs",
+            Self::Outputs => "outputs",
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Where the part at that JSON Pointer stands, or the nearest around it.
+    pub(super) fn span(&self, pointer: &str) -> Range<usize> {
+        match self {
+            Self::Raw(node) => raw::at(node, pointer),
+            Self::Notation { whole, places } => {
+                let holds = |place: &str| {
+                    pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                let nearest =
+                    places.iter().filter(|(place, _)| holds(place)).max_by_key(|(place, _)| place.len());
+                nearest.map_or_else(|| whole.clone(), |(_, span)| span.clone())
+            }
+        }
+    }
+}
+
+impl Schema {
+    /// The schema as JSON.
+    pub fn json(&self) -> &Json {
+        &self.0.json
+    }
+
+    /// The names of its properties, in the order written.
+    pub fn names(&self) -> &[String] {
+        &self.0.order
+    }
+
+    /// The line of `skill.yaml` it begins on.
+    pub fn line(&self) -> u32 {
+        self.0.line
+    }
+
+    /// The value with defaults where nothing was given: at its top, and in the objects it holds. Lists are left as they are.
+    pub fn with_defaults(&self, value: Json) -> Json {
+        defaults::fill(&self.0.defaults, value)
+    }
+
+    fn compiled(&self) -> Result<&Compiled, &Fault> {
+        self.0.compiled.get_or_init(|| Compiled::of(&self.0.json)).as_ref()
+    }
+
+    /// The same for a part of a value: nothing is required of it.
+    pub(super) fn loosened(&self) -> Self {
+        let json = walk::loosened(&self.0.json);
+        let Parts { order, weight, line, .. } = &*self.0;
+        let (order, compiled) = (order.clone(), OnceLock::new());
+        Self(Arc::new(Parts { json, order, defaults: Vec::new(), weight: *weight, line: *line, compiled }))
+    }
+
+    /// Every default where it would stand.
+    pub(super) fn all_defaults(&self) -> Json {
+        defaults::all(&self.0.defaults)
+    }
+
+    /// Why it is no schema, found out now where it was not known before.
+    pub(super) fn fault(&self) -> Option<&Fault> {
+        self.compiled().err()
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schema({})", self.0.json)
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.json == other.0.json
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.json.serialize(serializer)
+    }
+}

@@ -1,0 +1,116 @@
+//! A schema in one line, as people write types: `path: string, deep?: boolean = false`.
+
+use serde_json::Value as Json;
+
+use super::Schema;
+
+/// Letters a default or a choice may take, choices and fields that are listed, and how deep objects are told.
+const LONGEST: usize = 40;
+const MOST: usize = 12;
+const DEEPEST: usize = 2;
+
+impl Schema {
+    /// Its properties as the parameters of a function, without parentheses. Optional ones have a `?`, or their default.
+    pub fn parameters(&self) -> String {
+        let schema = self.json();
+        let property = |name: &String| {
+            let property = &schema["properties"][name];
+            let kind = kind(property, DEEPEST);
+            match property.get("default") {
+                Some(default) => format!("{name}: {kind} = {}", brief(default)),
+                None if is_required(schema, name) => format!("{name}: {kind}"),
+                None => format!("{name}?: {kind}"),
+            }
+        };
+        self.names().iter().map(property).collect::<Vec<_>>().join(", ")
+    }
+
+    /// It as a type: `{total: integer, files?: [object]}`.
+    pub fn type_name(&self) -> String {
+        if self.names().is_empty() {
+            return kind(self.json(), DEEPEST);
+        }
+        fields(self.json(), self.names(), DEEPEST)
+    }
+
+    /// Its properties, a row each: name, type, and what is said about it.
+    pub fn rows(&self) -> Vec<[String; 3]> {
+        let schema = self.json();
+        let row = |name: &String| {
+            let property = &schema["properties"][name];
+            let said = property["description"].as_str().unwrap_or_default().to_owned();
+            let mut notes: Vec<String> = Vec::new();
+            if is_required(schema, name) {
+                notes.push("required".to_owned());
+            }
+            notes.extend(property.get("default").map(|default| format!("default {}", brief(default))));
+            notes.extend(constraints(property));
+            let said = if notes.is_empty() { said } else { format!("{said} ({})", notes.join(", ")) };
+            [name.clone(), kind(property, DEEPEST), said.trim().to_owned()]
+        };
+        self.names().iter().map(row).collect()
+    }
+}
+
+fn is_required(schema: &Json, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|required| required.iter().any(|known| known == name))
+}
+
+fn kind(schema: &Json, depth: usize) -> String {
+    if let Some(choices) = schema["enum"].as_array() {
+        return listed(choices.iter().map(brief), " | ");
+    }
+    match &schema["type"] {
+        Json::String(kind) if kind == "array" => match schema.get("items") {
+            Some(items) if depth > 0 => format!("[{}]", self::kind(items, depth - 1)),
+            _ => "[any]".to_owned(),
+        },
+        Json::String(kind) if kind == "object" => match schema["properties"].as_object() {
+            Some(properties) if depth > 0 && !properties.is_empty() => {
+                let names: Vec<String> = properties.keys().cloned().collect();
+                fields(schema, &names, depth - 1)
+            }
+            _ => "object".to_owned(),
+        },
+        Json::String(kind) => kind.clone(),
+        Json::Array(kinds) => listed(kinds.iter().filter_map(Json::as_str).map(str::to_owned), " | "),
+        _ => "any".to_owned(),
+    }
+}
+
+fn fields(schema: &Json, names: &[String], depth: usize) -> String {
+    let field = |name: &String| {
+        let mark = if is_required(schema, name) { "" } else { "?" };
+        format!("{name}{mark}: {}", kind(&schema["properties"][name], depth))
+    };
+    format!("{{{}}}", listed(names.iter().map(field), ", "))
+}
+
+/// The bounds of a property, as `min_length 3`.
+fn constraints(property: &Json) -> Vec<String> {
+    let known = super::constraints::CONSTRAINTS
+        .iter()
+        .filter(|row| !matches!(row.keyword, "enum" | "items" | "properties" | "additionalProperties"));
+    known.filter_map(|row| Some(format!("{} {}", row.name, brief(property.get(row.keyword)?)))).collect()
+}
+
+fn listed(parts: impl Iterator<Item = String>, joint: &str) -> String {
+    let mut parts: Vec<String> = parts.take(MOST + 1).collect();
+    if parts.len() > MOST {
+        parts.truncate(MOST);
+        parts.push("…".to_owned());
+    }
+    parts.join(joint)
+}
+
+fn brief(value: &Json) -> String {
+    let text = match value {
+        Json::Array(items) if !items.is_empty() => return "[…]".to_owned(),
+        Json::Object(fields) if !fields.is_empty() => return "{…}".to_owned(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}

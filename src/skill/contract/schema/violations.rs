@@ -1,0 +1,237 @@
+//! Every way in which a value breaks its schema: where, which keyword, what was expected, what was found.
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use serde_json::{Map, Value as Json};
+
+use super::notation::escaped;
+use super::{Fault, Schema};
+use crate::error::Violation;
+
+/// How many violations are told one by one.
+const MOST: usize = 32;
+/// Steps that checking a value may take: parts of the schema times parts of the value.
+const MOST_STEPS: usize = 500_000_000;
+/// Values with more parts are not searched for further violations once one is found.
+const SEARCHED: usize = 100_000;
+/// Bytes of text that cost as much to match as a value.
+const TEXT: usize = 8;
+/// Letters of a text, and choices of an enum, that are shown.
+const SHOWN: usize = 60;
+const CHOICES: usize = 10;
+/// Bytes of a path, or of a name in it, beyond which it is not repeated.
+const LONGEST_PATH: usize = 500;
+
+/// Why a value does not fit.
+#[derive(Clone, Debug)]
+pub enum Unfit {
+    /// The schema itself is none, and why.
+    Schema(String),
+    /// Checking it would take too long.
+    TooLarge,
+    /// It breaks the schema.
+    Broken {
+        /// How, the first 32 ways.
+        violations: Vec<Violation>,
+        /// How many more there are; of a large value they are not counted.
+        more: usize,
+        /// The name that was probably meant by one that is not declared.
+        meant: Option<String>,
+    },
+}
+
+impl Schema {
+    /// Holds a value against the schema, which is compiled the first time.
+    pub fn check(&self, value: &Json) -> Result<(), Unfit> {
+        let compiled = self.compiled().map_err(|Fault { message, .. }| Unfit::Schema(message.clone()))?;
+        let cost = cost(value);
+        if cost.saturating_mul(self.0.weight.parts) > MOST_STEPS {
+            return Err(Unfit::TooLarge);
+        }
+        if compiled.0.is_valid(value) {
+            return Ok(());
+        }
+        let mut told = Told { schema: self, violations: Vec::new(), more: 0, meant: None };
+        if cost > SEARCHED {
+            compiled.0.validate(value).err().iter().for_each(|error| told.tell(error));
+        } else {
+            compiled.0.iter_errors(value).for_each(|error| told.tell(&error));
+        }
+        let Told { violations, more, meant, .. } = told;
+        Err(Unfit::Broken { violations, more, meant })
+    }
+}
+
+/// How many values a value holds, long texts counted for more.
+fn cost(value: &Json) -> usize {
+    match value {
+        Json::String(text) => 1 + text.len() / TEXT,
+        Json::Array(items) => 1 + items.iter().map(cost).sum::<usize>(),
+        Json::Object(fields) => {
+            1 + fields.iter().map(|(name, value)| name.len() / TEXT + cost(value)).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+struct Told<'a> {
+    schema: &'a Schema,
+    violations: Vec<Violation>,
+    more: usize,
+    meant: Option<String>,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, error: &ValidationError<'_>) {
+        match error.kind() {
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+                for name in unexpected {
+                    self.stray(error, name);
+                }
+            }
+            Kind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let expected = self.type_of(error, name);
+                self.add(error, Some(name), expected, "nothing".to_owned());
+            }
+            _ => self.add(error, None, expected(error), found(error.instance())),
+        }
+    }
+
+    fn stray(&mut self, error: &ValidationError<'_>, name: &str) {
+        let path = error.instance_path().as_str();
+        let meant = if path.is_empty() { nearest(name, self.schema.names()) } else { None };
+        let expected = match &meant {
+            Some(meant) => format!("no such field; did you mean `{meant}`?"),
+            None => "no such field".to_owned(),
+        };
+        self.meant = self.meant.take().or(meant);
+        let found = error.instance().get(name).map_or_else(|| "it".to_owned(), found);
+        self.add(error, Some(name), expected, found);
+    }
+
+    /// What a missing property would have been.
+    fn type_of(&self, error: &ValidationError<'_>, name: &str) -> String {
+        let schema = self.schema.json();
+        let at = error.schema_path().as_str();
+        let holder = at.strip_suffix("/required").and_then(|holder| schema.pointer(holder));
+        let kind = holder.and_then(|holder| holder.get("properties")?.get(name)?.get("type"));
+        kind.and_then(Json::as_str).map_or_else(|| "a value".to_owned(), with_article)
+    }
+
+    fn add(&mut self, error: &ValidationError<'_>, name: Option<&str>, expected: String, found: String) {
+        if self.violations.len() == MOST {
+            self.more += 1;
+            return;
+        }
+        let path = error.instance_path().as_str();
+        let path = match name {
+            _ if path.len() > LONGEST_PATH => "/…".to_owned(),
+            Some(name) if name.len() > LONGEST_PATH => format!("{path}/…"),
+            Some(name) => format!("{path}/{}", escaped(name)),
+            None => path.to_owned(),
+        };
+        let keyword = error.kind().keyword().to_owned();
+        self.violations.push(Violation { path, keyword, expected, found });
+    }
+}
+
+/// What a keyword wants, as the rest of "expected …".
+fn expected(error: &ValidationError<'_>) -> String {
+    let limit = |limit: &Json| limit.to_string();
+    match error.kind() {
+        Kind::Type { kind: TypeKind::Single(kind) } => with_article(&kind.to_string()),
+        Kind::Type { kind: TypeKind::Multiple(kinds) } => {
+            kinds.iter().map(|kind| with_article(&kind.to_string())).collect::<Vec<_>>().join(" or ")
+        }
+        Kind::Enum { options } => choices(options),
+        Kind::Constant { expected_value } => found(expected_value),
+        Kind::Pattern { pattern } => format!("a match of {}", shortened(pattern)),
+        Kind::Format { format } => format!("a {}", shortened(format)),
+        Kind::MinLength { limit } => format!("at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("at most {limit} characters"),
+        Kind::MinItems { limit } => format!("at least {limit} items"),
+        Kind::MaxItems { limit } => format!("at most {limit} items"),
+        Kind::MinProperties { limit } => format!("at least {limit} fields"),
+        Kind::MaxProperties { limit } => format!("at most {limit} fields"),
+        Kind::Minimum { limit: least } => format!("at least {}", limit(least)),
+        Kind::Maximum { limit: most } => format!("at most {}", limit(most)),
+        Kind::ExclusiveMinimum { limit: least } => format!("more than {}", limit(least)),
+        Kind::ExclusiveMaximum { limit: most } => format!("less than {}", limit(most)),
+        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        Kind::UniqueItems => "items that all differ".to_owned(),
+        Kind::Contains => "an item that fits `contains`".to_owned(),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => "one of the alternatives".to_owned(),
+        Kind::OneOfMultipleValid { .. } => "only one of the alternatives".to_owned(),
+        Kind::Not { .. } => "anything but this".to_owned(),
+        Kind::FalseSchema => "nothing here".to_owned(),
+        Kind::PropertyNames { error } => format!("names that fit: {}", expected(error)),
+        other => format!("what `{}` asks for", other.keyword()),
+    }
+}
+
+fn choices(options: &Json) -> String {
+    let options = options.as_array().map_or(&[][..], Vec::as_slice);
+    let mut listed: Vec<String> = options.iter().take(CHOICES).map(found).collect();
+    if options.len() > CHOICES {
+        listed.push(format!("{} more", options.len() - CHOICES));
+    }
+    format!("one of {}", listed.join(", "))
+}
+
+fn with_article(kind: &str) -> String {
+    match kind {
+        "null" => "null".to_owned(),
+        "array" => "a list".to_owned(),
+        "integer" => "a whole number".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "object" => "an object".to_owned(),
+        other => format!("a {other}"),
+    }
+}
+
+/// A value in a sentence: what is short in full, what is long by its size. Never a part of a text, for a part of a secret would
+/// not be known as one.
+fn found(value: &Json) -> String {
+    match value {
+        Json::String(text) if text.chars().nth(SHOWN).is_some() => {
+            format!("a text of {} characters", text.chars().count())
+        }
+        Json::Array(items) if items.is_empty() => "an empty list".to_owned(),
+        Json::Array(items) => format!("a list of {}", counted(items.len(), "item")),
+        Json::Object(fields) => object(fields),
+        other => other.to_string(),
+    }
+}
+
+fn object(fields: &Map<String, Json>) -> String {
+    if fields.is_empty() {
+        return "an empty object".to_owned();
+    }
+    format!("an object of {}", counted(fields.len(), "field"))
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn shortened(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut short: String = letters.by_ref().take(SHOWN).collect();
+    if letters.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// The declared name a slip or two away.
+fn nearest(name: &str, names: &[String]) -> Option<String> {
+    if name.chars().count() > SHOWN {
+        return None;
+    }
+    let slips = (name.chars().count() / 3).clamp(1, 3);
+    let plain = |name: &str| name.to_lowercase().replace('-', "_");
+    let distance = |known: &String| strsim::osa_distance(&plain(known), &plain(name));
+    let near = names.iter().take(256).map(|known| (distance(known), known));
+    near.filter(|(distance, _)| *distance <= slips).min().map(|(_, known)| known.clone())
+}

@@ -1,0 +1,304 @@
+//! What a contract says, and what is told about one that is wrong.
+
+use serde_json::json;
+
+use super::*;
+use crate::skill::{Place, load as load_skill};
+
+/// `code line:column` of everything found.
+fn found(text: &str) -> Vec<String> {
+    let told = parse(text.as_bytes()).diagnostics;
+    told.iter().map(|found| format!("{} {}:{}", found.code, found.line, found.column)).collect()
+}
+
+fn contract(text: &str) -> Contract {
+    let parsed = parse(text.as_bytes());
+    parsed.contract.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics))
+}
+
+fn inputs(text: &str) -> Json {
+    contract(&format!("inputs:\n{text}")).inputs.unwrap().json().clone()
+}
+
+#[test]
+fn keys_stand_below_skill_or_at_the_top_and_not_in_both() {
+    assert_eq!(contract("skill: {name: a, version: '1.2.0'}"), contract("name: a\nversion: '1.2.0'"));
+    assert_eq!(found("skill: {name: a}\nversion: '1'"), ["contract-mixed-root 2:1"]);
+    assert_eq!(found("- a"), ["not-a-map 1:1"]);
+    assert_eq!(found(""), ["not-a-map 1:1"]);
+    assert_eq!(found("skill: 7"), ["contract-value 1:8"]);
+}
+
+#[test]
+fn what_runs_and_how_much_it_takes_is_read() {
+    let contract = contract(
+        "skill:
+  runtime: lua
+  entrypoint: ./scripts/main.lua
+  entrypoints:
+    check: scripts/check.lua
+    fix: {path: scripts/fix.wasm, function: fix_all, description: mends}
+  timeout: 5s
+  limits: {deadline: 1m, memory: 32MB, operations: 10k, output: 1MB}
+",
+    );
+    assert_eq!(contract.entrypoint.as_ref().unwrap().path, "scripts/main.lua");
+    assert_eq!(contract.entrypoint_called("check").unwrap().path, "scripts/check.lua");
+    assert_eq!(contract.entrypoint_called("fix").unwrap().function.as_deref(), Some("fix_all"));
+    assert_eq!(contract.entrypoint_called("main").unwrap().path, "scripts/main.lua");
+    assert!(contract.entrypoint_called("other").is_none());
+    let bounds = &contract.limits;
+    assert_eq!(bounds.deadline, Some(std::time::Duration::from_secs(5)), "the shorter of two");
+    assert_eq!(
+        (bounds.memory, bounds.operations, bounds.output),
+        (Some(32 << 20), Some(10_000), Some(1 << 20))
+    );
+}
+
+#[test]
+fn constraints_stand_flat_or_nested_in_either_spelling() {
+    let flat =
+        "  a: {type: string, required: true, min_length: 1, maxLength: 9, pattern: '^x', enum: [xa, xb]}";
+    let nested = "  a:\n    type: string\n    required: true\n    validation: {minLength: 1, max_length: 9, pattern: '^x', enum: [xa, xb]}";
+    assert_eq!(inputs(flat), inputs(nested));
+    assert_eq!(
+        inputs(flat),
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["a"],
+            "properties": {"a": {"type": "string", "minLength": 1, "maxLength": 9, "pattern": "^x", "enum": ["xa", "xb"]}},
+        })
+    );
+    assert_eq!(
+        found("inputs:\n  a: {type: string, required: false, pattern: a, validation: {pattern: b}}"),
+        ["constraint-twice 2:63"]
+    );
+    assert_eq!(
+        found("inputs: {a: {type: string, required: false, pattern: a, validation: {pattern: a}}}"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn numbers_lists_and_objects_have_theirs() {
+    let text = "  n: {type: integer, minimum: 0, maximum: 10, multiple_of: 2, required: false}
+  l: {type: array, min_items: 1, unique_items: true, items: {type: number}, default: [1]}
+  o: {type: object, required: true, properties: {x: {type: string, required: true}, y: {type: boolean}}}
+  p: {type: object, required: [x], properties: {x: {type: string}}}";
+    let schema = inputs(text);
+    assert_eq!(
+        schema["properties"]["n"],
+        json!({"type": "integer", "minimum": 0, "maximum": 10, "multipleOf": 2})
+    );
+    assert_eq!(
+        schema["properties"]["l"],
+        json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "number"}, "default": [1]})
+    );
+    let object = json!({"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}, "y": {"type": "boolean"}}});
+    assert_eq!(schema["properties"]["o"], object);
+    assert_eq!(
+        schema["properties"]["p"],
+        json!({"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}}})
+    );
+    assert_eq!(schema["required"], json!(["o"]));
+}
+
+#[test]
+fn names_keep_their_order() {
+    let contract = contract("inputs: {z: {required: true}, a: {required: true}, m: {required: true}}");
+    assert_eq!(contract.inputs.unwrap().names(), ["z", "a", "m"]);
+}
+
+#[test]
+fn a_json_schema_is_taken_as_it_is_and_closed_where_it_says_nothing() {
+    let raw = "  type: object\n  properties: {type: {type: string}}";
+    assert_eq!(
+        inputs(raw),
+        json!({"type": "object", "properties": {"type": {"type": "string"}}, "additionalProperties": false})
+    );
+    let open = "  type: object\n  properties: {a: {}}\n  additionalProperties: true";
+    assert_eq!(inputs(open)["additionalProperties"], json!(true));
+    let combined = "  type: object\n  properties: {a: {}}\n  allOf: [{properties: {b: {}}}]";
+    assert_eq!(inputs(combined)["unevaluatedProperties"], json!(false));
+    assert_eq!(inputs("  type: object"), json!({"type": "object"}), "what declares nothing stays open");
+    let outputs = contract("outputs: {type: array, items: {type: string}}").outputs.unwrap();
+    assert_eq!(outputs.json(), &json!({"type": "array", "items": {"type": "string"}}));
+}
+
+#[test]
+fn both_notations_accept_the_same_values() {
+    let notation =
+        contract("inputs: {a: {type: integer, minimum: 1, required: true}, b: {type: string, default: x}}");
+    let raw = contract(
+        "inputs: {type: object, required: [a], properties: {a: {type: integer, minimum: 1}, b: {type: string, default: x}}}",
+    );
+    for value in [
+        json!({"a": 1}),
+        json!({"a": 0}),
+        json!({}),
+        json!({"a": 1, "c": 1}),
+        json!(1),
+        json!({"a": 2, "b": 3}),
+    ] {
+        let fits = |contract: &Contract| {
+            let schema = contract.inputs.as_ref().unwrap();
+            schema.check(&schema.with_defaults(value.clone())).is_ok()
+        };
+        assert_eq!(fits(&notation), fits(&raw), "{value}");
+    }
+}
+
+#[test]
+fn faults_of_inputs_are_told_where_they_stand() {
+    for (text, told) in [
+        ("inputs:\n  a: string", "contract-value 2:3"),
+        ("inputs:\n  a: {type: strnig, required: true}", "contract-value 2:13"),
+        ("inputs:\n  a: {type: string, required: maybe}", "contract-value 2:31"),
+        ("inputs:\n  a: {type: string, required: true, min_length: -1}", "contract-value 2:49"),
+        ("inputs:\n  a: {type: string, required: true, min_lenght: 1}", "constraint-unknown 2:37"),
+        ("inputs:\n  a: {type: integer, required: true, minimum: 5, maximum: 1}", "constraint-empty 2:47"),
+        (
+            "inputs:\n  a: {type: string, required: true, min_length: 5, max_length: 1}",
+            "constraint-empty 2:49",
+        ),
+        ("inputs:\n  a: {type: number, required: true, multiple_of: 0}", "schema-invalid 2:50"),
+        ("inputs:\n  a: {required: true, enum: []}", "constraint-empty 2:29"),
+        ("inputs:\n  a: {type: number, required: true, min_length: 1}", "constraint-idle 2:49"),
+        ("inputs:\n  a: {type: string, required: true, enum: [1.0, b]}", "constraint-idle 2:43"),
+        ("inputs:\n  a: {type: string}", "input-undecided 2:3"),
+        ("inputs:\n  a: {type: string, required: true, default: x}", "input-required-default 2:3"),
+        ("inputs:\n  a: {type: string, default: 5}", "default-invalid 2:30"),
+        ("inputs:\n  a: {type: number, default: .nan}", "contract-value 2:30"),
+        ("inputs:\n  a: {type: string, required: true, pattern: '('}", "schema-invalid 2:46"),
+        ("inputs:\n  a: {type: string, required: true, pattern: '(?=a)b'}", "schema-invalid 2:46"),
+        ("inputs:\n  type: object\n  properties: {a: {type: 5}}", "schema-invalid 3:26"),
+        ("inputs:\n  type: object\n  properties: {a: {$ref: 'file:///etc/passwd'}}", "schema-reference 3:26"),
+        ("inputs:\n  $ref: 'https://example.com/schema.json'", "schema-reference 2:9"),
+        ("inputs: 5", "contract-value 1:9"),
+    ] {
+        assert_eq!(found(text), [told], "{text}");
+    }
+}
+
+#[test]
+fn faults_elsewhere_are_told_where_they_stand() {
+    for (text, told) in [
+        ("naem: x", "key-typo 1:1"),
+        ("frobnicate: x", "key-unknown 1:1"),
+        ("inptus: {}", "key-typo 1:1"),
+        ("time-out: 5s", "key-typo 1:1"),
+        ("version: latest", "version-not-semantic 1:10"),
+        ("entrypoint: ../x.lua", "entrypoint-outside 1:13"),
+        ("entrypoint: /bin/sh", "entrypoint-outside 1:13"),
+        ("entrypoint: {function: f}", "contract-value 1:13"),
+        ("timeout: soon", "contract-value 1:10"),
+        ("limits: {memory: lots}", "contract-value 1:18"),
+        ("limits: {memroy: 1MB}", "key-typo 1:10"),
+        ("permissions: ['filesystem:read']", "permission-unknown 1:15"),
+        ("permissions: read", "contract-value 1:14"),
+        ("dependencies: {tools: [{version: '>=1'}]}", "dependency-invalid 1:24"),
+        ("dependencies: {tools: [{name: helm, version: newest}]}", "dependency-invalid 1:46"),
+        ("dependencies: {tools: [../helm]}", "dependency-invalid 1:24"),
+        ("metadata: {idempotent: maybe}", "contract-value 1:24"),
+        ("steps: []\ncomposed_of: []", "contract-value 2:14"),
+        ("a: \"\\u001b[2J\"", "control-character 1:4"),
+    ] {
+        assert_eq!(found(text), [told], "{text}");
+    }
+    assert_eq!(found("steps: []\noutputs_from: x\nconcurrency: 4"), [""; 0], "what plans are made of");
+    assert_eq!(contract("composed_of: [{skill: x}]").steps, Some(Form::ComposedOf));
+}
+
+#[test]
+fn unknown_keys_are_kept() {
+    let contract = contract("owner: {team: tools}\nmetadata: {tier: 2}\n");
+    assert_eq!(Json::from(contract.unknown), json!({"owner": {"team": "tools"}}));
+    assert_eq!(Json::from(contract.metadata.unknown), json!({"tier": 2}));
+}
+
+#[test]
+fn words_of_other_systems_are_kept_and_ask_for_nothing() {
+    let text = "permissions: [write:out, 'filesystem:write (when dry_run=false)']\nmetadata: {permissions: [read, write:out]}";
+    let parsed = parse(text.as_bytes());
+    assert_eq!(parsed.diagnostics[0].help.as_deref(), Some("write `write`"));
+    let asks = parsed.contract.unwrap().permissions.unwrap();
+    let told: Vec<_> =
+        asks.iter().map(|ask| (ask.text.as_str(), ask.permission.is_some(), ask.when.as_deref())).collect();
+    let expected = [
+        ("write:out", true, None),
+        ("filesystem:write", false, Some("when dry_run=false")),
+        ("read", true, None),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn examples_are_held_against_inputs_and_outputs() {
+    let base = "inputs: {n: {type: integer, required: true}}\noutputs: {m: {type: integer, required: true}, k: {type: string, required: true}}\n";
+    let with = |example: &str| found(&format!("{base}examples:\n  - {example}"));
+    assert_eq!(with("{inputs: {n: 1}, expected_output: {m: 2}}"), [""; 0], "a part of the value is enough");
+    assert_eq!(with("{inputs: {n: x}}"), ["example-invalid 4:14"]);
+    assert_eq!(with("{inputs: {}}"), ["example-invalid 4:14"]);
+    assert_eq!(with("{inputs: {n: 1}, expected_output: {m: x}}"), ["example-invalid 4:39"]);
+}
+
+#[test]
+fn defaults_are_put_in_where_nothing_is() {
+    let contract = contract(
+        "inputs:
+  a: {type: integer, default: 1}
+  o: {type: object, required: false, properties: {b: {type: integer, default: 2}}}
+  l: {type: array, required: false, items: {type: object, properties: {c: {default: 3}}}}",
+    );
+    let inputs = contract.inputs.unwrap();
+    assert_eq!(inputs.with_defaults(json!({})), json!({"a": 1}));
+    assert_eq!(inputs.with_defaults(json!({"a": null, "o": {}})), json!({"a": null, "o": {"b": 2}}));
+    assert_eq!(inputs.with_defaults(json!({"l": [{}]})), json!({"a": 1, "l": [{}]}));
+    assert_eq!(inputs.with_defaults(json!([1])), json!([1]));
+}
+
+#[test]
+fn what_both_files_name_agrees_or_names_both_places() {
+    let skill = "---\nname: x\ndescription: d\nallowed-tools: write:out Bash\nmetadata:\n  version: \"1.0\"\n  runtime: lua\n  entrypoint: scripts/a.lua\n---\n";
+    let manifest = load_skill(skill.as_bytes(), Place { directory: "x", file: "SKILL.md" }).manifest.unwrap();
+    let told = |text: &str| -> Vec<String> {
+        let parsed = load_beside(text.as_bytes(), &manifest);
+        assert_eq!(parsed.contract.is_none(), !parsed.diagnostics.is_empty(), "{text}");
+        parsed.diagnostics.iter().map(ToString::to_string).collect()
+    };
+    let same = "name: x\nversion: 1.0.0\ndescription: another\nruntime: lua\nentrypoint: ./scripts/a.lua\npermissions: [read, write:out]";
+    assert_eq!(told(same), [""; 0]);
+    let error = |rest: &str| format!("{}contract-disagrees]: {rest}", "");
+    for (text, place, sentence) in [
+        ("name: y", "1:7", "name is `y` here, and `x` in SKILL.md:2"),
+        ("version: 1.1.0", "1:10", "version is 1.1.0 here, and 1.0.0 in SKILL.md:6"),
+        ("runtime: rhai", "1:10", "runtime is `rhai` here, and `lua` in SKILL.md:7"),
+        (
+            "entrypoint: scripts/b.lua",
+            "1:13",
+            "entrypoint is `scripts/b.lua` here, and `scripts/a.lua` in SKILL.md:8",
+        ),
+        ("permissions: [write]", "1:14", "permissions is `write` here, and `write:out` in SKILL.md:4"),
+        ("permissions: []", "1:14", "permissions is none here, and `write:out` in SKILL.md:4"),
+    ] {
+        assert_eq!(told(text), [format!("{place}: error[{}", error(sentence))], "{text}");
+    }
+}
+
+#[test]
+fn a_signature_is_one_line() {
+    let contract = contract(
+        "inputs:
+  path: {type: string, required: true}
+  deep: {type: boolean, default: false}
+  kind: {type: string, enum: [a, b], required: false}
+outputs:
+  total: {type: integer, required: true}
+  rows: {type: array, items: {type: object, properties: {name: {type: string}}}}",
+    );
+    let (inputs, outputs) = (contract.inputs.unwrap(), contract.outputs.unwrap());
+    assert_eq!(inputs.parameters(), r#"path: string, deep: boolean = false, kind?: "a" | "b""#);
+    assert_eq!(outputs.type_name(), "{total: integer, rows?: [{name?: string}]}");
+}

@@ -1,0 +1,237 @@
+//! What a grant to write a project does not open: its history, its secrets, its skills.
+//!
+//! Only namespaces can carve that out of what is granted. Where there are none, the outcome must say so.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use super::case;
+use crate::case::{Case, Tried};
+use crate::stage::{Ran, Stage};
+
+pub const CASES: &[Case] = &[
+    case("F32a", "to change the project's history", history),
+    case("F32b", "to read and change secrets, wherever they lie", secrets),
+    case("F32c", "to change the project's skills", skills),
+    case("F32d", "to put something else where what is guarded was", replaced),
+    case("F32e", "what is guarded, with a grant that names it", named),
+    case("F32f", "secrets, without a grant to write", secrets_unwritten),
+    case("F32g", "a secret that is a link or has a second name", second_names),
+    case("F32h", "a project with more in it than anybody looks at", too_much),
+    case("F32i", "history moved away by the host while the script runs", moved),
+    case("F32j", "history, secrets and skills that were not there", not_there),
+    case("F18", "a second name of a file outside, there before", hard_link),
+    case("F30", "the project moved away while the script runs", project_moved),
+];
+
+fn project(script: &str) -> Stage {
+    Stage::bash(script)
+        .grant("write")
+        .file("project/.git/config", "theirs\n")
+        .file("project/.git/hooks/pre-commit", "theirs\n")
+        .file("project/.env", "secret\n")
+        .file("project/.env.example", "sample\n")
+        .file("project/deep/in/.env.local", "secret\n")
+        .file("project/deep/in/code", "code\n")
+        .file("project/.ssh/id", "secret\n")
+        .file("project/.metier/skills/y/SKILL.md", "theirs\n")
+}
+
+/// Each attempt was refused where the outcome says that such paths are guarded; elsewhere it says that they are not.
+#[track_caller]
+fn refused(ran: &Ran, attempts: usize) -> Tried {
+    if ran.sandbox().protected_paths {
+        ran.refused(attempts, &["refused"]);
+        assert_eq!(ran.sandbox().tier, "namespaces");
+    } else {
+        ran.well();
+        assert_eq!(ran.sandbox().tier, "landlock");
+    }
+    Ok(())
+}
+
+const TRY: &str = "exec 2>/dev/null
+    try() { eval \"$1\" >/dev/null && echo \"$1: done\" || echo \"$1: refused\"; }\n";
+
+fn history() -> Tried {
+    let stage = project(&format!(
+        "{TRY}cat .git/config >/dev/null || echo unreadable
+        try 'echo x > .git/config'; try 'echo x >> .git/config'; try 'touch .git/new'; try 'rm .git/config'
+        try 'mv .git/config x'; try 'mv .git x'; try 'rm -rf .git'; try 'chmod 777 .git'; try 'chmod 777 .git/config'
+        try 'mkdir .git/x'; try 'ln -s x .git/x'; try 'ln .git/config x'; try 'cp own .git/hooks/post-commit'
+        try 'sed -i s/theirs/x/ .git/config'; try 'truncate -s 0 .git/hooks/pre-commit'; try 'mv -T deep .git'
+        try 'python3 -c \"import os; os.utime(\\\".git/config\\\")\"'; try 'ln -sfn /tmp .git/hooks'"
+    ));
+    let ran = stage.run();
+    let guards = ran.sandbox().protected_paths;
+    if guards {
+        assert_eq!(fs::read(stage.at("project/.git/config")).unwrap(), b"theirs\n");
+        assert_eq!(fs::read_dir(stage.at("project/.git/hooks")).unwrap().count(), 1);
+        assert!(!ran.said().contains("unreadable"), "programs read it: {}", ran.said());
+    }
+    refused(&ran, 18)
+}
+
+fn secrets() -> Tried {
+    let stage = project(&format!(
+        "{TRY}cat .env.example deep/in/code || echo 'samples: done'
+        for file in .env deep/in/.env.local .ssh/id; do
+            try \"cat $file\"; try \"echo x > $file\"; try \"cp $file x\"; try \"ln $file x\"; try \"rm $file\"
+            try \"mv $file x\"; try \"python3 -c 'open(\\\"$file\\\").read()'\"; try \"(exec 3<>$file)\"; try \"chmod 777 $file\"
+        done
+        try 'ls .ssh | grep id'; try 'mv .ssh x'; try 'cd deep/in && cat .env.local'"
+    ));
+    let ran = stage.run();
+    if ran.sandbox().protected_paths {
+        assert!(!ran.said().contains("secret") && ran.said().starts_with("sample\ncode\n"), "{}", ran.said());
+        for file in [".env", "deep/in/.env.local", ".ssh/id"] {
+            assert_eq!(fs::read(stage.at("project").join(file)).unwrap(), b"secret\n");
+        }
+    }
+    refused(&ran, 30)
+}
+
+fn skills() -> Tried {
+    let stage = project(&format!(
+        "{TRY}try '! cat .metier/skills/y/SKILL.md'; try 'echo x > .metier/skills/y/SKILL.md'; try 'mkdir .metier/skills/z'
+        try 'rm -rf .metier/skills'; try 'mv .metier/skills x'; try 'mv .metier x'; try 'rm .metier/skills/y/SKILL.md'"
+    ));
+    let roots = metier::registry::Roots::empty()
+        .with(metier::registry::Root::new(metier::registry::Scope::Explicit, "skills", stage.at("skills")))
+        .with(metier::registry::Root::new(
+            metier::registry::Scope::Project,
+            "own",
+            stage.at("project/.metier/skills"),
+        ));
+    let engine = stage.builder().roots(roots).build().unwrap();
+    let ran = stage.ran(engine.run(stage.invocation()));
+    if ran.sandbox().protected_paths {
+        assert_eq!(fs::read(stage.at("project/.metier/skills/y/SKILL.md")).unwrap(), b"theirs\n");
+    }
+    refused(&ran, 7)
+}
+
+/// What cannot be changed can be put aside with the folder it lies in, and another put in its place.
+fn replaced() -> Tried {
+    let stage = project(&format!(
+        "{TRY}try 'mv deep aside'; try 'mv deep/in aside'; try 'mv -T --exchange deep/in deep'
+        try 'python3 -c \"import os; os.rename(\\\"deep\\\", \\\"aside\\\")\"'; try 'rm -rf deep/in'
+        mkdir -p deep/in; echo mine > deep/in/.env.local; try 'grep mine deep/in/.env.local'"
+    ));
+    let ran = stage.run();
+    if ran.sandbox().protected_paths {
+        assert_eq!(fs::read(stage.at("project/deep/in/.env.local")).unwrap(), b"secret\n");
+    }
+    refused(&ran, 6)
+}
+
+fn named() -> Tried {
+    let stage = project("echo x > .git/config; cat .env .git/config; echo y > .ssh/id; cat .ssh/id")
+        .grant("write:.git/config")
+        .grant("read:.env")
+        .grant("write:.ssh");
+    stage.run().says("secret\nx\ny\n");
+    let stage = project(&format!("{TRY}try 'touch .git/x'; try 'echo x > .env'; try 'rm .git/config'"))
+        .grant("write:.git/config")
+        .grant("read:.env");
+    refused(&stage.run(), 3)
+}
+
+fn secrets_unwritten() -> Tried {
+    let stage = Stage::bash(&format!("{TRY}try 'cat .env'; try 'cat deep/.env'; try '! cat own'"))
+        .file("project/.env", "secret\n")
+        .file("project/deep/.env", "secret\n");
+    refused(&stage.run(), 3)
+}
+
+/// Neither can be guarded by a mount, which has to be said.
+fn second_names() -> Tried {
+    let stage = Stage::bash("cat .env 2>/dev/null; echo ran").file("project/settings", "x\n");
+    symlink("settings", stage.at("project/.env")).unwrap();
+    let ran = stage.run();
+    assert!(ran.well().said().ends_with("ran\n") && !ran.sandbox().protected_paths, "{ran:?}");
+    let stage = Stage::bash("cat again; cat .env 2>/dev/null; echo ran").file("project/.env", "x\n");
+    fs::hard_link(stage.at("project/.env"), stage.at("project/again")).unwrap();
+    let ran = stage.run();
+    assert!(ran.well().said().ends_with("ran\n") && !ran.sandbox().protected_paths, "{ran:?}");
+    Ok(())
+}
+
+/// What lies at the top is guarded all the same.
+fn too_much() -> Tried {
+    let stage = project(&format!("{TRY}try 'echo x > .git/config'; try 'cat .env'"));
+    for folder in 0..10 {
+        fs::create_dir_all(stage.at(&format!("project/many/{folder}"))).unwrap();
+        (0..1000)
+            .for_each(|number| fs::write(stage.at(&format!("project/many/{folder}/{number}")), "").unwrap());
+    }
+    let ran = stage.run();
+    assert!(!ran.well().sandbox().protected_paths, "{ran:?}");
+    if ran.sandbox().tier == "namespaces" {
+        ran.refused(2, &["refused"]);
+    }
+    Ok(())
+}
+
+/// A mount holds what was there, wherever it goes.
+fn moved() -> Tried {
+    let stage = project(
+        "echo ready > ready; while [ ! -e go ]; do sleep 0.01; done
+        (echo x > aside/config) 2>/dev/null && echo 'aside: done' || echo 'aside: refused'
+        (echo x > .git/config) 2>/dev/null && echo 'there: done' || echo 'there: refused'",
+    );
+    let engine = stage.engine();
+    let outcome = std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(stage.invocation()));
+        while !stage.at("project/ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        fs::rename(stage.at("project/.git"), stage.at("project/aside")).unwrap();
+        fs::write(stage.at("project/go"), "").unwrap();
+        run.join().unwrap()
+    });
+    let ran = stage.ran(outcome);
+    refused(&ran, 2)
+}
+
+/// No mount can be put where nothing is, and nothing is made in a project for that: a script that may write makes what it likes.
+fn not_there() -> Tried {
+    let stage = Stage::bash("mkdir .git && echo x > .git/config && echo x > .env && cat .env").grant("write");
+    stage.run().says("x\n");
+    Ok(())
+}
+
+/// A name is all that a cage goes by: who gave a file two gave it to both.
+fn hard_link() -> Tried {
+    let stage = Stage::bash("cat linked");
+    fs::hard_link(stage.at("outside/secret"), stage.at("project/linked")).unwrap();
+    stage.run().says("secret\n");
+    assert_eq!(fs::metadata(stage.at("outside/secret")).unwrap().nlink(), 2);
+    Ok(())
+}
+
+/// The script keeps the project it began with, and what takes its place is not its own.
+fn project_moved() -> Tried {
+    let stage = Stage::bash(
+        "echo ready > ready; while [ ! -e go ]; do sleep 0.01; done; echo mine > mine
+        (echo x > \"$METIER_PROJECT_DIR/own\") 2>/dev/null && echo written || echo refused",
+    )
+    .grant("write");
+    let engine = stage.engine();
+    let outcome = std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(stage.invocation()));
+        while !stage.at("project/ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        fs::rename(stage.at("project"), stage.at("before")).unwrap();
+        stage.write("project/own", "another's\n");
+        fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(stage.at("before/go"), "").unwrap();
+        run.join().unwrap()
+    });
+    let ran = stage.ran(outcome);
+    ran.says("refused\n");
+    assert_eq!(fs::read(stage.at("project/own")).unwrap(), b"another's\n");
+    assert_eq!(fs::read(stage.at("before/mine")).unwrap(), b"mine\n");
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Memory that no limit of a single process counts.
+
+use std::time::Duration;
+
+use metier::error::ErrorKind;
+
+use super::case;
+use crate::case::{Case, Tried};
+use crate::stage::Stage;
+use crate::survivors;
+
+pub const CASES: &[Case] = &[
+    case("E11b", "memory of many processes, each of which has little", many),
+    case("E11c", "memory that many processes share, which is no offence", shared),
+    case("E12b", "files without a name, each of which is small", files),
+    case("E12c", "such files, mapped and closed again", mapped),
+    case("E12d", "memory that is shared by name", by_name),
+    case("E12e", "to hide from whoever counts", hiding),
+];
+
+const MOST: u64 = 256 << 20;
+
+#[track_caller]
+fn stopped_for_memory(stage: &Stage) -> Tried {
+    let ran = stage.run();
+    assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
+    assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > MOST), "{:?}", ran.process());
+    assert!(ran.0.duration < Duration::from_secs(20), "{:?}", ran.0.duration);
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+fn python(text: &str) -> Stage {
+    Stage::python(text).memory(MOST).deadline(30_000)
+}
+
+fn many() -> Tried {
+    stopped_for_memory(&python(
+        "import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        x = bytearray(os.urandom(1 << 16) * 960)
+        time.sleep(100)
+time.sleep(100)",
+    ))
+}
+
+/// What was there before a fork is everybody's, and there once.
+fn shared() -> Tried {
+    let stage = python(
+        "import os, time
+x = bytearray(os.urandom(1 << 16) * 1600)
+children = []
+for _ in range(4):
+    child = os.fork()
+    if child == 0:
+        time.sleep(0.7)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+print(len(x))",
+    );
+    stage.run().says("104857600\n");
+    Ok(())
+}
+
+fn files() -> Tried {
+    stopped_for_memory(&python(
+        "import os, time
+block = os.urandom(1 << 20)
+kept = []
+for _ in range(8):
+    file = os.memfd_create('x')
+    for _ in range(100):
+        os.write(file, block)
+    kept.append(file)
+time.sleep(100)",
+    ))
+}
+
+fn mapped() -> Tried {
+    stopped_for_memory(&python(
+        "import mmap, os, time
+block = os.urandom(1 << 20)
+kept = []
+for number in range(8):
+    memory = mmap.mmap(-1, 100 << 20)
+    for at in range(100):
+        memory[at << 20:(at + 1) << 20] = block
+    kept.append(memory)
+time.sleep(100)",
+    ))
+}
+
+/// In namespaces what is shared by name has a size of its own; elsewhere it is the machine's, and only what is open counts.
+fn by_name() -> Tried {
+    let stage = python(
+        "import os, time
+block = os.urandom(1 << 20)
+kept = []
+try:
+    for number in range(4):
+        file = os.open(f'/dev/shm/metier-cage-{os.getpid()}-{number}', os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.unlink(f'/dev/shm/metier-cage-{os.getpid()}-{number}')
+        kept.append(file)
+        for _ in range(100):
+            os.write(file, block)
+    time.sleep(100)
+except OSError as error:
+    print(error.strerror)",
+    )
+    .grant("shm");
+    let ran = stage.run();
+    let is_full = ran.0.process.as_ref().is_some_and(|process| process.stdout == "No space left on device\n");
+    let is_stopped = ran.0.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
+    assert!(is_full || is_stopped, "{ran:?}");
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+fn hiding() -> Tried {
+    let stage = python(
+        "import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.prctl(4, 0, 0, 0, 0), ctypes.get_errno(), libc.prctl(4, 1, 0, 0, 0))",
+    );
+    stage.run().says("-1 1 0\n");
+    Ok(())
+}

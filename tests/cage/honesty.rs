@@ -1,0 +1,101 @@
+//! A cage that is less than it could be says so: on machines that give less, the outcome shows what was missing.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use metier::engine::Engine;
+use metier::error::ErrorKind;
+use metier::policy::{Isolation, Tier};
+
+use crate::not_run::{found, not_run};
+use crate::stage::{self, Stage};
+use crate::survivors;
+
+/// A helper program that is started by this line of shell, in which `"$@"` is the real one with its argument.
+fn helper(stage: &Stage, line: &str) -> Option<PathBuf> {
+    let real = stage::helper()?;
+    let program = stage.at("helper");
+    fs::write(&program, format!("#!/bin/sh\nset -- {} \"$@\"\n{line}\n", real.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    Some(program)
+}
+
+fn engine(stage: &Stage, line: &str) -> Option<Engine> {
+    Some(stage.builder().helper(helper(stage, line)?).build().unwrap())
+}
+
+/// Where no namespace can be made, everything else is put up.
+#[test]
+fn a_machine_without_namespaces_has_a_cage_all_the_same() {
+    if found("unshare").is_none() {
+        return not_run("a machine without namespaces", "unshare is not installed");
+    }
+    let stage = Stage::bash("echo ran; cat ../outside/secret 2>/dev/null || echo refused");
+    // Who is nobody in its namespace may make no other.
+    let Some(engine) = engine(&stage, "exec unshare --user \"$@\"") else {
+        return not_run("a machine without namespaces", "the command line is not built in");
+    };
+    let outcome = engine.run(stage.invocation());
+    let (held, process) = (outcome.sandbox.unwrap(), outcome.process.unwrap());
+    assert_eq!((held.tier, process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
+    assert!(held.files && held.network && held.signals && held.tree_kill, "{held:?}");
+    assert!(!held.protected_paths && !held.metadata_outside && !held.process_count, "{held:?}");
+}
+
+/// A secret that is covered where the project lies can be read where it lies as well.
+#[test]
+fn a_project_that_is_mounted_twice_is_not_said_to_be_guarded() {
+    if let Err(reason) = stage::gives(Tier::Namespaces) {
+        return not_run("a project that is mounted twice", &reason);
+    }
+    let stage = Stage::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
+        .file("project/.env", "secret\n");
+    fs::create_dir(stage.at("again")).unwrap();
+    let (project, again) = (stage.name("project"), stage.name("again"));
+    let stage = stage.args(&[&again]);
+    let line = |mount: &str| {
+        format!("exec unshare --user --map-current-user --mount sh -c '{mount} exec \"$@\"' sh \"$@\"")
+    };
+    let run = |mount: &str| Some(engine(&stage, &line(mount))?.run(stage.invocation()));
+    let Some(once) = run("") else {
+        return not_run("a project that is mounted twice", "the command line is not built in");
+    };
+    assert_eq!(once.process.unwrap().stdout, "ran\n");
+    assert!(once.sandbox.unwrap().protected_paths);
+    let twice = run(&format!("mount --bind {project} {again} &&")).unwrap();
+    assert_eq!(twice.process.unwrap().stdout, "secret\nran\n");
+    assert!(!twice.sandbox.unwrap().protected_paths);
+}
+
+/// Without a list of processes a tree is killed by nobody, unless signals are kept inside. What is required is refused then, and
+/// the best that can be done is said to be less.
+#[test]
+fn a_tree_that_cannot_be_killed_is_not_said_to_be_gone() {
+    if found("unshare").is_none() {
+        return not_run("a tree that cannot be killed", "unshare is not installed");
+    }
+    let stage = Stage::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
+    let line = "exec unshare --user --map-current-user --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"";
+    let Some(program) = helper(&stage, line) else {
+        return not_run("a tree that cannot be killed", "the command line is not built in");
+    };
+    let engine = |isolation| {
+        let builder = stage.builder().helper(&program).isolation(isolation).tier(Tier::Walk);
+        builder.build().unwrap()
+    };
+    let required = engine(Isolation::Required).run(stage.invocation());
+    let error = required.result.unwrap_err();
+    assert_eq!((error.kind(), required.sandbox), (ErrorKind::SandboxUnavailable, None), "{error:?}");
+    survivors::none(stage.mark());
+    let best = engine(Isolation::BestEffort).run(stage.invocation());
+    let held = best.sandbox.unwrap();
+    assert!(held.files && !held.tree_kill, "{held:?} {:?}", best.process);
+    let left = survivors::of(stage.mark());
+    assert!(!left.is_empty(), "it was gone after all");
+    for pid in left {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+    }
+    survivors::none(stage.mark());
+}

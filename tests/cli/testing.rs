@@ -1,0 +1,256 @@
+//! `metier test`: what it runs, what it says of a case that fails, and what a case cannot do.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::cli::{Answer, Project};
+
+const ECHO: &str = "ctx.log('info', 'I was here') return {got = input.x, more = true}";
+
+fn case(project: Project, skill: &str, name: &str, case: &Value) -> Project {
+    project.file(&format!(".metier/skills/{skill}/cases/{name}.json"), case.to_string())
+}
+
+/// A skill of one Lua script that asks for these permissions, and its one case.
+fn one(permissions: &str, script: &str, told: &Value) -> Project {
+    let head = format!("---\nname: x\ndescription: d\nallowed-tools: {permissions}\n---\n");
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", head)
+        .file(".metier/skills/x/scripts/main.lua", script);
+    case(project, "x", "one", told)
+}
+
+fn tested(project: &Project) -> Value {
+    project.metier(&["test", "x", "--json"]).json()
+}
+
+fn passes(project: &Project) {
+    let answer = tested(project);
+    assert_eq!(answer["ok"], true, "{answer:#}");
+}
+
+#[test]
+fn the_skills_that_ship_hold_what_their_cases_say() {
+    let project = Project::new();
+    let skills = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills");
+    copy(&skills, &project.path(".metier/skills"));
+    let answer = project.metier(&["test"]);
+    assert_eq!(answer.code, 0, "{}", answer.stdout);
+    let summary = answer.stdout.lines().last().unwrap();
+    let passed: usize = summary.split(' ').next().unwrap().parse().unwrap();
+    assert!(passed >= 31 && summary.ends_with("passed, 0 failed, 0 not run"), "{summary}");
+}
+
+#[test]
+fn a_difference_is_told_by_place_with_both_sides_and_the_log() {
+    let project = Project::new().lua("x", ECHO);
+    let project =
+        case(project, "x", "off", &json!({"input": {"x": 1}, "expect": {"value": {"got": 2, "more": true}}}));
+    let project = case(project, "x", "on", &json!({"input": {"x": 1}, "expect": {"contains": {"got": 1}}}));
+    let Answer { code, stdout, .. } = project.metier(&["test", "x"]);
+    let expected =
+        "FAILED   x off\n  .got\n    expected 2\n    got      1\n    log: I was here\nok       x on";
+    assert!(stdout.starts_with(expected) && stdout.ends_with("1 passed, 1 failed, 0 not run\n"), "{stdout}");
+    assert_eq!(code, 1);
+    assert_eq!(project.metier(&["test", "x", "--case", "on"]).code, 0);
+}
+
+#[test]
+fn texts_of_several_lines_are_compared_line_by_line() {
+    let project = Project::new().lua("x", "return 'a\\nb\\nc\\n'");
+    let project = case(project, "x", "text", &json!({"expect": {"value": "a\nB\nc\n"}}));
+    let stdout = project.metier(&["test", "x"]).stdout;
+    assert!(stdout.contains("     a\n    -B\n    +b\n     c\n"), "{stdout}");
+}
+
+#[test]
+fn each_case_has_a_project_of_its_own() {
+    let told = json!({
+        "files": {"a/in.txt": "one"},
+        "allow": ["write"],
+        "expect": {"value": 3, "files": {"out.txt": "one!", "a/in.txt": null}}
+    });
+    let script = "ctx.write('out.txt', ctx.read_file('a/in.txt') .. '!') ctx.remove('a/in.txt') return #ctx.read_file('out.txt') - 1";
+    let project = one("write", script, &told);
+    passes(&project);
+    passes(&project);
+    assert!(!project.path("out.txt").exists(), "the caller's project is not the case's");
+}
+
+#[test]
+fn tools_answer_what_the_case_gives_and_their_calls_are_held_against_it() {
+    let script = "ctx.tool('add', {a = 1}) return ctx.tool('add', {a = input.n})";
+    let told = |calls: &Value| {
+        json!({
+            "input": {"n": 2}, "given": {"tools": {"add": 7}}, "allow": ["tool:add"],
+            "expect": {"value": 7, "calls": calls}
+        })
+    };
+    let both = json!([{"tool": "add", "args": {"a": 1}}, {"tool": "add", "args": {"a": 2}}]);
+    passes(&one("tool:add", script, &told(&both)));
+    let answer = tested(&one("tool:add", script, &told(&json!([{"tool": "add", "args": {"a": 1}}]))));
+    assert_eq!(answer["cases"][0]["differences"][0]["place"], "calls[1]");
+    assert_eq!(answer["failed"], 1);
+}
+
+#[test]
+fn the_web_of_a_case_is_never_the_real_one() {
+    let script = "return ctx.http('http://127.0.0.1:9/').body";
+    let granted = json!({"allow": ["net:127.0.0.1"], "expect": {"error": {"kind": "unavailable"}}});
+    passes(&one("net:127.0.0.1", script, &granted));
+    let canned = json!({
+        "allow": ["net:127.0.0.1"],
+        "given": {"http": {"http://127.0.0.1:9/": {"body": "canned"}}},
+        "expect": {"value": "canned"}
+    });
+    passes(&one("net:127.0.0.1", script, &canned));
+}
+
+#[test]
+fn a_case_cannot_grant_what_leads_out_of_its_project() {
+    for permission in ["net", "shm", "exec:unsandboxed"] {
+        let told = json!({"allow": [permission], "expect": {"value": "ran"}});
+        let project = Project::new().shell("x", "printf ran");
+        let project = case(project, "x", "one", &told);
+        let answer = project.metier(&["test", "x"]);
+        let reason = format!("not run  x one: it needs {permission}, which leads out of its project");
+        assert!(answer.code == 1 && answer.stdout.starts_with(&reason), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_case_lays_nothing_out_and_reads_nothing_outside_its_project() {
+    let told = json!({"files": {"../stolen": "x"}, "expect": {"value": 1}});
+    let answer = tested(&one("read", "return 1", &told));
+    assert_eq!((&answer["not_run"], &answer["ok"]), (&json!(1), &json!(false)), "{answer}");
+    let link = "#!/bin/bash\nln -s /etc/passwd out\n";
+    let told = json!({"allow": ["write"], "expect": {"files": {"out": "mine"}}});
+    let project = case(Project::new().shell("x", link), "x", "one", &told);
+    assert_eq!(
+        tested(&project)["cases"][0]["differences"],
+        json!([{"place": "out", "expected": "mine", "got": null}])
+    );
+}
+
+const HELM: &str = "
+skill:
+  name: x
+  inputs:
+    chart: {type: string, pattern: '^[a-z/.-]+$', required: true}
+    dry_run: {type: boolean, default: false}
+  outputs:
+    valid: {type: boolean}
+  examples:
+    - description: a good chart
+      inputs: {chart: ./charts/app}
+      expected_output: {valid: true, chart: {name: ./charts/app}}
+    - inputs: {chart: b}
+";
+
+#[test]
+fn examples_of_a_contract_are_tests_ar_18() {
+    let script = "return {valid = not input.dry_run, chart = {name = input.chart, more = 1}, errors = {}}";
+    let project = Project::new().lua("x", script).file(".metier/skills/x/skill.yaml", HELM);
+    let answer = project.metier(&["test", "x"]);
+    assert!(answer.stdout.starts_with("ok       x example 1: a good chart  "), "{answer:?}");
+    assert!(answer.stdout.ends_with("2 passed, 0 failed, 0 not run\n") && answer.code == 0, "{answer:?}");
+    let wrong = Project::new().lua("x", "return {valid = false}").file(".metier/skills/x/skill.yaml", HELM);
+    let answer = tested(&wrong);
+    let places: Vec<_> =
+        answer["cases"][0]["differences"].as_array().unwrap().iter().map(|one| &one["place"]).collect();
+    assert_eq!(places, [".chart", ".valid"], "{answer:#}");
+    assert_eq!((&answer["passed"], &answer["failed"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn a_case_that_grants_nothing_by_name_has_what_the_skill_asks_for() {
+    let script = "ctx.write('out.txt', 'x') return 1";
+    passes(&one("write", script, &json!({"expect": {"value": 1}})));
+    let refused = json!({"allow": [], "expect": {"error": {"kind": "denied"}}});
+    passes(&one("write", script, &refused));
+    let network = Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: net\n---\n")
+        .file(".metier/skills/x/scripts/main.sh", "echo ran");
+    let network = case(network, "x", "one", &json!({"expect": {"value": "ran"}}));
+    assert_eq!(tested(&network)["not_run"], 1, "what leads out is the caller's to grant");
+}
+
+#[test]
+fn files_of_the_folder_project_are_there_in_every_case() {
+    let project = one(
+        "write",
+        "return ctx.read_file('docs/a.md') .. ctx.read_file('b')",
+        &json!({
+            "files": {"b": "own"}, "expect": {"value": "common own"}
+        }),
+    );
+    passes(&project.file(".metier/skills/x/cases/project/docs/a.md", "common "));
+}
+
+#[test]
+fn a_failure_is_expected_by_its_kind_and_a_part_of_its_sentence() {
+    let script = "ctx.write('a', 'b')";
+    let told = json!({"allow": [], "expect": {"error": {"kind": "denied", "message": "write a"}}});
+    passes(&one("write", script, &told));
+    let other = one("write", script, &json!({"allow": [], "expect": {"error": {"kind": "io"}}}));
+    assert_eq!(tested(&other)["cases"][0]["differences"][0]["got"]["kind"], "denied");
+}
+
+#[test]
+fn what_needs_a_command_that_is_missing_was_not_shown_to_hold() {
+    let told = json!({"needs": ["no-such-command"], "expect": {"value": 1}});
+    let answer = one("read", "return 1", &told).metier(&["test", "x"]);
+    assert!(answer.stdout.contains("not run  x one: no-such-command is not on PATH\n"), "{answer:?}");
+    assert_eq!(answer.code, 1);
+}
+
+#[test]
+fn a_file_that_is_no_case_is_told_before_anything_runs() {
+    let project =
+        Project::new().lua("x", ECHO).file(".metier/skills/x/cases/bad.json", "{\n  \"expect\": 1\n}");
+    let answer = project.metier(&["test"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (3, ""));
+    assert!(
+        answer.stderr.contains("cases/bad.json is no case: ") && answer.stderr.contains("bad.json:2"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn testing_nothing_is_a_mistake() {
+    let project = Project::new().lua("x", ECHO);
+    for args in [&["test"][..], &["test", "x"], &["test", "nobody"]] {
+        assert!(project.metier(args).code >= 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_new_skill_passes_its_own_case() {
+    let project = Project::new();
+    assert_eq!(project.metier(&["new", "count-files", "--runtime", "lua"]).code, 0);
+    let answer = project.metier(&["test"]);
+    assert_eq!(answer.stdout.lines().last(), Some("1 passed, 0 failed, 0 not run"), "{answer:?}");
+}
+
+#[test]
+fn what_a_script_said_is_shown_and_not_obeyed() {
+    let project = Project::new().lua("x", "ctx.log('info', '\\27[2J') return '\\27]0;owned\\7'");
+    let project = case(project, "x", "one", &json!({"expect": {"value": 1}}));
+    let stdout = project.metier(&["test", "x"]).stdout;
+    assert!(stdout.contains("FAILED") && !stdout.contains('\u{1b}'), "{stdout:?}");
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in walkdir::WalkDir::new(from).min_depth(1).sort_by_file_name() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.path().strip_prefix(from).unwrap());
+        if entry.file_type().is_dir() {
+            fs::create_dir_all(place).unwrap();
+        } else {
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::copy(entry.path(), place).unwrap();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A contract and the SKILL.md beside it: what both name is the same, and what one leaves out the other may say.
+
+use metier::error::ErrorKind;
+use serde_json::json;
+
+use crate::project::{Project, kind, sentence, value};
+
+fn both(frontmatter: &str, contract: &str) -> Project {
+    Project::new()
+        .skill("x", frontmatter)
+        .file(".metier/skills/x/scripts/main.lua", "return 1")
+        .file(".metier/skills/x/scripts/other.lua", "return 2")
+        .contract("x", contract)
+}
+
+#[test]
+fn a_disagreement_keeps_the_skill_from_running_and_names_both_places() {
+    for (frontmatter, contract, told) in [
+        ("", "name: y", "skill.yaml:1:7: name is `y` here, and `x` in SKILL.md:2"),
+        (
+            "metadata:\n  version: 1.0.0\n",
+            "version: 1.1.0",
+            "skill.yaml:1:10: version is 1.1.0 here, and 1.0.0 in SKILL.md:5",
+        ),
+        (
+            "runtime: lua\n",
+            "skill:\n  runtime: rhai",
+            "skill.yaml:2:12: runtime is `rhai` here, and `lua` in SKILL.md:4",
+        ),
+        (
+            "metadata:\n  entrypoint: scripts/main.lua\n",
+            "entrypoint: scripts/other.lua",
+            "entrypoint is `scripts/other.lua` here, and `scripts/main.lua` in SKILL.md:5",
+        ),
+        (
+            "allowed-tools: write\n",
+            "permissions: ['net:a.example']",
+            "permissions is `net:a.example` here, and `write` in SKILL.md:4",
+        ),
+    ] {
+        let project = both(frontmatter, contract);
+        let outcome = project.run(&[]);
+        assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{contract}");
+        assert!(sentence(&outcome).contains(told), "{}", sentence(&outcome));
+        let engine = project.engine();
+        assert!(!engine.availability(&engine.registry().skills()[0]).is_runnable());
+    }
+}
+
+#[test]
+fn what_one_leaves_out_the_other_says() {
+    let project =
+        both("metadata:\n  version: 1.0.0\n", "description: another one\nentrypoint: scripts/other.lua");
+    let outcome = project.run(&[]);
+    assert_eq!((outcome.version.clone(), value(outcome)), (Some("1.0.0".to_owned()), json!(2)));
+    let project = both("metadata:\n  entrypoint: scripts/other.lua\n", "version: 2.1.0");
+    let outcome = project.run(&[]);
+    assert_eq!((outcome.version.clone(), value(outcome)), (Some("2.1.0".to_owned()), json!(2)));
+    assert_eq!(value(both("", "# nothing\nname: x").run(&[])), json!(1));
+}
+
+#[test]
+fn the_contracts_version_decides_between_namesakes() {
+    let skill = |project: Project, folder: &str, version: &str, answer: u8| {
+        project
+            .file(&format!(".metier/skills/{folder}/SKILL.md"), "---\nname: x\ndescription: d\n---\n")
+            .file(&format!(".metier/skills/{folder}/scripts/main.lua"), format!("return {answer}"))
+            .contract(folder, &format!("version: {version}"))
+    };
+    let project = skill(skill(Project::new(), "a", "1.9.0", 1), "b", "1.10.0", 2);
+    assert_eq!(value(project.run(&[])), json!(2));
+}
+
+#[test]
+fn both_ask_by_the_same_words_and_words_of_other_clients_besides() {
+    let writes = |frontmatter: &str, contract: &str| {
+        Project::new()
+            .skill("x", frontmatter)
+            .file(".metier/skills/x/scripts/main.lua", "ctx.write('a.txt', 'x') return true")
+            .contract("x", contract)
+            .run(&["write"])
+    };
+    assert_eq!(value(writes("", "permissions: [write]")), json!(true));
+    assert_eq!(value(writes("allowed-tools: write\n", "permissions: [write]")), json!(true));
+    assert_eq!(value(writes("allowed-tools: Write\n", "permissions: [read]")), json!(true));
+    assert_eq!(value(writes("allowed-tools: write\n", "name: x")), json!(true));
+    assert_eq!(value(writes("", "metadata: {permissions: [write]}")), json!(true));
+    assert_eq!(kind(&writes("", "name: x")), ErrorKind::Denied);
+    assert_eq!(kind(&writes("", "permissions: ['filesystem:write']")), ErrorKind::Denied);
+}
+
+#[test]
+fn two_contracts_are_one_too_many() {
+    let project = both("", "name: x").file(".metier/skills/x/skill.yml", "name: x");
+    let outcome = project.run(&[]);
+    assert_eq!(kind(&outcome), ErrorKind::InvalidSkill);
+    assert!(sentence(&outcome).contains("there are a skill.yaml and a skill.yml"));
+    let other_ending = Project::lua("return 1").file(".metier/skills/x/skill.yml", "version: 3.0.0");
+    assert_eq!(other_ending.run(&[]).version.as_deref(), Some("3.0.0"));
+}
+
+#[test]
+fn a_contract_that_cannot_be_read_is_told() {
+    let outside = Project::lua("return 1")
+        .file("elsewhere.yaml", "name: x")
+        .link("../../../elsewhere.yaml", ".metier/skills/x/skill.yaml");
+    let folder = Project::lua("return 1").file(".metier/skills/x/skill.yaml/a", "");
+    let large = Project::with_contract(&format!("# {}\nname: x", "x".repeat(300_000)), "return 1");
+    for (project, told) in
+        [(outside, "cannot be read"), (folder, "cannot be read"), (large, "larger than 256 KiB")]
+    {
+        let outcome = project.run(&[]);
+        assert_eq!(kind(&outcome), ErrorKind::InvalidSkill, "{told}");
+        assert!(sentence(&outcome).contains(told), "{}", sentence(&outcome));
+    }
+    let inside = Project::lua("return 1")
+        .file(".metier/skills/x/docs/real.yaml", "version: 4.0.0")
+        .link("docs/real.yaml", ".metier/skills/x/skill.yaml");
+    assert_eq!(inside.run(&[]).version.as_deref(), Some("4.0.0"));
+}
+
+#[test]
+fn an_external_script_asks_for_what_its_contract_names() {
+    let script = "echo 1 > made && echo 1\n";
+    let run = |contract: &str| {
+        let project = Project::shell("", script).contract("x", contract);
+        let outcome = project.run(&["write"]);
+        (outcome.result.is_ok(), project.path("made").exists())
+    };
+    assert_eq!(run("name: x"), (true, true), "it names none, so the caller's grants decide");
+    assert_eq!(run("permissions: [write]"), (true, true));
+    assert_eq!(run("permissions: []"), (false, false));
+}

@@ -1,0 +1,86 @@
+//! Limits of a contract: they lower what the caller or the engine allows, and never raise it.
+
+use std::time::Duration;
+
+use metier::engine::{Invocation, LimitsReport, Outcome};
+use metier::error::ErrorKind;
+use metier::policy::Limits;
+
+use crate::project::{ENDLESS, Project, deadline, kind};
+
+fn report(contract: &str, limits: Option<Limits>) -> LimitsReport {
+    let invocation = Invocation::new("x");
+    let invocation = match limits {
+        Some(limits) => invocation.limits(limits),
+        None => invocation,
+    };
+    let outcome: Outcome = Project::with_contract(contract, "return 1").engine().run(invocation);
+    assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+    outcome.limits
+}
+
+#[test]
+fn a_contract_lowers_every_limit() {
+    let told = report("timeout: 5s\nlimits: {memory: 16MB, output: 1MB}", None);
+    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (5000, Some(16 << 20), 1 << 20));
+}
+
+#[test]
+fn a_contract_raises_none() {
+    let told = report("timeout: 10m\nlimits: {memory: 4GB, output: 1GB}", None);
+    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (30_000, Some(64 << 20), 8 << 20));
+    let named = Limits::default().deadline(Duration::from_secs(7)).memory(8 << 20).output(1000);
+    let told = report("timeout: 10m\nlimits: {memory: 16MB, output: 1MB}", Some(named));
+    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (7000, Some(8 << 20), 1000));
+}
+
+#[test]
+fn a_caller_who_allows_more_does_not_lift_the_contracts_own() {
+    let generous = Limits::default().deadline(Duration::from_mins(10)).memory(1 << 30);
+    let told = report("timeout: 5s\nlimits: {memory: 16MB}", Some(generous));
+    assert_eq!((told.deadline_ms, told.memory_bytes), (5000, Some(16 << 20)));
+}
+
+#[test]
+fn a_contracts_timeout_stops_the_run() {
+    let outcome = Project::with_contract("timeout: 100ms", ENDLESS).run(&[]);
+    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Deadline, Some("deadline")));
+    let outcome = Project::with_contract("timeout: 1h", ENDLESS)
+        .engine()
+        .run(Invocation::new("x").limits(deadline(100)));
+    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+}
+
+#[test]
+fn a_contracts_memory_and_output_end_the_run() {
+    let grows = "local t = {} while true do t[#t + 1] = {#t} end";
+    assert_eq!(kind(&Project::with_contract("limits: {memory: 2MB}", grows).run(&[])), ErrorKind::Memory);
+    let long = "return ('x'):rep(2000)";
+    assert_eq!(kind(&Project::with_contract("limits: {output: 1000}", long).run(&[])), ErrorKind::Output);
+}
+
+#[test]
+fn a_callee_keeps_within_its_callers_contract() {
+    let project = Project::lua_that_asks("skill:y", "return ctx.skill('y')")
+        .contract("x", "timeout: 100ms\nlimits: {output: 1000}")
+        .skill("y", "")
+        .file(".metier/skills/y/scripts/main.lua", ENDLESS)
+        .contract("y", "timeout: 1h");
+    assert_eq!(kind(&project.run(&["skill:y"])), ErrorKind::Deadline);
+}
+
+#[test]
+#[cfg(feature = "rhai-runtime")]
+fn operations_are_lowered_and_not_raised() {
+    let run = |operations: &str, rounds: u32| {
+        let script = format!("let n = 0; for i in 0..{rounds} {{ n += 1; }} n");
+        let project = Project::new()
+            .skill("x", "")
+            .file(".metier/skills/x/scripts/main.rhai", script)
+            .contract("x", &format!("limits: {{operations: {operations}}}"));
+        project.run(&[])
+    };
+    assert!(run("100k", 100).result.is_ok());
+    assert_eq!(kind(&run("1000", 100_000)), ErrorKind::Operations);
+    assert_eq!(kind(&run("100000m", 20_000_000)), ErrorKind::Operations);
+}

@@ -1,0 +1,13 @@
+//! What plans promise: checked before the first step, run in order, narrowed, stopped, taken up again.
+#![cfg(all(unix, feature = "lua-runtime"))]
+#![allow(missing_docs)]
+
+mod failing;
+mod functions;
+mod hostile;
+mod loading;
+mod narrowing;
+mod project;
+mod resuming;
+mod side_by_side;
+mod values;

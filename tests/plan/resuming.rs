@@ -1,0 +1,189 @@
+//! A run that is taken up again: what finished is not repeated, and nothing is lost.
+
+use std::path::Path;
+
+use metier::engine::{Invocation, Outcome};
+use metier::error::ErrorKind;
+use metier::host::{SecretProvider, StepStatus};
+use serde_json::{Value, json};
+
+use crate::project::{Project, failure, x};
+
+/// Runs `x` with a journal beside the project's skills.
+fn run(project: &Project, grants: &[&str], input: Value) -> Outcome {
+    project.engine().run(journaled(project, grants).input(input))
+}
+
+fn journaled(project: &Project, grants: &[&str]) -> Invocation {
+    x(grants).journal(project.path("journal"))
+}
+
+fn trace(id: &str) -> Value {
+    json!({"id": id, "tool": "append", "args": {"path": "trace", "content": format!("{id} ")}})
+}
+
+const WRITE: [&str; 2] = ["write", "tool:echo"];
+
+#[test]
+fn a_run_goes_on_where_it_failed_and_repeats_nothing() {
+    let steps = json!([trace("a"), {"id": "r", "tool": "read_file", "args": {"path": "later"}}, {"id": "e", "tool": "echo", "args": {"a": "$steps.r.outputs", "n": 0.1}}, trace("b")]);
+    let project = Project::new().sequence("x", "write", &json!({"steps": steps, "outputs_from": "e"}));
+    let (kind, _) = failure(&run(&project, &WRITE, json!({})));
+    assert_eq!((kind, project.read("trace")), (ErrorKind::Io, "a ".into()));
+    let project = project.file("later", "here");
+    let outcome = run(&project, &WRITE, json!({}));
+    assert_eq!(outcome.result.unwrap(), json!({"a": "here", "n": 0.1}));
+    assert_eq!(project.read("trace"), "a b ");
+    let statuses: Vec<StepStatus> = outcome.steps.iter().map(|step| step.status).collect();
+    assert_eq!(statuses, [StepStatus::Resumed, StepStatus::Ok, StepStatus::Ok, StepStatus::Ok]);
+    let again = run(&project, &WRITE, json!({}));
+    assert_eq!(again.result.unwrap(), json!({"a": "here", "n": 0.1}), "a finished run answers again");
+    assert!(again.steps.iter().all(|step| step.status == StepStatus::Resumed && step.attempts == 0));
+    assert_eq!(project.read("trace"), "a b ");
+}
+
+#[test]
+fn a_changed_input_plan_or_callee_is_not_resumed() {
+    let project =
+        Project::new().sequence("x", "write", &json!([trace("a"), {"skill": "y"}])).lua("y", "", "return 1");
+    run(&project, &WRITE, json!({"n": 1})).result.unwrap();
+    let (kind, sentence) = failure(&run(&project, &WRITE, json!({"n": 2})));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(
+        sentence.contains("was begun with another input, so the run is not taken up again"),
+        "{sentence}"
+    );
+    let project = project.lua("y", "", "return 2");
+    assert!(failure(&run(&project, &WRITE, json!({"n": 1}))).1.contains("before the skill y changed"));
+    let project =
+        project.lua("y", "", "return 1").sequence("x", "write", &json!([trace("z"), {"skill": "y"}]));
+    assert!(failure(&run(&project, &WRITE, json!({"n": 1}))).1.contains("before the plan of x changed"));
+    assert_eq!(project.read("trace"), "a ");
+}
+
+#[test]
+fn the_order_of_keys_and_other_grants_make_no_other_run() {
+    let project = Project::new().sequence(
+        "x",
+        "write",
+        &json!([trace("a"), {"tool": "echo", "args": {"i": "$inputs"}}]),
+    );
+    let first = project.engine().run(
+        journaled(&project, &["write"]).input(serde_json::from_str::<Value>(r#"{"a": 1, "b": 2}"#).unwrap()),
+    );
+    assert_eq!(failure(&first).0, ErrorKind::Denied);
+    let input = serde_json::from_str::<Value>(r#"{"b": 2, "a": 1}"#).unwrap();
+    assert_eq!(run(&project, &WRITE, input).result.unwrap(), json!({"i": {"a": 1, "b": 2}}));
+    assert_eq!(project.read("trace"), "a ");
+}
+
+#[test]
+fn a_plan_that_a_step_runs_is_taken_up_again_too() {
+    let inner = json!([trace("i1"), {"tool": "read_file", "args": {"path": "later"}}, trace("i2")]);
+    let project = Project::new()
+        .sequence("x", "write", &json!([trace("a"), {"skill": "y"}, trace("b")]))
+        .sequence("y", "write", &inner);
+    assert!(run(&project, &WRITE, json!({})).result.is_err());
+    assert_eq!(project.read("trace"), "a i1 ");
+    let project = project.file("later", "");
+    run(&project, &WRITE, json!({})).result.unwrap();
+    assert_eq!(project.read("trace"), "a i1 i2 b ");
+}
+
+#[test]
+fn items_of_a_loop_are_remembered_one_by_one() {
+    let each = json!({"tool": "skill", "for_each": "$inputs.l", "args": {"name": "y", "input": "$item"}});
+    let project = Project::new().sequence("x", "write skill:y", &json!([each])).lua("y", "write", "ctx.append('trace', input .. ' ') if input == 'b' and not pcall(ctx.read_file, 'later') then error('not yet') end return input");
+    let grants = ["write", "skill:y"];
+    let input = json!({"l": ["a", "b", "c"]});
+    assert!(run(&project, &grants, input.clone()).result.is_err());
+    let project = project.file("later", "");
+    let outcome = run(&project, &grants, input);
+    assert_eq!(outcome.result.unwrap(), json!(["a", "b", "c"]));
+    assert_eq!(project.read("trace"), "a b b c ", "b had not finished");
+    assert!(
+        outcome.log.iter().any(|line| line.message.contains("(item 1) was interrupted")),
+        "{:?}",
+        outcome.log
+    );
+}
+
+#[test]
+fn a_failure_that_was_passed_over_is_not_tried_again() {
+    for word in ["continue", "skip_rest"] {
+        let failing = json!({"id": "f", "tool": "read_file", "args": {"path": "later"}, "on_failure": word});
+        let steps = json!({"steps": [trace("a"), failing, trace("b")], "outputs_from": ["$steps.f.outputs"]});
+        let project = Project::new().sequence("x", "write", &steps);
+        assert_eq!(run(&project, &WRITE, json!({})).result.unwrap(), json!([null]));
+        let left = project.read("trace");
+        let project = project.file("later", "here now");
+        let outcome = run(&project, &WRITE, json!({}));
+        assert_eq!(outcome.result.unwrap(), json!([null]), "{word}");
+        assert_eq!(project.read("trace"), left);
+        assert_eq!(outcome.steps[1].status, StepStatus::Failed);
+        assert!(outcome.log.is_empty(), "what was said once is not said again");
+    }
+}
+
+struct Secrets;
+
+impl SecretProvider for Secrets {
+    fn secret(&self, _skill: &str, _name: &str) -> metier::error::Result<Option<String>> {
+        Ok(Some("hunter2".into()))
+    }
+}
+
+#[test]
+fn a_secret_is_never_written_down() {
+    let steps = json!([
+        {"id": "get", "tool": "secret", "args": {"name": "k"}},
+        {"id": "say", "tool": "echo", "args": {"said": "<$steps.get.outputs>"}},
+        {"id": "last", "tool": "read_file", "args": {"path": "later"}},
+    ]);
+    let project = Project::new().sequence("x", "secret:k", &steps);
+    let grants = ["secret:k", "tool:echo"];
+    let engine = || project.builder().secrets(Secrets).build().unwrap();
+    assert!(engine().run(journaled(&project, &grants)).result.is_err());
+    let journal = std::fs::read_to_string(project.path("journal/x.journal")).unwrap();
+    assert!(!journal.contains("hunter2"), "{journal}");
+    assert!(journal.contains("\"withheld\""));
+    let outcome = engine().run(journaled(&project, &grants));
+    let (kind, sentence) = failure(&outcome);
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(sentence.contains("held a secret, which is not written down"), "{sentence}");
+}
+
+#[test]
+fn a_secret_is_read_again_by_a_run_that_goes_on() {
+    let steps = json!([
+        {"id": "get", "tool": "secret", "args": {"name": "k"}},
+        {"id": "said", "tool": "append", "args": {"path": "trace", "content": "<${steps.get.outputs}>"}},
+        {"id": "file", "tool": "read_file", "args": {"path": "later"}},
+        {"id": "last", "tool": "echo", "args": {"key": "$steps.get.outputs"}},
+    ]);
+    let project = Project::new().sequence("x", "write secret:k", &steps);
+    let grants = ["write", "secret:k", "tool:echo"];
+    let engine = || project.builder().secrets(Secrets).build().unwrap();
+    assert!(engine().run(journaled(&project, &grants)).result.is_err());
+    std::fs::write(project.path("later"), "").unwrap();
+    let outcome = engine().run(journaled(&project, &grants));
+    assert_eq!(outcome.result.unwrap(), json!({"key": "[secret:k]"}));
+    assert_eq!(project.read("trace"), "<hunter2>");
+    assert!(outcome.log.is_empty(), "{:?}", outcome.log);
+}
+
+#[test]
+fn only_plans_keep_a_journal() {
+    let project = Project::new().lua("x", "", "return 1");
+    let (kind, sentence) = failure(&run(&project, &[], json!({})));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(sentence.contains("runs no plan"), "{sentence}");
+    assert!(!project.path("journal").exists());
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_fails_the_run_before_it_starts() {
+    let project = Project::new().sequence("x", "write", &json!([trace("a")])).file("journal", "a file");
+    assert_eq!(failure(&run(&project, &WRITE, json!({}))).0, ErrorKind::Io);
+    assert!(!Path::exists(&project.path("trace")));
+}
