@@ -179,7 +179,7 @@ impl Session {
     fn is_quiet(&mut self) -> bool {
         let streams = [self.stdout.waiting(), self.stderr.waiting()];
         let are_still = streams.into_iter().all(|end| end.is_some_and(|end| !is_ready_now(end)));
-        are_still && !is_ready(&self.exit, PollFlags::IN) && self.lines.are_quiet()
+        are_still && self.stdin.is_open() && !is_ready(&self.exit, PollFlags::IN) && self.lines.are_quiet()
     }
 
     /// Ends it, where it has not ended.

@@ -46,6 +46,11 @@ impl Feed {
         self.bytes.is_empty()
     }
 
+    /// Whether somebody may still read what is given.
+    pub(super) fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     /// What to wait for, while there is something to give.
     pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
         let pipe = self.pipe.as_ref().filter(|_| !self.is_done());
