@@ -36,13 +36,20 @@ pub fn none(mark: &str) {
 #[track_caller]
 pub fn leader(mark: &str) -> i32 {
     let marked = of(mark);
-    let first = marked.iter().find(|pid| !marked.contains(&parent(**pid).as_raw_pid()));
+    // One of them may end while this looks.
+    let is_first = |pid: &&i32| started_by(**pid).is_some_and(|parent| !marked.contains(&parent));
+    let first = marked.iter().find(is_first);
     *first.unwrap_or_else(|| panic!("nobody runs"))
 }
 
 /// The parent of a process.
 pub fn parent(pid: i32) -> Pid {
-    Pid::from_raw(words(pid).unwrap()[1].parse().unwrap()).unwrap()
+    started_by(pid).and_then(Pid::from_raw).unwrap()
+}
+
+/// The parent of a process that may be gone.
+fn started_by(pid: i32) -> Option<i32> {
+    words(pid)?[1].parse().ok()
 }
 
 /// Children of this process.
