@@ -145,7 +145,8 @@ fn a_new_script_has_a_new_process_at_once() {
 fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
     let Some(stage) = Stage::new() else { return };
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n");
-    stage.write("skills/x/scripts/main.py", "import os; print(os.getpid())");
+    // In a namespace of its own every process has the same number; its folder is another one each time.
+    stage.write("skills/x/scripts/main.py", "import os; print(os.environ['HOME'])");
     let engine = stage.engine();
     assert_ne!(value(engine.run(says(""))), value(engine.run(says(""))));
     assert_eq!(stage.living(), 0);
