@@ -29,7 +29,8 @@ pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<
     let plan = plan::from_file(&script.source, &script.path)?;
     let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
     let caller = callees.caller(&script.skill, script.folder.as_deref());
-    let found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
+    let mut found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
+    found.retain(|found| found.blocks);
     if !found.is_empty() {
         return Err(plan::refusal(&script.path, &found));
     }

@@ -17,6 +17,7 @@ mod failure;
 mod findings;
 mod journal;
 mod json;
+mod known;
 mod read;
 mod reference;
 mod rule;
@@ -76,6 +77,8 @@ pub enum Form {
 impl Plan {
     /// Bytes a plan's file may have.
     pub const LARGEST: usize = 4 << 20;
+    /// How many skills may stand in one another's calls, the one that was invoked first not counted.
+    pub const DEEPEST_CALLS: usize = 8;
     /// The most steps a plan may have.
     pub const MOST_STEPS: usize = 10_000;
     /// Steps that run side by side when the plan names no number.

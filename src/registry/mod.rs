@@ -6,9 +6,9 @@
 mod beside;
 mod broken;
 mod catalog;
+mod digest;
 mod door;
 mod find;
-mod digest;
 mod folder;
 mod head;
 mod look;
