@@ -12,9 +12,8 @@ use super::history::write_history;
 use super::layout::{Content, lay_out};
 use super::recorder::Calls;
 use super::verdict::{Status, Verdict};
-use crate::engine::{Engine, Invocation, Outcome, asks_of};
+use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::SkillRuntime;
 use crate::host::{Canned, Files, Providers};
 use crate::policy::{Asked, Permission};
 use crate::registry::{Roots, Skill};
@@ -113,9 +112,9 @@ impl Suite {
 fn granted(skill: &Skill, case: &Case) -> Vec<Permission> {
     match &case.allow {
         Some(named) => named.clone(),
-        // In process or not, a skill that asks for everything names nothing that could be granted here.
-        None => match asks_of(skill, SkillRuntime::External) {
+        None => match asked_for(skill, case.says.script.as_deref()) {
             Asked::These(asked) => asked,
+            // It names nothing that could be granted here.
             Asked::Everything => Vec::new(),
         },
     }

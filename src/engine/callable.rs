@@ -89,12 +89,7 @@ fn identity_of(folder: &Folder) -> String {
 fn callee(skill: &Skill) -> Result<Callee> {
     let selected = select(skill, None)?;
     let plan = plan_of(skill, &selected)?;
-    let asked = match (asks_of(skill, selected.runtime), &plan) {
-        (Asked::These(asked), Some(plan)) => {
-            Asked::These(asked.into_iter().chain(plan.tools().filter_map(Permission::tool)).collect())
-        }
-        (asked, _) => asked,
-    };
+    let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
     let (input_schema, output_schema) = schemas(skill);
     Ok(Callee {
         identity: identity_of(skill.folder()),
@@ -104,6 +99,27 @@ fn callee(skill: &Skill) -> Result<Callee> {
         asked,
         is_process: selected.runtime == SkillRuntime::External,
     })
+}
+
+/// What a skill asks for when that script of it runs, or the one that runs where none is named: what it lists, and the tools that
+/// its plan names. Of a skill that could not run, what it lists.
+pub fn asked_for(skill: &Skill, script: Option<&str>) -> Asked {
+    let Ok(selected) = select(skill, script) else { return asks_of(skill, SkillRuntime::ToolSequence) };
+    let plan = plan_of(skill, &selected).ok().flatten();
+    besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools))
+}
+
+/// What is asked for, and this as well.
+pub(super) fn besides(asked: Asked, more: impl IntoIterator<Item = Permission>) -> Asked {
+    match asked {
+        Asked::These(listed) => Asked::These(listed.into_iter().chain(more).collect()),
+        Asked::Everything => Asked::Everything,
+    }
+}
+
+/// The tools that steps of a plan name, as permissions.
+fn tools(plan: &Plan) -> impl Iterator<Item = Permission> {
+    plan.tools().filter_map(Permission::tool)
 }
 
 impl Engine {

@@ -30,6 +30,7 @@ use crate::registry::{Registry, Roots, Skill};
 pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
+pub use callable::asked_for;
 pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
 pub use explain::{Explanation, FunctionReach};
 pub use future::Run;

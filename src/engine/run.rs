@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::asked::asks_of;
 use super::bound::Bound;
+use super::callable::besides;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
 use super::select::{Selected, select};
@@ -108,10 +109,7 @@ impl Parts {
         let script = self.script(skill, selected)?;
         let folder = self.shipped.folder(skill.folder())?;
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = match asks_of(skill, selected.runtime) {
-            Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
-            Asked::Everything => Asked::Everything,
-        };
+        let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)

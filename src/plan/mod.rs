@@ -29,7 +29,7 @@ mod step_reader;
 mod template;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
@@ -130,20 +130,20 @@ impl Plan {
         }
     }
 
-    /// The embedder's tools that its steps name.
+    /// The embedder's tools that its steps name, each once.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter_map(|step| match &step.call {
-            Call::Tool(name) => Some(name.as_str()),
-            _ => None,
-        })
+        self.named(|call| if let Call::Tool(name) = call { Some(name) } else { None })
     }
 
-    /// The skills that its steps name.
+    /// The skills that its steps name, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter_map(|step| match &step.call {
-            Call::Skill(name) => Some(name.as_str()),
-            _ => None,
-        })
+        self.named(|call| if let Call::Skill(name) = call { Some(name) } else { None })
+    }
+
+    fn named<'a>(&'a self, name: impl Fn(&'a Call) -> Option<&'a String>) -> impl Iterator<Item = &'a str> {
+        let mut seen = HashSet::new();
+        let names = self.steps.iter().filter_map(move |step| name(&step.call)).map(String::as_str);
+        names.filter(move |name| seen.insert(*name))
     }
 }
 
