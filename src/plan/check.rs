@@ -23,6 +23,7 @@ use crate::skill::Diagnostic;
 pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Callees) -> Vec<Diagnostic> {
     let mut checker = Checker {
         plan,
+        at: 0,
         own,
         inputs,
         known: Known::new(callees),
@@ -34,6 +35,7 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
         effort: given::EFFORT,
     };
     for (at, step) in plan.steps().iter().enumerate() {
+        checker.at = at;
         checker.step(at, step);
         if checker.findings.is_full() {
             break;
@@ -48,6 +50,8 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
 
 struct Checker<'a> {
     plan: &'a Plan,
+    /// The step that is looked at.
+    at: usize,
     own: &'a str,
     inputs: Option<&'a Value>,
     known: Known<'a>,
@@ -156,7 +160,8 @@ impl<'a> Checker<'a> {
                 item.path.extend(reference.path.iter().cloned());
                 return self.types(&item, None);
             }
-            root => self.plan.step_of(root)?,
+            // Of a later step it is told already that it is one.
+            root => self.plan.step_of(root).filter(|named| *named < self.at)?,
         };
         let step = &self.plan.steps()[at];
         match (&step.for_each, reference.path.split_first()) {
