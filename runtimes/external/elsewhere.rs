@@ -16,7 +16,7 @@ pub(super) struct External(ScriptFile);
 
 impl External {
     pub(super) fn new(script: &Script, _shared: &Shared) -> Result<Self> {
-        Interpreter::of(&script.path, &script.source, None)?;
+        Interpreter::of(&script.path, &script.source)?;
         ScriptFile::of(script).map(Self)
     }
 

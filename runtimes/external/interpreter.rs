@@ -1,4 +1,4 @@
-//! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
+//! Which program runs a script: by its shebang, or else by its ending, never by a mode bit.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -59,14 +59,9 @@ const fn language(
 }
 
 impl Interpreter {
-    /// The interpreter of the script at `path`; `named` is the contract's word, the name of a command. `invalid-skill` when
-    /// nothing tells it.
-    pub(super) fn of(path: &str, source: &[u8], named: Option<&str>) -> Result<Self> {
-        named
-            .map(|program| Self { candidates: vec![vec![program.to_owned()]] })
-            .or_else(|| Self::by_shebang(source))
-            .or_else(|| Self::by_ending(path))
-            .ok_or_else(|| unknown(path))
+    /// The interpreter of the script at `path`; `invalid-skill` when nothing tells it.
+    pub(super) fn of(path: &str, source: &[u8]) -> Result<Self> {
+        Self::by_shebang(source).or_else(|| Self::by_ending(path)).ok_or_else(|| unknown(path))
     }
 
     /// The program as written comes first (`python3.11` before `python3`), and the line's arguments go to whichever runs.
@@ -95,8 +90,7 @@ impl Interpreter {
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
     pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
         let found = self.candidates.iter().find_map(|command| {
-            // A skill names a command; a path would choose the program past PATH.
-            let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
+            let (name, args) = command.split_first()?;
             Some(Found { program: on_path(name, folders)?, args: args.to_vec() })
         });
         found.ok_or_else(|| self.missing(script))

@@ -1,5 +1,6 @@
 //! What a script in a cage may reach: what interpreters read, the project, the skill, and a folder of its own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -94,16 +95,27 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
     }
 }
 
-/// Whether programs in a folder of `PATH` can be run in this cage: it lies in what can be read, or some of that in it.
-pub(super) fn has_programs(cage: &Cage, folder: &Path) -> bool {
-    let Some(rules) = cage.files.as_ref().filter(|_| !is_system(folder)) else { return true };
-    let Some(place) = real(folder) else { return false };
-    // A link in the folder may be all that can be read of it.
-    let opens = |path: &Path| {
-        path.starts_with(folder)
-            || real(path).is_some_and(|path| place.starts_with(&path) || path.starts_with(&place))
+/// The folders of `PATH` with programs that can be run in this cage: those that lie in what can be read, or some of that in
+/// them.
+pub(super) fn with_programs(cage: &Cage, folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let Some(rules) = &cage.files else { return folders.collect() };
+    let paths = rules.read.iter().chain(&rules.write).map(Path::new);
+    // Resolved once for all folders, and not at all where their names say enough.
+    let own: Vec<(&Path, Option<PathBuf>)> =
+        paths.filter(|path| !is_system(path)).map(|path| (path, real(path))).collect();
+    let overlap = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+    let has_programs = |folder: &PathBuf| {
+        if is_system(folder) {
+            return true;
+        }
+        let Some(place) = real(folder) else { return false };
+        // A link in the folder may be all that can be read of it.
+        let opens = |(path, real): &(&Path, Option<PathBuf>)| {
+            path.starts_with(folder) || real.as_ref().is_some_and(|path| overlap(path, &place))
+        };
+        SYSTEM.iter().any(|system| overlap(Path::new(system), &place)) || own.iter().any(opens)
     };
-    rules.read.iter().chain(&rules.write).any(|path| opens(Path::new(path)))
+    folders.filter(has_programs).collect()
 }
 
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
@@ -112,7 +124,8 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
         read.extend(NETWORK.iter().map(Into::into));
     }
     let programs = called().into_iter().chain([places.interpreter.to_owned()]);
-    read.extend(programs.flat_map(|program| homes(&program)).filter(|home| home.exists()).map(Into::into));
+    let homes: BTreeSet<PathBuf> = programs.flat_map(|program| homes(&program)).collect();
+    read.extend(homes.into_iter().filter(|home| opens_more(home)).map(Into::into));
     read.extend([places.project, places.skill].map(Into::into));
     let mut write = vec![PathBuf::from("/dev/null")];
     write.extend(real(places.scratch));
@@ -124,6 +137,12 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     // What may not be written to at all need not be kept.
     guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
     FileRules { read, write: write.into_iter().map(Into::into).collect(), guarded }
+}
+
+/// Whether there is something at this path that the rules for the system do not open.
+fn opens_more(path: &Path) -> bool {
+    // A link in a folder of the system's may lead out of it.
+    path.symlink_metadata().is_ok_and(|found| !is_system(path) || found.is_symlink()) && path.exists()
 }
 
 /// Whether every script in a cage may read this.

@@ -63,8 +63,7 @@ impl SkillExecutor for External {
 
 impl External {
     pub(super) fn new(script: &Script, shared: &Shared) -> Result<Self> {
-        let named = None; // A contract may name the interpreter once contracts exist.
-        let interpreter = Interpreter::of(&script.path, &script.source, named)?;
+        let interpreter = Interpreter::of(&script.path, &script.source)?;
         let (file, shared) = (ScriptFile::of(script)?, shared.clone());
         Ok(Self { file, interpreter, shared, workers: Workers::default() })
     }
