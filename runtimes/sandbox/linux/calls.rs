@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::super::sandbox::Cage;
+use seccompiler::sock_filter;
+
 use super::filter::{Row, Rule, has, is, is_not, program};
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
@@ -134,13 +135,20 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Filters the calls of this process and of whatever it starts. The last wall to go up.
-pub(super) fn filter(cage: &Cage) -> io::Result<()> {
-    if !cage.guard_calls {
-        return Ok(());
+/// A filter, made before the process that it is for.
+pub(super) struct Filter(Vec<sock_filter>);
+
+impl Filter {
+    /// The filter of a script with or without the network. `Unsupported` on machines whose calls nobody has looked at.
+    pub(super) fn new(shut_network: bool) -> io::Result<Self> {
+        let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self(program(rows(shut_network), machine)))
     }
-    let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
-    seccompiler::apply_filter(&program(rows(cage.shut_network), machine)).map_err(io::Error::other)
+
+    /// Filters the calls of this process and of whatever it starts. The last wall to go up.
+    pub(super) fn put_on(&self) -> io::Result<()> {
+        seccompiler::apply_filter(&self.0).map_err(io::Error::other)
+    }
 }
 
 fn rows(shut_network: bool) -> Vec<Row> {

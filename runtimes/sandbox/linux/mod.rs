@@ -17,8 +17,10 @@ mod memory;
 mod mounts;
 mod namespaces;
 mod serve;
+mod spare;
 mod stub;
 mod system;
+mod task;
 #[cfg(test)]
 mod tests;
 mod twice;
