@@ -22,6 +22,8 @@ mod interpreter;
 #[cfg(unix)]
 mod life;
 #[cfg(unix)]
+mod made;
+#[cfg(unix)]
 mod process;
 #[cfg(unix)]
 mod reach;

@@ -12,6 +12,7 @@ use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::interpreter::{Found, Interpreter, search_path};
 use super::life::Life;
+use super::made::Before;
 use super::process::{self, Session, Start};
 use super::reach::{self, Places};
 use super::worker::{Key, Workers};
@@ -142,20 +143,34 @@ impl External {
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         if let Some(worker) = ctx.worker() {
             self.file.unchanged()?;
+            let before = Before::of(ctx, ctx.project()?.root(), None);
             let start = || self.kept(worker, input, ctx);
-            return self.workers.run(Key::of(ctx)?, input, ctx, start).map(SkillOutput::from);
+            let value = self.workers.run(Key::of(ctx)?, input, ctx, start);
+            self.settle(before);
+            return value.map(SkillOutput::from);
         }
-        let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
+        let before = Before::of(ctx, project, found);
+        warn_of_more(ctx, &order);
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
         drop(scratch);
+        self.settle(before);
         outcome
+    }
+
+    fn settle(&self, before: Option<Before<'_>>) {
+        if let Some(before) = before {
+            before.settle(self.file.name());
+        }
     }
 
     /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
         let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        warn_of_more(ctx, &order);
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
         let report = probed.map_err(|error| self.not_started(ctx, error))?;
@@ -213,6 +228,15 @@ impl Caged<'_> {
 
 fn unwritten(error: io::Error) -> SkillError {
     SkillError::io("failed to write the clients of the host API", error)
+}
+
+/// Says where some of what is guarded was not looked for.
+fn warn_of_more(ctx: &SkillContext, order: &Order) {
+    if order.cage.files.as_ref().is_some_and(|rules| rules.guarded.more) {
+        let sentence =
+            "the project has more in it than is looked at: secrets and histories deep in it are not guarded";
+        warn(ctx, sentence.to_owned());
+    }
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.
