@@ -13,6 +13,7 @@ mod files;
 mod filter;
 mod helper;
 mod leader;
+mod leftovers;
 mod memory;
 mod mounts;
 mod namespaces;

@@ -4,17 +4,14 @@
 //! stub leaves behind that was killed itself is handed to the helper, which kills it.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
-use super::super::sandbox::Leftover;
 use super::children;
+use super::leftovers::Leftovers;
 use super::namespaces::Namespaces;
 use super::spare::{self, MountTable, Spare, Waiting};
 use super::system::{self, Side};
@@ -66,9 +63,6 @@ enum Next {
     Spare(Waiting),
 }
 
-/// The host's leftovers that are remembered. A run that is over has usually lost its own.
-const REMEMBERED: usize = 256;
-
 /// How long stubs may take to kill their trees when the host is gone.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -83,15 +77,17 @@ struct Helper {
     spare: Option<Spare>,
     /// Whether there was an order before, so that there will be another one.
     is_asked_again: bool,
-    /// Orders that stubs are getting ready for. Should one fail, another one goes on without namespaces.
+    /// Orders that stubs are getting ready for.
     begun: Vec<Begun>,
-    leftovers: VecDeque<Leftover>,
+    leftovers: Leftovers,
 }
 
 struct Begun {
     /// Says that the script comes next.
     said: OwnedFd,
     parcel: Parcel,
+    /// Whether the order was given to somebody else before, or cannot be.
+    is_last: bool,
 }
 
 impl Helper {
@@ -105,7 +101,7 @@ impl Helper {
             spare: None,
             is_asked_again: false,
             begun: Vec::new(),
-            leftovers: VecDeque::new(),
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -123,9 +119,8 @@ impl Helper {
             self.reap();
         }
         if let Some(number) = ready[2..].iter().position(|ready| *ready) {
-            let Begun { said, parcel } = self.begun.swap_remove(number);
-            let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
-            return if goes_on { Next::Order } else { self.start_plainly(parcel, Tier::Landlock) };
+            let begun = self.begun.swap_remove(number);
+            return self.went_on(begun);
         }
         if ready[0] { self.host_said() } else { Next::Order }
     }
@@ -154,15 +149,33 @@ impl Helper {
 
     fn run(&mut self, mut parcel: Parcel) -> Next {
         parcel.kind = self.settled(parcel.kind);
-        let (kind, text) = (parcel.kind, parcel.text.again());
+        let text = parcel.text.again();
         let next = self.start(parcel);
         if !matches!(next, Next::Order) {
             return next;
         }
         // The stub reads the same text, and does not wait for this.
-        let Ok(order) = text.and_then(|text| text.order()) else { return self.nothing() };
-        self.remember(order.leftovers);
-        if std::mem::replace(&mut self.is_asked_again, true) { self.keep_spare(kind) } else { next }
+        match text.and_then(|text| text.order()) {
+            Ok(order) => self.leftovers.remember(order.leftovers),
+            Err(_) => return self.nothing(),
+        }
+        next
+    }
+
+    /// A stub has said that the script comes next, or has gone before.
+    fn went_on(&mut self, Begun { said, parcel, is_last }: Begun) -> Next {
+        let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
+        if !goes_on {
+            // Without a report the pipe for it hangs up, which the host understands.
+            return if is_last { Next::Order } else { self.start_plainly(parcel, Tier::Landlock) };
+        }
+        // Until now it would have been in the way of the one that has an order.
+        let kind = parcel.kind;
+        drop(parcel);
+        if std::mem::replace(&mut self.is_asked_again, true) && self.spare.is_none() {
+            return self.keep_spare(kind);
+        }
+        Next::Order
     }
 
     /// The kind as far as this machine has it.
@@ -179,27 +192,29 @@ impl Helper {
             let is_late = self.mounts.as_ref().is_none_or(MountTable::has_changed);
             if !is_late && spare.take_on(&parcel) {
                 self.stubs.push(spare.pid);
-                self.begun.push(Begun { said: spare.said(), parcel });
+                self.begun.push(Begun { said: spare.said(), parcel, is_last: false });
                 return Next::Order;
             }
             spare.dismiss();
         }
-        if parcel.kind.tier != Tier::Namespaces {
-            let tier = parcel.kind.tier;
-            return self.start_plainly(parcel, tier);
+        match parcel.kind.tier {
+            Tier::Namespaces => self.start_within(parcel),
+            tier => self.start_plainly(parcel, tier),
         }
-        let (Some(namespaces), Ok((said, says))) =
-            (self.namespaces.get().copied().flatten(), std::io::pipe())
-        else {
+    }
+
+    fn start_within(&mut self, parcel: Parcel) -> Next {
+        let Some(namespaces) = self.namespaces.get().copied().flatten() else {
             return self.start_plainly(parcel, Tier::Landlock);
         };
-        match system::split(namespaces.flags(parcel.kind.shut_network)) {
-            Ok(Side::Child) => {
-                Next::Stub(Box::new(Task { parcel, namespaces: Some(namespaces), said: Some(says.into()) }))
+        let flags = namespaces.flags(parcel.kind.shut_network);
+        match std::io::pipe().and_then(|ends| Ok((ends, system::split(flags)?))) {
+            Ok(((_, says), Side::Child)) => {
+                Next::Stub(Box::new(Task { parcel, namespaces: Some(namespaces), said: says.into() }))
             }
-            Ok(Side::Parent(stub)) => {
+            Ok(((said, _), Side::Parent(stub))) => {
                 self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel });
+                self.begun.push(Begun { said: said.into(), parcel, is_last: false });
                 Next::Order
             }
             Err(_) => self.start_plainly(parcel, Tier::Landlock),
@@ -208,13 +223,18 @@ impl Helper {
 
     fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
         parcel.kind.tier = tier;
-        match system::fork() {
-            Ok(Side::Child) => return Next::Stub(Box::new(Task { parcel, namespaces: None, said: None })),
-            Ok(Side::Parent(stub)) => self.stubs.push(stub),
+        match std::io::pipe().and_then(|ends| Ok((ends, system::fork()?))) {
+            Ok(((_, says), Side::Child)) => {
+                Next::Stub(Box::new(Task { parcel, namespaces: None, said: says.into() }))
+            }
+            Ok(((said, _), Side::Parent(stub))) => {
+                self.stubs.push(stub);
+                self.begun.push(Begun { said: said.into(), parcel, is_last: true });
+                Next::Order
+            }
             // Without a report the pipe for it hangs up, which the host understands.
-            Err(_) => drop(parcel),
+            Err(_) => Next::Order,
         }
-        Next::Order
     }
 
     /// Splits off a stub that waits for an order of that kind.
@@ -258,16 +278,6 @@ impl Helper {
         }
     }
 
-    fn remember(&mut self, paths: Vec<OsString>) {
-        for path in paths {
-            let leftover = Leftover::at(PathBuf::from(path));
-            self.leftovers.extend(leftover.filter(|leftover| !self.leftovers.contains(leftover)));
-        }
-        if self.leftovers.len() > REMEMBERED {
-            self.leftovers.retain(Leftover::is_there);
-        }
-    }
-
     /// The host was killed: once every tree is gone, what it would have removed is removed.
     fn clear_away(&mut self) {
         let began = Instant::now();
@@ -277,6 +287,6 @@ impl Helper {
             poll(&mut waiting, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();
         }
-        self.leftovers.iter().for_each(Leftover::remove);
+        self.leftovers.remove();
     }
 }

@@ -72,7 +72,7 @@ impl Waiting {
             _ => return 1,
         };
         let Ok(Word::Run(parcel)) = wire::receive(&socket) else { return 0 };
-        Task { parcel: *parcel, namespaces, said: Some(socket) }.done(Ok(ready))
+        Task { parcel: *parcel, namespaces, said: socket }.done(Ok(ready))
     }
 }
 

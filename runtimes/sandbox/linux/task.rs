@@ -12,7 +12,7 @@ pub(super) struct Task {
     /// Namespaces that this process is the first in and has to furnish; without any it is among the processes of the machine.
     pub(super) namespaces: Option<Namespaces>,
     /// Hears that the script comes next. Who hangs up before has started nothing.
-    pub(super) said: Option<OwnedFd>,
+    pub(super) said: OwnedFd,
 }
 
 impl Task {
@@ -33,9 +33,8 @@ impl Task {
         let furnished =
             namespaces.zip(cage.files.as_ref()).map(|(all, files)| all.furnish(files, cage.ceilings));
         let Ok(made) = furnished.transpose() else { return 1 };
-        if let Some(said) = said {
-            rustix::io::write(&said, b"x").ok();
-        }
+        rustix::io::write(&said, b"x").ok();
+        drop(said);
         stub::watch(&order, parcel.ends, ready, made)
     }
 }
