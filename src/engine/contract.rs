@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, Location, Result, SkillError, Violation};
+use crate::error::{ErrorKind, Result, SkillError, Violation};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
-use crate::skill::Schema;
 use crate::skill::contract::{Bounds, Unfit};
 
 /// The limits as far as the contract lets them be: it may lower what the caller or the engine said, and never raise it.
@@ -41,7 +40,7 @@ pub(super) fn checked_input(skill: &Skill, input: Option<Value>) -> Result<Optio
     };
     let was_given = input.is_some();
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
-    schema.check(&filled).map_err(|unfit| Side::Input.error(skill, schema, unfit))?;
+    schema.check(&filled).map_err(|unfit| Side::Input.error(skill, unfit))?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
     // A process that was given nothing, and for which nothing stands in, still finds its input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
@@ -53,7 +52,7 @@ pub(super) fn checked_value(skill: &Skill, value: Value) -> Result<Value> {
         return Ok(value);
     };
     let checked = schema.check(&value);
-    checked.map(|()| value).map_err(|unfit| Side::Value.error(skill, schema, unfit))
+    checked.map(|()| value).map_err(|unfit| Side::Value.error(skill, unfit))
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +62,7 @@ enum Side {
 }
 
 impl Side {
-    fn error(self, skill: &Skill, schema: &Schema, unfit: Unfit) -> SkillError {
+    fn error(self, skill: &Skill, unfit: Unfit) -> SkillError {
         let (what, kind, section) = match self {
             Self::Input => ("input", ErrorKind::InvalidInput, "inputs"),
             Self::Value => ("value", ErrorKind::InvalidOutput, "outputs"),
@@ -82,17 +81,11 @@ impl Side {
                 let sentence = format!("the {what} of {name} is too large to be held against its contract");
                 SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
             }
-            Unfit::Schema(why) => {
-                let file = skill.contract_file().unwrap_or_default();
-                let sentence = format!("the {section} of {name} are no JSON Schema: {why}");
-                SkillError::new(ErrorKind::InvalidSkill, sentence)
-                    .with_location(Location {
-                        file: file.to_owned(),
-                        line: Some(schema.line()),
-                        column: None,
-                    })
-                    .with_help("`metier validate` shows the place")
-            }
+            // A skill whose schemas do not stand was not selected.
+            Unfit::Schema(why) => SkillError::new(
+                ErrorKind::InvalidSkill,
+                format!("the {section} of {name} do not stand: {why}"),
+            ),
         }
     }
 }

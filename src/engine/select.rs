@@ -2,6 +2,7 @@
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::SkillRuntime;
+use crate::host::guarded;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
@@ -35,9 +36,7 @@ impl Selected {
 /// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
 /// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
 pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
-    if let Some(fault) = skill.contract_fault() {
-        return Err(fault);
-    }
+    guarded("the contract", ErrorKind::InvalidSkill, || skill.contract_fault().map_or(Ok(()), Err))?;
     let declared = declared(skill)?;
     let entered = match named {
         Some(name) => skill.contract().and_then(|contract| contract.entrypoint_called(name)).cloned(),

@@ -14,6 +14,7 @@ mod compiled;
 mod constraints;
 mod defaults;
 mod notation;
+mod part;
 mod raw;
 mod signature;
 mod violations;
@@ -46,7 +47,8 @@ struct Parts {
     defaults: Vec<Default>,
     weight: Size,
     line: u32,
-    compiled: OnceLock<Result<Compiled, Fault>>,
+    /// Made ready when it is first used; or why it is no schema to hold values against.
+    compiled: OnceLock<Result<Compiled, Vec<Fault>>>,
 }
 
 /// Which of the two a schema is for.
@@ -154,26 +156,54 @@ impl Schema {
         defaults::fill(&self.0.defaults, value)
     }
 
-    fn compiled(&self) -> Result<&Compiled, &Fault> {
-        self.0.compiled.get_or_init(|| Compiled::of(&self.0.json)).as_ref()
+    /// Why nothing can be held against it, in a sentence: it is no schema, or its own defaults do not fit. Compiles it the
+    /// first time.
+    pub fn fault(&self) -> Option<&str> {
+        self.faults().first().map(|fault| fault.message.as_str())
     }
 
-    /// The same for a part of a value: nothing is required of it.
+    /// All that is wrong with it, found out now where it was not known before.
+    pub(super) fn faults(&self) -> &[Fault] {
+        self.compiled().err().unwrap_or_default()
+    }
+
+    fn compiled(&self) -> Result<&Compiled, &[Fault]> {
+        let compile = || {
+            let compiled = Compiled::of(&self.0.json).map_err(|fault| vec![fault])?;
+            let faults = self.faults_of_defaults();
+            if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+        };
+        self.0.compiled.get_or_init(compile).as_ref().map_err(Vec::as_slice)
+    }
+
+    /// Each default is held against its own part of the schema, so that what the rest wants of the whole is no matter of it.
+    fn faults_of_defaults(&self) -> Vec<Fault> {
+        let held_at = |depth: usize| {
+            let schema = self.with(defaults::schema_at(&self.0.json, depth));
+            let told = match schema.check(&defaults::at(&self.0.defaults, depth)) {
+                Err(Unfit::Broken { violations, .. }) => violations,
+                _ => Vec::new(),
+            };
+            told.into_iter().map(move |violation| {
+                let names = violation.path.split('/').skip(1).take(depth);
+                let pointer: String = names.map(|name| format!("/properties/{name}")).collect();
+                let message = format!("a default does not fit: {violation}");
+                Fault { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
+            })
+        };
+        (1..=defaults::depth(&self.0.defaults)).flat_map(held_at).collect()
+    }
+
+    /// Another schema in its place, which weighs no more and has no defaults.
+    fn with(&self, json: Json) -> Self {
+        let Parts { weight, line, .. } = *self.0;
+        let (order, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
+        Self(Arc::new(Parts { json, order, defaults, weight, line, compiled }))
+    }
+
+    /// The same for a part of a value, whose objects may lack fields.
     pub(super) fn loosened(&self) -> Self {
-        let json = walk::loosened(&self.0.json);
-        let Parts { order, weight, line, .. } = &*self.0;
-        let (order, compiled) = (order.clone(), OnceLock::new());
-        Self(Arc::new(Parts { json, order, defaults: Vec::new(), weight: *weight, line: *line, compiled }))
-    }
-
-    /// Every default where it would stand.
-    pub(super) fn all_defaults(&self) -> Json {
-        defaults::all(&self.0.defaults)
-    }
-
-    /// Why it is no schema, found out now where it was not known before.
-    pub(super) fn fault(&self) -> Option<&Fault> {
-        self.compiled().err()
+        self.with(part::loosened(&self.0.json))
     }
 }
 
