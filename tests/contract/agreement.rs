@@ -33,6 +33,21 @@ fn a_disagreement_keeps_the_skill_from_running_and_names_both_places() {
             "entrypoint is `scripts/other.lua` here, and `scripts/main.lua` in SKILL.md:5",
         ),
         (
+            "metadata:\n  entrypoint: scripts/other.lua\n",
+            "entrypoints: {main: scripts/main.lua, b: scripts/other.lua}",
+            "skill.yaml:1:21: entrypoint is `scripts/main.lua` here, and `scripts/other.lua` in SKILL.md:5",
+        ),
+        (
+            "metadata:\n  entrypoint: scripts/other.lua\n",
+            "entrypoints: {any: {path: scripts/main.lua}}",
+            "skill.yaml:1:27: entrypoint is `scripts/main.lua` here, and `scripts/other.lua` in SKILL.md:5",
+        ),
+        (
+            "runtime: lua\n",
+            "entrypoint: {path: scripts/main.lua, runtime: rhai}",
+            "runtime is `rhai` here, and `lua` in SKILL.md:4",
+        ),
+        (
             "allowed-tools: write\n",
             "permissions: ['net:a.example']",
             "permissions is `net:a.example` here, and `write` in SKILL.md:4",
@@ -57,6 +72,10 @@ fn what_one_leaves_out_the_other_says() {
     let outcome = project.run(&[]);
     assert_eq!((outcome.version.clone(), value(outcome)), (Some("2.1.0".to_owned()), json!(2)));
     assert_eq!(value(both("", "# nothing\nname: x").run(&[])), json!(1));
+    let named = "entrypoints: {a: scripts/main.lua, b: scripts/other.lua}";
+    assert_eq!(value(both("metadata:\n  entrypoint: scripts/other.lua\n", named).run(&[])), json!(2));
+    let same = "runtime: rhai\nentrypoint: {path: scripts/main.lua, runtime: lua}";
+    assert_eq!(value(both("runtime: lua\n", same).run(&[])), json!(1), "what would run is what agrees");
 }
 
 #[test]

@@ -26,6 +26,12 @@ pub const RUNTIME_UNKNOWN: Rule =
 pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
 pub const ENTRYPOINT_MISSING: Rule =
     rule("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
+pub const ENTRYPOINT_FUNCTION: Rule = rule(
+    "entrypoint-function",
+    Error,
+    false,
+    "An entrypoint names a function, and its script is no WebAssembly plug-in.",
+);
 pub const SOURCE_MISSING: Rule =
     rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
@@ -50,6 +56,7 @@ mod tests {
             RUNTIME_UNKNOWN,
             RUNTIME_UNFIT,
             ENTRYPOINT_MISSING,
+            ENTRYPOINT_FUNCTION,
             SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];
