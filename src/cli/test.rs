@@ -31,6 +31,13 @@ struct Tally {
     not_run: usize,
 }
 
+impl Args {
+    /// The skill's name, as it was written; empty where none was.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let roots = session.roots()?;
     let registry = Registry::discover(&roots);
