@@ -194,6 +194,11 @@ fn inferred(
 
 fn none(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
     match declared {
+        Some(SkillRuntime::ToolSequence) => {
+            let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("write them under `steps` in skill.yaml, or in scripts/sequence.json")
+        }
         Some(runtime) if !scripts.is_empty() => {
             let sentence =
                 format!("skill {skill} says runtime: {runtime}, but has no such script in scripts/");
@@ -240,6 +245,11 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.message().ends_with("scripts/a.py, scripts/b.sh"), "{error}");
         assert_eq!(chosen(&["scripts/data.json"], None).unwrap_err().kind(), ErrorKind::Unavailable);
+        let error = chosen(&[], Some(SkillRuntime::ToolSequence)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::InvalidSkill, "skill x says runtime: tool-sequence, but has no steps")
+        );
         let error = chosen(&["scripts/a.py"], Some(SkillRuntime::Lua)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSkill);
     }

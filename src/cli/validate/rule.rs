@@ -17,6 +17,8 @@ pub const TOO_MANY_FOLDERS: Rule =
 pub const SKILL_FILE_LARGE: Rule = rule("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
 pub const SKILL_FILE_TWICE: Rule =
     rule("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
+pub const CONTRACT_MISNAMED: Rule =
+    rule("contract-misnamed", Warning, false, "A file differs from skill.yaml in case only.");
 pub const LINK_MISSING: Rule =
     rule("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
 pub const LINK_OUTSIDE: Rule =
@@ -51,6 +53,7 @@ mod tests {
             TOO_MANY_FOLDERS,
             SKILL_FILE_LARGE,
             SKILL_FILE_TWICE,
+            CONTRACT_MISNAMED,
             LINK_MISSING,
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
