@@ -68,31 +68,44 @@ impl Side {
             Self::Value => ("value", ErrorKind::InvalidOutput, "outputs"),
         };
         let name = skill.name();
-        match unfit {
-            Unfit::Broken { violations, more, meant } => {
-                let error = SkillError::new(kind, sentence(what, name, &violations, more));
-                let error = error.with_violations(violations);
-                match meant {
-                    Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-                    None => error.with_help(format!("`metier show {name}` prints its {section}")),
-                }
+        let error = refusal(kind, what, name, unfit);
+        match error.help() {
+            Some(_) => error,
+            None => error.with_help(format!("`metier show {name}` prints its {section}")),
+        }
+    }
+}
+
+/// The error for what does not fit a tool; nothing where its schema is none, so that nothing can be said.
+pub(super) fn refused_by_tool(name: &str, unfit: Unfit) -> Option<SkillError> {
+    let is_held = !matches!(unfit, Unfit::Schema(_));
+    is_held.then(|| refusal(ErrorKind::InvalidInput, "input", &format!("tool {name}"), unfit))
+}
+
+fn refusal(kind: ErrorKind, what: &str, whose: &str, unfit: Unfit) -> SkillError {
+    match unfit {
+        Unfit::Broken { violations, more, meant } => {
+            let error = SkillError::new(kind, sentence(what, whose, &violations, more));
+            let error = error.with_violations(violations);
+            match meant {
+                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+                None => error,
             }
-            Unfit::TooLarge => {
-                let sentence = format!("the {what} of {name} is too large to be held against its contract");
-                SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
-            }
-            // A skill whose schemas do not stand was not selected.
-            Unfit::Schema(why) => SkillError::new(
-                ErrorKind::InvalidSkill,
-                format!("the {section} of {name} do not stand: {why}"),
-            ),
+        }
+        Unfit::TooLarge => {
+            let sentence = format!("the {what} of {whose} is too large to be held against its contract");
+            SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
+        }
+        // A skill whose schemas do not stand was not selected.
+        Unfit::Schema(why) => {
+            SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} does not stand: {why}"))
         }
     }
 }
 
 /// One sentence, and a line for every violation.
-fn sentence(what: &str, skill: &str, violations: &[Violation], more: usize) -> String {
-    let title = format!("the {what} breaks the contract of {skill}:");
+fn sentence(what: &str, whose: &str, violations: &[Violation], more: usize) -> String {
+    let title = format!("the {what} breaks the contract of {whose}:");
     let more = (more > 0).then(|| format!("and {more} more"));
     let lines = violations.iter().map(ToString::to_string).chain(more);
     std::iter::once(title).chain(lines).collect::<Vec<_>>().join("\n")

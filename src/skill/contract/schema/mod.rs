@@ -136,6 +136,20 @@ impl Source<'_> {
 }
 
 impl Schema {
+    /// A schema that was written elsewhere, or why nothing can be held against it: it is none, refers to itself or to
+    /// elsewhere, or is too large. It has no defaults, and stands on no line.
+    pub fn parse(json: Json) -> Result<Self, String> {
+        let weight = walk::size(&json).map_err(|fault| fault.message)?;
+        let order = json.get("properties").and_then(Json::as_object);
+        let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+        let (defaults, compiled) = (Vec::new(), OnceLock::new());
+        let schema = Self(Arc::new(Parts { json, order, defaults, weight, line: 0, compiled }));
+        match schema.fault() {
+            Some(fault) => Err(fault.to_owned()),
+            None => Ok(schema),
+        }
+    }
+
     /// The schema as JSON.
     pub fn json(&self) -> &Json {
         &self.0.json
@@ -146,7 +160,7 @@ impl Schema {
         &self.0.order
     }
 
-    /// The line of `skill.yaml` it begins on.
+    /// The line of `skill.yaml` it begins on, from 1.
     pub fn line(&self) -> u32 {
         self.0.line
     }
