@@ -138,12 +138,11 @@ impl Parts {
     }
 
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
-        let permissions = match &invocation.caller {
-            Some(caller) => caller.permissions().handed_on(caller.skill(), skill.name(), asked),
-            None => {
-                let protection = Protection::new(self.protected.iter().cloned());
-                Permissions::new(asked, invocation.granted.iter().cloned(), protection)
-            }
+        let permissions = if let Some(caller) = &invocation.caller {
+            caller.permissions().handed_on(caller.skill(), skill.name(), asked)
+        } else {
+            let protection = Protection::new(self.protected.iter().cloned());
+            Permissions::new(asked, invocation.granted.iter().cloned(), protection)
         };
         let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
         match skill.contract_file().filter(|_| names_some) {

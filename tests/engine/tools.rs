@@ -55,7 +55,7 @@ fn callers() -> Vec<(&'static str, Project)> {
     callers
 }
 
-fn call(engine: &Engine, args: Value) -> Outcome {
+fn call(engine: &Engine, args: &Value) -> Outcome {
     engine.run(granted(Invocation::new("x").input(json!({"args": args})), &["tool:add"]))
 }
 
@@ -73,13 +73,13 @@ fn arguments_are_held_against_the_schema_of_the_tool_in_every_language() {
     for (language, project) in callers() {
         let (open, calls) = counted(json!({}));
         let wrong = json!({"a": -1, "b": "2"});
-        let outcome = call(&project.builder().tools(open).build().unwrap(), wrong.clone());
+        let outcome = call(&project.builder().tools(open).build().unwrap(), &wrong);
         assert_eq!((value(outcome), calls.load(Ordering::SeqCst)), (wrong.clone(), 1), "{language}");
 
         let (tools, calls) = counted(schema());
         let engine = project.builder().tools(tools).build().unwrap();
         for _ in 0..2 {
-            let outcome = call(&engine, wrong.clone());
+            let outcome = call(&engine, &wrong);
             assert_eq!(kind(&outcome), ErrorKind::InvalidInput, "{language}: {outcome:?}");
             assert!(sentence(&outcome).contains(TOLD), "{language}: {}", sentence(&outcome));
             let record = serde_json::to_value(&outcome).unwrap();
@@ -121,9 +121,9 @@ fn arguments_left_out_count_as_an_empty_object_where_one_is_taken() {
 fn a_script_can_handle_the_refusal() {
     let script = "local ok, e = pcall(ctx.tool, 'add', {aa = 1}) return {e.kind, e.help}";
     let (tools, _) = counted(schema());
-    let engine = Project::lua_that_asks("tool:add", script);
-    let engine = engine.builder().tools(tools).build().map(|built| (built, engine)).unwrap();
-    let outcome = engine.0.run(granted(Invocation::new("x"), &["tool:add"]));
+    let project = Project::lua_that_asks("tool:add", script);
+    let engine = project.builder().tools(tools).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x"), &["tool:add"]));
     assert_eq!(value(outcome), json!(["invalid-input", "did you mean `a`?"]));
 }
 
@@ -188,7 +188,7 @@ impl ToolProvider for Moody {
 fn a_tool_is_held_to_what_it_says_now_and_its_provider_may_refuse_more() {
     let project = Project::lua_that_asks("tool:add", "return ctx.tool('add', input.args)");
     let engine = project.builder().tools(Moody(AtomicUsize::new(0))).build().unwrap();
-    let told = |args: Value| call(&engine, args).result.map_err(|error| error.kind());
+    let told = |args: Value| call(&engine, &args).result.map_err(|error| error.kind());
     assert_eq!(told(json!("text")), Ok(json!("text")));
     assert_eq!(told(json!("text")), Err(ErrorKind::InvalidInput));
     assert_eq!(told(json!("text")), Ok(json!("text")));

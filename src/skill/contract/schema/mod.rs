@@ -199,8 +199,8 @@ impl Schema {
                 _ => Vec::new(),
             };
             told.into_iter().map(move |violation| {
-                let names = violation.path.split('/').skip(1).take(depth);
-                let pointer: String = names.map(|name| format!("/properties/{name}")).collect();
+                let names: Vec<&str> = violation.path.split('/').take(depth + 1).collect();
+                let pointer = names.join("/properties/");
                 let message = format!("a default does not fit: {violation}");
                 Fault { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
             })
