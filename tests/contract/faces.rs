@@ -157,6 +157,16 @@ fn what_a_contract_says_reaches_a_terminal_spelled_out() {
 }
 
 #[test]
+fn list_and_show_say_that_a_contract_does_not_stand() {
+    let contract = "inputs: {a: {type: number, required: true, multiple_of: 0}}";
+    let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", contract);
+    for command in [&["list"][..], &["show", "x"]] {
+        let told = project.metier(command).stdout;
+        assert!(told.contains("the skill `x` does not run: ") && !told.contains("yes, in"), "{told}");
+    }
+}
+
+#[test]
 fn list_warns_of_what_is_missing_and_not_required() {
     let contract = "dependencies: {tools: [{name: no-such-tool, required: false, reason: colours}]}";
     let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", contract);

@@ -65,6 +65,10 @@ fn an_input_nobody_declared_is_told_by_its_name_where_none_is_declared() {
         );
         assert!(sentence(&outcome).contains("/a: expected no such field, found 1"), "{}", sentence(&outcome));
     }
+    let named = "inputs: {type: object, properties: {additionalProperties: false}}";
+    let outcome =
+        Project::with_contract(named, "return 1").run_with(json!({"additionalProperties": {"a": 1}}), &[]);
+    assert_eq!(violations(&outcome), ["/additionalProperties falseSchema"]);
     let below = "inputs: {o: {type: object, required: true, additional_properties: false}}";
     let outcome = Project::with_contract(below, "return 1").run_with(json!({"o": {"x/y": 1}}), &[]);
     assert_eq!(violations(&outcome), ["/o/x~1y additionalProperties"]);

@@ -143,6 +143,17 @@ fn a_default_that_does_not_fit_is_told_and_never_reaches_the_script() {
 }
 
 #[test]
+fn defaults_that_stand_deep_in_a_large_schema_are_not_held_level_by_level() {
+    let mut deep = "{type: string, default: x}".to_owned();
+    for _ in 0..12 {
+        deep = format!("{{type: object, properties: {{a: {deep}}}}}");
+    }
+    let wide = lines(400, |n| format!("  p{n}: {{type: string, required: false, enum: [a, b, c]}}\n"));
+    assert_eq!(codes(&format!("inputs:\n  o: {deep}\n{wide}")), ["input-undecided", "schema-too-large"]);
+    assert_eq!(codes(&format!("inputs:\n  o: {deep}\n")), ["input-undecided"]);
+}
+
+#[test]
 fn a_huge_enum_is_listed_in_part() {
     let choices: Vec<String> = (0..3000).map(|n| format!("choice-{n}")).collect();
     let yaml = format!("inputs: {{a: {{type: string, required: true, enum: [{}]}}}}", choices.join(", "));

@@ -8,7 +8,6 @@ const AROUND: [&str; 6] = ["$schema", "$id", "$anchor", "$defs", "definitions", 
 /// A property that has a default, or holds some.
 pub(super) struct Default {
     name: String,
-    /// As it will stand: the defaults inside put in.
     value: Option<Json>,
     inside: Vec<Default>,
 }
@@ -17,8 +16,7 @@ pub(super) struct Default {
 pub(super) fn of(schema: &Json) -> Vec<Default> {
     let properties = schema.get("properties").and_then(Json::as_object);
     let default = |(name, schema): (&String, &Json)| {
-        let inside = of(schema);
-        let value = schema.get("default").map(|value| fill(&inside, value.clone()));
+        let (value, inside) = (schema.get("default").cloned(), of(schema));
         (value.is_some() || !inside.is_empty()).then(|| Default { name: name.clone(), value, inside })
     };
     properties.into_iter().flatten().filter_map(default).collect()
@@ -37,7 +35,7 @@ fn put_in(defaults: &[Default], fields: &mut Map<String, Json>) {
         match (fields.get_mut(name), value) {
             (Some(Json::Object(fields)), _) => put_in(inside, fields),
             (None, Some(value)) => {
-                fields.insert(name.clone(), value.clone());
+                fields.insert(name.clone(), fill(inside, value.clone()));
             }
             _ => {}
         }
@@ -49,10 +47,13 @@ pub(super) fn depth(defaults: &[Default]) -> usize {
     defaults.iter().map(|default| 1 + depth(&default.inside)).max().unwrap_or_default()
 }
 
-/// The defaults that stand so many objects deep, in objects that hold nothing else.
+/// The defaults that stand so many objects deep, as they will stand, in objects that hold nothing else.
 pub(super) fn at(defaults: &[Default], depth: usize) -> Json {
     let standing = |Default { name, value, inside }: &Default| {
-        let value = if depth == 1 { value.clone() } else { Some(at(inside, depth - 1)).filter(is_filled) };
+        let value = match depth {
+            1 => value.as_ref().map(|value| fill(inside, value.clone())),
+            _ => Some(at(inside, depth - 1)).filter(is_filled),
+        };
         value.map(|value| (name.clone(), value))
     };
     defaults.iter().filter_map(standing).collect::<Map<_, _>>().into()

@@ -192,6 +192,13 @@ impl Schema {
 
     /// Each default is held against its own part of the schema, so that what the rest wants of the whole is no matter of it.
     fn faults_of_defaults(&self) -> Vec<Fault> {
+        let deepest = defaults::depth(&self.0.defaults);
+        // The schema is made ready once more for each level.
+        if deepest.saturating_mul(self.0.weight.parts) > walk::MOST_PARTS {
+            let message =
+                format!("its defaults stand {deepest} objects deep, too deep for a schema of its size");
+            return vec![Fault { rule: &rule::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
+        }
         let held_at = |depth: usize| {
             let schema = self.with(defaults::schema_at(&self.0.json, depth));
             let told = match schema.check(&defaults::at(&self.0.defaults, depth)) {
@@ -205,7 +212,7 @@ impl Schema {
                 Fault { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
             })
         };
-        (1..=defaults::depth(&self.0.defaults)).flat_map(held_at).collect()
+        (1..=deepest).flat_map(held_at).collect()
     }
 
     /// Another schema in its place, which weighs no more and has no defaults.

@@ -83,7 +83,7 @@ struct Told<'a> {
     meant: Option<String>,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
     fn tell(&mut self, error: &ValidationError<'_>) {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -92,9 +92,8 @@ impl Told<'_> {
                 }
             }
             // Told of the first field and not by its name, where the schema names none.
-            Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
-                let holder = self.value.pointer(error.instance_path().as_str());
-                for (name, found) in holder.and_then(Json::as_object).into_iter().flatten() {
+            Kind::FalseSchema if self.strays(error).is_some() => {
+                for (name, found) in self.strays(error).into_iter().flatten() {
                     self.stray(error, name, Some(found));
                 }
             }
@@ -105,6 +104,15 @@ impl Told<'_> {
             }
             _ => self.add(error, None, expected(error), found(error.instance())),
         }
+    }
+
+    /// The fields of the object in which none may be. A field that may not be is told of itself, and not of its object.
+    fn strays(&self, error: &ValidationError<'_>) -> Option<&'a Map<String, Json>> {
+        let holder = self.value.pointer(error.instance_path().as_str())?;
+        let is_around = *holder != **error.instance();
+        holder
+            .as_object()
+            .filter(|_| is_around && error.schema_path().as_str().ends_with("/additionalProperties"))
     }
 
     fn stray(&mut self, error: &ValidationError<'_>, name: &str, value: Option<&Json>) {
@@ -246,5 +254,7 @@ fn nearest(name: &str, names: &[String]) -> Option<String> {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let distance = |known: &String| strsim::osa_distance(&plain(known), &plain(name));
     let near = names.iter().take(256).map(|known| (distance(known), known));
+    // A name with nothing in common is no slip.
+    let slips = slips.min(name.chars().count().saturating_sub(1));
     near.filter(|(distance, _)| *distance <= slips).min().map(|(_, known)| known.clone())
 }

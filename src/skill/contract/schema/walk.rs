@@ -12,7 +12,7 @@ use super::Fault;
 use super::notation::escaped;
 
 /// How many parts a schema may have once references are copied out.
-const MOST_PARTS: usize = 10_000;
+pub(super) const MOST_PARTS: usize = 10_000;
 /// How deep schemas may lie in one another once references are followed.
 const DEEPEST: usize = 64;
 /// A pattern costs as much as so many other parts.
