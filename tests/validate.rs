@@ -52,6 +52,12 @@ fn a_module_without_its_source_is_told() {
 }
 
 #[test]
+fn a_contract_by_another_name_is_told() {
+    assert_eq!(found(&skill("").file("x/Skill.yaml", "name: x")), ["contract-misnamed warning 1:1"]);
+    assert_eq!(found(&skill("").file("x/skill.yaml", "name: x")), [""; 0]);
+}
+
+#[test]
 fn every_key_is_always_there() {
     let project = Project::new().skill("a").file("b/SKILL.md", "---\nname: B\ndescription: d\n---\n");
     let answer = project.metier(&["validate", "--json", "a", "b", "c"]);

@@ -11,7 +11,7 @@ use crate::host::Files;
 
 /// One commit: its message, the files it writes, the tag it gets.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Commit {
     message: String,
     #[serde(default)]

@@ -17,6 +17,7 @@ mod outcome;
 mod run;
 mod select;
 mod shipped;
+mod tools;
 mod worker;
 
 use std::path::{Path, PathBuf};

@@ -86,6 +86,7 @@ impl Parts {
         .cut(bound.was_cut())
     }
 
+    /// The script as its runtime loads it.
     pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
         Ok(Script {
             skill: skill.name().to_owned(),
@@ -136,13 +137,18 @@ impl Parts {
         Ok((executor, context))
     }
 
-    /// The script as its runtime loads it.
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
-        if let Some(caller) = &invocation.caller {
-            return caller.permissions().handed_on(caller.skill(), skill.name(), asked);
+        let permissions = if let Some(caller) = &invocation.caller {
+            caller.permissions().handed_on(caller.skill(), skill.name(), asked)
+        } else {
+            let protection = Protection::new(self.protected.iter().cloned());
+            Permissions::new(asked, invocation.granted.iter().cloned(), protection)
+        };
+        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
+        match skill.contract_file().filter(|_| names_some) {
+            Some(contract) => permissions.listed_in(contract),
+            None => permissions,
         }
-        let protection = Protection::new(self.protected.iter().cloned());
-        Permissions::new(asked, invocation.granted.iter().cloned(), protection)
     }
 }
 
