@@ -18,8 +18,10 @@ pub(super) fn homes(program: &Path, strangers: &Strangers) -> BTreeSet<PathBuf> 
     let folders = search_path().into_iter().filter(|folder| !is_system(folder));
     let called = folders.flat_map(|folder| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>());
     let programs = called.filter(|program| is_program(program)).chain([program.to_owned()]);
-    let homes = programs.flat_map(|program| homes_of(&program, strangers));
-    homes.filter(|home| !strangers.lead_to(home)).collect()
+    // Most programs have the same.
+    let mut homes: BTreeSet<PathBuf> = programs.flat_map(|program| homes_of(&program, strangers)).collect();
+    homes.retain(|home| !strangers.lead_to(home));
+    homes
 }
 
 /// Beside the file, and beside each link to it. From the first one on that is a stranger's, what lies beside proves nothing.
