@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::{Invocation, Outcome, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
+use crate::plan::Plan;
 
-/// How many skills may stand in one another's calls, the one that was invoked first not counted.
-const DEEPEST: usize = 8;
+/// How many skills may stand in one another's calls, as plans know it beforehand.
+const DEEPEST: usize = Plan::DEEPEST_CALLS;
 
 /// The skills of an engine, for those of the same engine. Holds it weakly, since the engine holds this.
 pub(super) struct Callees(Weak<Parts>);

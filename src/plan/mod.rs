@@ -17,6 +17,7 @@ mod failure;
 mod findings;
 mod journal;
 mod json;
+mod known;
 mod read;
 mod reference;
 mod rule;
@@ -36,13 +37,13 @@ use crate::skill::Diagnostic;
 use crate::skill::contract::CONTRACT_FILES;
 
 pub use argument::{Argument, Parameter, Place};
-pub use callees::{Callee, Callees, Lookup, Nobody};
+pub use callees::{Callee, Callees, Caller, Lookup, Nobody};
 pub use check::check;
 pub use condition::{Condition, Operand};
 pub(crate) use digest::hexadecimal;
 pub use drive::{Drive, Stage};
 pub use failure::StepFailure;
-pub use journal::{Journal, file_of};
+pub use journal::{Journal, Journaled, file_of};
 pub use read::{from_contract, from_sequence};
 pub use reference::{Fault, Reference, Root, Segment};
 pub use rule::RULES;
@@ -76,6 +77,8 @@ pub enum Form {
 impl Plan {
     /// Bytes a plan's file may have.
     pub const LARGEST: usize = 4 << 20;
+    /// How many skills may stand in one another's calls, the one that was invoked first not counted.
+    pub const DEEPEST_CALLS: usize = 8;
     /// The most steps a plan may have.
     pub const MOST_STEPS: usize = 10_000;
     /// Steps that run side by side when the plan names no number.

@@ -6,6 +6,7 @@
 mod beside;
 mod broken;
 mod catalog;
+mod digest;
 mod door;
 mod find;
 mod folder;

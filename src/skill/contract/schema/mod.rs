@@ -13,6 +13,7 @@
 mod compiled;
 mod constraints;
 mod defaults;
+mod given;
 mod notation;
 mod part;
 mod raw;
