@@ -126,7 +126,7 @@ impl External {
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
-        if ctx.worker().is_some() {
+        if ctx.worker().is_some_and(|worker| !worker.is_single()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
@@ -153,6 +153,9 @@ impl External {
         if let Some(worker) = ctx.worker() {
             self.file.unchanged()?;
             let start = || self.kept(worker, input, ctx);
+            if worker.is_single() {
+                return start()?.run(input, ctx).0.map(SkillOutput::from);
+            }
             return self.workers.run(Key::of(ctx)?, input, ctx, start).map(SkillOutput::from);
         }
         let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
