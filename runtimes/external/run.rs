@@ -127,7 +127,7 @@ impl External {
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
-        if ctx.worker().is_some() {
+        if ctx.worker().is_some_and(|worker| !worker.is_single()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
@@ -155,7 +155,11 @@ impl External {
             self.file.unchanged()?;
             let before = Before::of(ctx, ctx.project()?.root(), None);
             let start = || self.kept(worker, input, ctx);
-            let value = self.workers.run(Key::of(ctx)?, input, ctx, start);
+            let value = if worker.is_single() {
+                start().and_then(|mut life| life.run(input, ctx).0)
+            } else {
+                Key::of(ctx).and_then(|key| self.workers.run(key, input, ctx, start))
+            };
             self.settle(before);
             return value.map(SkillOutput::from);
         }

@@ -57,7 +57,12 @@ impl Parts {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
+        let prepared = self.prepared(skill, &selected, &invocation, &limits, token);
+        let prepared = prepared.and_then(|(executor, context)| {
+            let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+            Ok((executor, context.worker(worker)))
+        });
+        let (executor, context) = match prepared {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
@@ -119,7 +124,6 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
-            .worker(worker::asked_for(skill.manifest(), selected.runtime)?)
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {

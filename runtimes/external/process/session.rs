@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::super::super::sandbox::Report;
 use super::super::api::{Lines, Service};
 use super::door::Door;
 use super::stream::{Feed, Intake};
@@ -56,8 +57,8 @@ pub(in super::super) enum End {
     Stopped,
     /// A stream met its cap: the name of the stream.
     TooMuch(&'static str),
-    /// The process ended before it answered, or never became the program.
-    Exited(io::Result<ExitStatus>),
+    /// The process ended before it answered, or never became the program; with what its cage says.
+    Exited(io::Result<(ExitStatus, Option<Report>)>),
 }
 
 /// What came of waiting.
@@ -189,9 +190,9 @@ impl Session {
     }
 
     /// Ends it, where it has not ended.
-    fn status(&mut self) -> io::Result<ExitStatus> {
+    fn status(&mut self) -> io::Result<(ExitStatus, Option<Report>)> {
         self.tree.kill();
-        self.tree.reap().map(|(status, _)| status)
+        self.tree.reap()
     }
 }
 
