@@ -79,6 +79,13 @@ impl SkillRuntime {
             None => Self::External,
         }
     }
+
+    /// The runtime of a script in a skill that names one, or none. A script that is not the skill's main one may be in another
+    /// language, where its ending tells one.
+    pub fn of_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
+        let told = Self::of_file(path);
+        declared.filter(|_| is_main || told == Self::External).unwrap_or(told)
+    }
 }
 
 impl FromStr for SkillRuntime {

@@ -61,8 +61,7 @@ pub(super) fn order(
         inherited.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect();
     environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
     if let Some((_, path)) = environment.iter_mut().find(|(name, _)| name == "PATH") {
-        let folders: Vec<_> =
-            std::env::split_paths(path).filter(|folder| reach::has_programs(&cage, folder)).collect();
+        let folders = reach::with_programs(&cage, std::env::split_paths(path));
         *path = std::env::join_paths(folders).map_err(io::Error::other)?;
     }
     Ok(Order {

@@ -16,7 +16,7 @@ pub(super) struct External(ScriptFile);
 
 impl External {
     pub(super) fn new(script: &Script, _shared: &Shared) -> Result<Self> {
-        Interpreter::of(&script.path, &script.source, None)?;
+        Interpreter::of(&script.path, &script.source)?;
         ScriptFile::of(script).map(Self)
     }
 
@@ -55,7 +55,7 @@ pub(in super::super) fn machine(_: &Shared) -> Machine {
 }
 
 /// None of them would be started.
-pub(in super::super) fn interpreters() -> Vec<InterpreterReport> {
+pub(in super::super) fn interpreters(_: &Shared, _: &Path) -> Vec<InterpreterReport> {
     Vec::new()
 }
 

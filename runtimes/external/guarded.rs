@@ -1,7 +1,8 @@
 //! What a grant to read or write a project does not open: version control, secrets, the folders of skills.
 //!
 //! The host API asks for each path it is given. A script in a cage opens files by itself, so that they have to be found before
-//! it starts: by a walk from the top, which ends when it has seen too much, and says so.
+//! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
+//! of since is found by another one.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,13 +12,14 @@ use super::super::sandbox::Guarded;
 use crate::host::SkillContext;
 use crate::policy::Need;
 
-/// Entries that are looked at before a folder is entered: some milliseconds.
-const SEEN: usize = 8192;
+/// Entries that are looked at before a folder is entered: some tens of milliseconds.
+const SEEN: usize = 1 << 15;
 
 /// Entries of one folder that are looked at, whatever the rest has: who fills a folder hides nothing in it.
 const IN_ONE: usize = 1 << 18;
 
-/// Paths that are guarded: each costs a mount, and those on the way to it another.
+/// Paths that are hidden, and those that are kept: each costs a mount, and those on the way to it another. Who makes too many
+/// secrets takes nothing from what is kept.
 const FOUND: usize = 256;
 
 /// What package managers unpack. Anybody can download it, and programs in there read certificates of their own. Only names
@@ -29,14 +31,16 @@ pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
     let top = Folder { place: project.to_owned(), path: String::new(), is_kept: false };
     let mut walk = Walk { ctx, seen: 0, guarded: Guarded::default(), waiting: VecDeque::new() };
     match walk.may("") {
-        May::Everything => walk.waiting.push_back(top),
+        May::Everything => {
+            // Skills come first, whatever else there is.
+            walk.keep_skills(project);
+            walk.waiting.push_back(top);
+        }
         May::Read | May::Nothing => walk.keep(top),
     }
     while let Some(folder) = walk.waiting.pop_front() {
         if walk.seen >= SEEN || walk.look_into(&folder).is_err() {
             walk.guarded.more = true;
-        }
-        if walk.guarded.more {
             break;
         }
     }
@@ -71,7 +75,7 @@ impl Walk<'_> {
     fn look_into(&mut self, folder: &Folder) -> std::io::Result<()> {
         for (number, entry) in fs::read_dir(&folder.place)?.enumerate() {
             let entry = entry?;
-            if number >= IN_ONE || self.found() >= FOUND {
+            if number >= IN_ONE {
                 self.guarded.more = true;
                 break;
             }
@@ -84,10 +88,13 @@ impl Walk<'_> {
             let is_plain = is_folder && !is_git(&name) && !DOWNLOADED.contains(&&*name);
             match self.may(&inner.path) {
                 May::Nothing if is_folder && self.opens_within(&inner) => self.waiting.push_back(inner),
+                May::Nothing if self.guarded.hidden.len() >= FOUND => self.guarded.more = true,
                 May::Nothing => self.guarded.hidden.push(inner.place.into()),
                 May::Read if is_plain => self.keep(inner),
                 May::Read if inner.is_kept => {}
-                May::Read => self.guarded.kept.push(inner.place.into()),
+                May::Read => {
+                    self.add_kept(inner.place);
+                }
                 May::Everything if is_plain => self.waiting.push_back(inner),
                 May::Everything => {}
             }
@@ -95,16 +102,32 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn found(&self) -> usize {
-        self.guarded.kept.len() + self.guarded.hidden.len()
-    }
-
     /// Keeps a folder whole; what is to be hidden in it is looked for.
     fn keep(&mut self, folder: Folder) {
-        if !folder.is_kept {
-            self.guarded.kept.push(folder.place.clone().into());
+        if folder.is_kept || self.add_kept(folder.place.clone()) {
+            self.waiting.push_back(Folder { is_kept: true, ..folder });
         }
-        self.waiting.push_back(Folder { is_kept: true, ..folder });
+    }
+
+    /// Whether it was not kept before.
+    fn add_kept(&mut self, place: PathBuf) -> bool {
+        let kept = &mut self.guarded.kept;
+        let is_new = !kept.iter().any(|known| *known == place);
+        if is_new && kept.len() < FOUND {
+            kept.push(place.into());
+        } else if is_new {
+            self.guarded.more = true;
+        }
+        is_new
+    }
+
+    fn keep_skills(&mut self, project: &Path) {
+        for path in self.ctx.permissions().protection().skill_folders() {
+            let place = project.join(path);
+            if place.symlink_metadata().is_ok_and(|found| found.is_dir()) && self.may(path) == May::Read {
+                self.keep(Folder { place, path: path.to_owned(), is_kept: false });
+            }
+        }
     }
 
     fn may(&self, path: &str) -> May {
@@ -128,6 +151,6 @@ impl Walk<'_> {
     }
 }
 
-fn is_git(name: &str) -> bool {
+pub(super) fn is_git(name: &str) -> bool {
     name.eq_ignore_ascii_case(".git")
 }

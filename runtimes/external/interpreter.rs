@@ -1,4 +1,4 @@
-//! Which program runs a script: by the contract's word, its shebang, its ending, in that order, never by a mode bit.
+//! Which program runs a script: by its shebang, or else by its ending, never by a mode bit.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -59,14 +59,9 @@ const fn language(
 }
 
 impl Interpreter {
-    /// The interpreter of the script at `path`; `named` is the contract's word, the name of a command. `invalid-skill` when
-    /// nothing tells it.
-    pub(super) fn of(path: &str, source: &[u8], named: Option<&str>) -> Result<Self> {
-        named
-            .map(|program| Self { candidates: vec![vec![program.to_owned()]] })
-            .or_else(|| Self::by_shebang(source))
-            .or_else(|| Self::by_ending(path))
-            .ok_or_else(|| unknown(path))
+    /// The interpreter of the script at `path`; `invalid-skill` when nothing tells it.
+    pub(super) fn of(path: &str, source: &[u8]) -> Result<Self> {
+        Self::by_shebang(source).or_else(|| Self::by_ending(path)).ok_or_else(|| unknown(path))
     }
 
     /// The program as written comes first (`python3.11` before `python3`), and the line's arguments go to whichever runs.
@@ -94,12 +89,33 @@ impl Interpreter {
 
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
     pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
-        let found = self.candidates.iter().find_map(|command| {
-            // A skill names a command; a path would choose the program past PATH.
-            let (name, args) = command.split_first().filter(|(name, _)| !name.contains('/'))?;
-            Some(Found { program: on_path(name, folders)?, args: args.to_vec() })
-        });
-        found.ok_or_else(|| self.missing(script))
+        self.first(folders, |_| true).ok_or_else(|| self.missing(script))
+    }
+
+    /// The same, passing over programs that are not to be run; `unavailable` with that reason where there is no other.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
+    pub(super) fn found_but(
+        &self,
+        script: &str,
+        folders: &[PathBuf],
+        is_shunned: impl Fn(&Path) -> bool,
+        reason: &str,
+    ) -> Result<Found> {
+        let shunned = |found: Found| {
+            let sentence = format!("{script} needs {}, which {reason}", found.program.display());
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("run it in a cage, or put the folder of another one on PATH")
+        };
+        let found = self.first(folders, |program| !is_shunned(program));
+        found.ok_or_else(|| self.found(script, folders).map_or_else(|missing| missing, shunned))
+    }
+
+    fn first(&self, folders: &[PathBuf], is_fit: impl Fn(&Path) -> bool) -> Option<Found> {
+        self.candidates.iter().find_map(|command| {
+            let (name, args) = command.split_first()?;
+            let program = all_on_path(name, folders).find(|program| is_fit(program))?;
+            Some(Found { program, args: args.to_vec() })
+        })
     }
 
     fn missing(&self, script: &str) -> SkillError {
@@ -134,7 +150,11 @@ pub(super) fn search_path() -> Vec<PathBuf> {
 
 /// The first program of that name.
 pub(super) fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    all_on_path(name, folders).next()
+}
+
+fn all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_program(path))
 }
 
 /// Every command that runs scripts, with the endings of scripts it runs, in the order of the languages.
@@ -152,7 +172,7 @@ pub(super) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     commands
 }
 
-fn is_program(path: &Path) -> bool {
+pub(super) fn is_program(path: &Path) -> bool {
     path.is_file() && run::is_executable(path)
 }
 

@@ -18,9 +18,13 @@ mod explained;
 mod file;
 #[cfg(unix)]
 mod guarded;
+#[cfg(unix)]
+mod home;
 mod interpreter;
 #[cfg(unix)]
 mod life;
+#[cfg(unix)]
+mod made;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
@@ -68,12 +72,12 @@ pub(super) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExec
 pub(super) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let source = if has_ending { None } else { source() };
-    Interpreter::of(path, &source.unwrap_or_default(), None).is_ok()
+    Interpreter::of(path, &source.unwrap_or_default()).is_ok()
 }
 
 /// Fails as a run would when no interpreter is told, or none is installed.
 pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
-    Interpreter::of(path, source, None)?.found(path, &interpreter::search_path()).map(drop)
+    Interpreter::of(path, source)?.found(path, &interpreter::search_path()).map(drop)
 }
 
 /// Whether a program of that name lies on `PATH`.

@@ -12,13 +12,15 @@ use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::interpreter::{Found, Interpreter, search_path};
 use super::life::Life;
+use super::made::Before;
 use super::process::{self, Session, Start};
 use super::reach::{self, Places};
 use super::worker::{Key, Workers};
 use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{LogLevel, SandboxReport, SkillContext};
+use crate::host::strangers::Strangers;
+use crate::host::{Files, LogLevel, SandboxReport, SkillContext};
 use crate::policy::{Isolation, Need, Worker};
 
 pub(super) use super::process::is_executable;
@@ -63,8 +65,7 @@ impl SkillExecutor for External {
 
 impl External {
     pub(super) fn new(script: &Script, shared: &Shared) -> Result<Self> {
-        let named = None; // A contract may name the interpreter once contracts exist.
-        let interpreter = Interpreter::of(&script.path, &script.source, named)?;
+        let interpreter = Interpreter::of(&script.path, &script.source)?;
         let (file, shared) = (ScriptFile::of(script)?, shared.clone());
         Ok(Self { file, interpreter, shared, workers: Workers::default() })
     }
@@ -84,9 +85,13 @@ impl External {
         if ctx.worker().is_some() { &[] } else { &input.args }
     }
 
-    /// The program that runs the script, and what it is told before it.
-    fn interpreter(&self) -> Result<Found> {
-        let mut found = self.interpreter.found(self.file.name(), &search_path())?;
+    /// Who may have put anything on the way to a program.
+    pub(super) fn strangers(&self, ctx: &SkillContext) -> Strangers {
+        Strangers::of(ctx.project().ok().map(Files::root).into_iter().chain([self.file.folder()]))
+    }
+
+    /// The program, and what it is told before the script.
+    fn told(&self, mut found: Found) -> Result<Found> {
         if imports(&found.program, self.file.source()) {
             let import = self.shared.clients().import(self.shared.launcher().program());
             let import = import.map_err(unwritten)?;
@@ -98,8 +103,13 @@ impl External {
     /// The command of a plain process.
     pub(super) fn plain(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter()?;
-        let project = ctx.project()?.root();
+        let (project, strangers) = (ctx.project()?.root(), self.strangers(ctx));
+        // In a cage it would do no harm; here it would have all the rights of the user.
+        let is_shunned = |program: &Path| strangers.lead_to(program);
+        let (name, reason) =
+            (self.file.name(), "comes from the project or the skill and runs in a cage only");
+        let interpreter = self.interpreter.found_but(name, &search_path(), is_shunned, reason)?;
+        let interpreter = self.told(interpreter)?;
         let mut command = command::of(&interpreter, &script, args, self.file.folder(), project);
         self.shared.clients().excuse(&mut command, self.shared.launcher().program());
         Ok(command)
@@ -109,7 +119,7 @@ impl External {
     pub(super) fn caged<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter()?;
+        let interpreter = self.told(self.interpreter.found(name, &search_path())?)?;
         let scratch =
             Scratch::new().map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
@@ -117,7 +127,7 @@ impl External {
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
-        if ctx.worker().is_some() {
+        if ctx.worker().is_some_and(|worker| !worker.is_single()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
@@ -143,20 +153,38 @@ impl External {
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         if let Some(worker) = ctx.worker() {
             self.file.unchanged()?;
+            let before = Before::of(ctx, ctx.project()?.root(), None);
             let start = || self.kept(worker, input, ctx);
-            return self.workers.run(Key::of(ctx)?, input, ctx, start).map(SkillOutput::from);
+            let value = if worker.is_single() {
+                start().and_then(|mut life| life.run(input, ctx).0)
+            } else {
+                Key::of(ctx).and_then(|key| self.workers.run(key, input, ctx, start))
+            };
+            self.settle(before);
+            return value.map(SkillOutput::from);
         }
-        let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
+        let before = Before::of(ctx, project, found);
+        warn_of_more(ctx, &order);
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
         drop(scratch);
+        self.settle(before);
         outcome
+    }
+
+    fn settle(&self, before: Option<Before<'_>>) {
+        if let Some(before) = before {
+            before.settle(self.file.name());
+        }
     }
 
     /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
         let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        warn_of_more(ctx, &order);
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
         let report = probed.map_err(|error| self.not_started(ctx, error))?;
@@ -214,6 +242,15 @@ impl Caged<'_> {
 
 fn unwritten(error: io::Error) -> SkillError {
     SkillError::io("failed to write the clients of the host API", error)
+}
+
+/// Says where some of what is guarded was not looked for.
+fn warn_of_more(ctx: &SkillContext, order: &Order) {
+    if order.cage.files.as_ref().is_some_and(|rules| rules.guarded.more) {
+        let sentence =
+            "the project has more in it than is looked at: secrets and histories deep in it are not guarded";
+        warn(ctx, sentence.to_owned());
+    }
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.

@@ -48,7 +48,7 @@ pub struct Case {
 
 /// The file's own words.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Said {
     pub(super) script: Option<String>,
     pub(super) input: Option<Value>,
@@ -69,6 +69,10 @@ impl Case {
     /// Reads a case from JSON; `invalid-skill`, with the place in `file`, when it is none.
     pub fn parse(name: impl Into<String>, file: &str, source: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(source).map_err(|_| invalid(file, None, "it is not UTF-8 text"))?;
+        if text.trim_start().starts_with('[') {
+            // Serde would take the items for the fields, in their order.
+            return Err(invalid(file, None, "it is a list, and a case is an object"));
+        }
         let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
         exact::json(text).map_err(|reason| invalid(file, None, &reason))?;

@@ -14,7 +14,7 @@ use crate::policy::Limits;
 
 /// What must come of a case.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Expected {
     /// The whole value.
     #[serde(default, deserialize_with = "also_null")]
@@ -32,7 +32,7 @@ pub(super) struct Expected {
 
 /// The kind of an error, and a part of its message.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct ExpectedError {
     kind: String,
     #[serde(default)]

@@ -48,8 +48,16 @@ impl ToolProvider for Recorder {
         self.tools.tools()
     }
 
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.tools.tool(name)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.tools.has(name)
+    }
+
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        self.tools.check(name, args)
     }
 
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {

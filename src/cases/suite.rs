@@ -14,9 +14,10 @@ use super::recorder::Calls;
 use super::verdict::{Status, Verdict};
 use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::strangers::Strangers;
 use crate::host::{Canned, Files, Providers};
 use crate::policy::{Asked, Permission};
-use crate::registry::{Roots, Skill};
+use crate::registry::{Folder, Roots, Scope, Skill, project_root};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
 const LEADING_OUT: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
@@ -91,7 +92,7 @@ impl Suite {
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
         let project = Files::open(folder.path())?;
         if let Some(commits) = &case.says.git {
-            write_history(&project, commits)?;
+            write_history(&project, commits, &strangers(skill))?;
         }
         lay_out(&project, &common(skill)?)?;
         lay_out(&project, &case.says.files)?;
@@ -106,6 +107,18 @@ impl Suite {
             engine.build()?.run(granted.into_iter().fold(invocation(skill, case), Invocation::grant));
         Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
     }
+}
+
+/// Who may have put a program on `PATH`: the project one is in, and the one the skill is of.
+fn strangers(skill: &Skill) -> Strangers {
+    let here = std::env::current_dir().ok();
+    let own = match skill.folder() {
+        Folder::Disk(path) if skill.scope() == Scope::Project => Some(path.clone()),
+        _ => None,
+    };
+    let projects: Vec<PathBuf> =
+        here.into_iter().chain(own).map(|place| project_root(&place, "metier")).collect();
+    Strangers::of(projects.iter().map(PathBuf::as_path))
 }
 
 /// What the case grants, or else what its skill asks for.

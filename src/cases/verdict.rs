@@ -7,6 +7,8 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use super::difference::Difference;
 use crate::engine::Outcome;
+use crate::error::SkillError;
+use crate::registry::Skill;
 
 /// What came of a case.
 ///
@@ -34,6 +36,17 @@ pub enum Status {
     Failed(Vec<Difference>),
     /// It proves nothing here, and this is why.
     NotRun(String),
+}
+
+impl Verdict {
+    /// On what could not be run at all.
+    pub(super) fn not_run(skill: &Skill, case: &str, error: &SkillError) -> Self {
+        let line = error.location().and_then(|place| place.line);
+        let line = line.map_or(String::new(), |line| format!(" (line {line})"));
+        let status = Status::NotRun(format!("{error}{line}"));
+        let (skill, case) = (skill.name().to_owned(), case.to_owned());
+        Self { skill, case, status, duration: Duration::ZERO, outcome: None }
+    }
 }
 
 impl Status {

@@ -1,7 +1,7 @@
 //! `metier list`: the skills there are, shadowed ones included.
 
 use metier::engine::Engine;
-use metier::error::Result;
+use metier::error::{ErrorKind, Result};
 use metier::registry::Skill;
 use serde_json::{Value, json};
 
@@ -51,7 +51,12 @@ fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
     let runtime = availability.runtime.map_or("-", metier::executor::SkillRuntime::name);
     let note = match (skill.shadowed_by(), &availability.reason) {
         (Some(winner), _) => format!("shadowed by {winner}"),
-        (None, Some(reason)) if availability.runtime.is_some() => format!("cannot run: {reason}"),
+        // What has no script to run is there to be read.
+        (None, Some(reason))
+            if availability.runtime.is_some() || reason.kind() == ErrorKind::InvalidSkill =>
+        {
+            format!("cannot run: {reason}")
+        }
         _ => skill.description().to_owned(),
     };
     let name = shown_name(skill);

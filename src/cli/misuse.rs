@@ -15,7 +15,7 @@ pub(super) fn answer(error: &clap::Error) -> Result<u8> {
         output::say(&shown)?;
         return Ok(0);
     }
-    match skill_of_json_run(&words) {
+    match skill_of_json(&words) {
         Some(skill) => output::say_json(&Outcome::failed(skill, usage(error)))?,
         None => output::talk(&shown),
     }
@@ -33,12 +33,18 @@ fn shown(error: &clap::Error, words: &[String]) -> String {
     text.trim_end().to_owned()
 }
 
-/// The skill's name, as far as it can be told, of a `run` whose answer a program waits for.
-fn skill_of_json_run(words: &[String]) -> Option<&str> {
+/// Commands that answer in JSON about the skill that follows them, and about none.
+const ABOUT_A_SKILL: [&str; 4] = ["run", "show", "test", "new"];
+const ABOUT_NONE: [&str; 5] = ["list", "validate", "api", "catalog", "doctor"];
+
+/// The skill's name, as far as it can be told, of a command whose answer a program waits for.
+fn skill_of_json(words: &[String]) -> Option<&str> {
     let ours: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
-    let run = ours.iter().position(|word| *word == "run")?;
-    let is_json = ours.contains(&"--json");
-    is_json.then(|| ours[run + 1..].iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default())
+    let is_command = |word: &&str| ABOUT_A_SKILL.contains(word) || ABOUT_NONE.contains(word);
+    let command = ours.iter().position(is_command)?;
+    let named = ours[command + 1..].iter().find(|word| !word.starts_with('-')).copied();
+    let skill = named.filter(|_| ABOUT_A_SKILL.contains(&ours[command])).unwrap_or_default();
+    ours.contains(&"--json").then_some(skill)
 }
 
 /// The first paragraph as the sentence, the tips as the way out.
@@ -47,7 +53,11 @@ fn usage(error: &clap::Error) -> SkillError {
     let first = text.split("\n\n").next().unwrap_or(&text);
     let sentence = first.strip_prefix("error: ").unwrap_or(first);
     let tips: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
-    let help = if tips.is_empty() { "`metier run --help` lists the options".into() } else { tips.join("; ") };
+    let help = if tips.is_empty() {
+        "`metier --help` lists the commands, and each of them its options".into()
+    } else {
+        tips.join("; ")
+    };
     SkillError::new(ErrorKind::Usage, one_line(sentence)).with_help(help)
 }
 

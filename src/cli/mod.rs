@@ -29,7 +29,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use metier::error::Result;
+use metier::engine::Outcome;
+use metier::error::{Result, SkillError};
 
 use session::Session;
 
@@ -89,7 +90,13 @@ enum Command {
 /// Parses the arguments, runs the command, and says with which code to exit.
 pub fn main() -> ExitCode {
     let answered = match Cli::try_parse() {
-        Ok(cli) => answer(cli),
+        Ok(cli) => {
+            let about = cli.command.about().filter(|_| cli.global.json).map(str::to_owned);
+            answer(cli).or_else(|error| match about {
+                Some(skill) => failed(skill, error),
+                None => Err(error),
+            })
+        }
         Err(error) => misuse::answer(&error),
     };
     match answered {
@@ -97,6 +104,26 @@ pub fn main() -> ExitCode {
         Err(error) => {
             output::complain(&error);
             ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+/// A failure as a program reads it: an outcome, whichever command it was.
+fn failed(skill: String, error: SkillError) -> Result<u8> {
+    let code = error.kind().exit_code();
+    output::say_json(&Outcome::failed(skill, error)).map(|()| code)
+}
+
+impl Command {
+    /// The skill a failure is about, empty where it is about none; nothing where answers are no JSON.
+    fn about(&self) -> Option<&str> {
+        match self {
+            Self::Run(args) => Some(args.name()),
+            Self::Show(args) => Some(args.name()),
+            Self::Test(args) => Some(args.name()),
+            Self::New(args) => Some(args.name()),
+            Self::List | Self::Validate(_) | Self::Api(_) | Self::Catalog(_) | Self::Doctor => Some(""),
+            Self::Ctx(_) | Self::Completions(_) => None,
         }
     }
 }

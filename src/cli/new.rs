@@ -44,6 +44,13 @@ struct Made {
     files: Vec<String>,
 }
 
+impl Args {
+    /// The skill's name, as it was written.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let template = template(&args.runtime, args.script.as_deref())?;
     let script = script(args.script.as_deref(), template)?;

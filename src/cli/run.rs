@@ -46,6 +46,13 @@ pub struct Args {
     for_script: Vec<String>,
 }
 
+impl Args {
+    /// The skill's name, as it was written.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
         let (builder, invocation) = prepared(args, session)?;

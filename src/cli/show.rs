@@ -22,6 +22,13 @@ pub struct Args {
     name: String,
 }
 
+impl Args {
+    /// The skill's name, as it was written.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let skill = engine.registry().find(&args.name)?;

@@ -2,7 +2,7 @@
 
 mod shown;
 
-use metier::cases::{Case, Status, Suite, Verdict, cases_of};
+use metier::cases::{Collected, Status, Suite, Verdict, cases_of};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
@@ -31,6 +31,13 @@ struct Tally {
     not_run: usize,
 }
 
+impl Args {
+    /// The skill's name, as it was written; empty where none was.
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+}
+
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let roots = session.roots()?;
     let registry = Registry::discover(&roots);
@@ -38,11 +45,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }
+    if args.name.is_none() {
+        output::talk_of_problems(&registry);
+    }
     let mut tally = Tally::default();
     let mut verdicts = Vec::new();
-    for (skill, cases) in chosen(args, &registry)? {
-        for case in cases {
-            let verdict = suite.run(skill, &case);
+    for Chosen { skill, collected } in chosen(args, &registry)? {
+        let not_run = collected.not_run.into_iter();
+        let run = collected.cases.iter().map(|case| suite.run(skill, case));
+        for verdict in not_run.chain(run) {
             tally.count(&verdict.status);
             if session.json() {
                 verdicts.push(verdict);
@@ -85,22 +96,28 @@ impl Tally {
     }
 }
 
-/// The skills to test and their cases. A file that is no case fails the command before anything runs.
-fn chosen<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<(&'a Skill, Vec<Case>)>> {
+/// A skill to test, and what of it.
+struct Chosen<'a> {
+    skill: &'a Skill,
+    collected: Collected,
+}
+
+/// The skills to test and their cases. What is no case, or no contract, counts as one that was not run.
+fn chosen<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<Chosen<'a>>> {
     let skills: Vec<&Skill> = match &args.name {
         Some(name) => vec![registry.find(name)?],
         None => registry.visible().filter(|skill| skill.scope() == Scope::Project).collect(),
     };
     let mut chosen = Vec::new();
     for skill in skills {
-        let collected = cases_of(skill)?;
-        if let Some(error) = collected.errors.into_iter().next() {
-            return Err(error);
-        }
-        let is_meant = |case: &Case| args.case.as_ref().is_none_or(|text| case.name().contains(text));
-        let cases: Vec<Case> = collected.cases.into_iter().filter(is_meant).collect();
-        if !cases.is_empty() {
-            chosen.push((skill, cases));
+        let mut collected = cases_of(skill)?;
+        let is_meant = |name: &str| args.case.as_ref().is_none_or(|text| name.contains(text));
+        collected.cases.retain(|case| is_meant(case.name()));
+        // Nobody knows what examples a contract has that does not stand.
+        let is_contract = |name: &str| skill.contract_file() == Some(name);
+        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract(&verdict.case));
+        if !(collected.cases.is_empty() && collected.not_run.is_empty()) {
+            chosen.push(Chosen { skill, collected });
         }
     }
     if chosen.is_empty() {

@@ -1,4 +1,4 @@
-//! What a skill asks for: the permissions of its contract, and its `allowed-tools` read as permissions.
+//! What a skill asks for: the permissions of its contract, or else its `allowed-tools` read as permissions.
 
 use crate::executor::SkillRuntime;
 use crate::policy::{Asked, Permission};
@@ -9,21 +9,18 @@ use crate::skill::contract::Ask;
 pub fn asks_of(skill: &Skill, runtime: SkillRuntime) -> Asked {
     let tools = &skill.manifest().allowed_tools;
     match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
-        Some(permissions) => asked_in(permissions, tools),
+        Some(permissions) => asked_in(permissions),
         None => asked_by(tools, runtime),
     }
 }
 
-/// What a contract that names permissions asks for: those of ours, and what `allowed-tools` says besides. Where both name
-/// permissions of ours they agree. A script whose contract names none asks for none, an external one too.
-fn asked_in(permissions: &[Ask], allowed_tools: &[String]) -> Asked {
-    let named = permissions.iter().filter_map(|ask| ask.permission.clone());
+/// What a contract that names permissions asks for: those of ours, and no more. Where `allowed-tools` names some of ours too
+/// they agree, and words of other clients there say nothing. An empty list asks for nothing, for an external script too.
+fn asked_in(permissions: &[Ask]) -> Asked {
     let mut asked: Vec<Permission> = Vec::new();
-    let tools =
-        allowed_tools.iter().filter_map(|tool| tool.parse().ok().or_else(|| Permission::from_foreign(tool)));
-    for permission in named.chain(tools) {
-        if !asked.contains(&permission) {
-            asked.push(permission);
+    for permission in permissions.iter().filter_map(|ask| ask.permission.as_ref()) {
+        if !asked.contains(permission) {
+            asked.push(permission.clone());
         }
     }
     Asked::These(asked)

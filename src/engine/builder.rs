@@ -7,6 +7,7 @@ use super::callable::Callable;
 use super::loaded::{Loaded, Loader};
 use super::nested::Callees;
 use super::shipped::Unpacked;
+use super::tools::Held;
 use super::{Engine, Parts};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
@@ -145,9 +146,15 @@ impl EngineBuilder {
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             project,
-            providers: with_skills(self.providers, || Arc::new(Callees::new(parts.clone()))),
+            providers: held(with_skills(self.providers, || Arc::new(Callees::new(parts.clone())))),
         })))
     }
+}
+
+/// The same, with tools that are called with what fits them alone.
+fn held(providers: Providers) -> Providers {
+    let tools = providers.tools.map(|tools| Arc::new(Held::new(tools)) as Arc<dyn ToolProvider>);
+    Providers { tools, ..providers }
 }
 
 fn with_skills(providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {

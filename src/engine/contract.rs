@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::{ErrorKind, Location, Result, SkillError, Violation};
+use crate::error::{ErrorKind, Result, SkillError, Violation};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
-use crate::skill::Schema;
 use crate::skill::contract::{Bounds, Unfit};
 
 /// The limits as far as the contract lets them be: it may lower what the caller or the engine said, and never raise it.
@@ -41,7 +40,7 @@ pub(super) fn checked_input(skill: &Skill, input: Option<Value>) -> Result<Optio
     };
     let was_given = input.is_some();
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
-    schema.check(&filled).map_err(|unfit| Side::Input.error(skill, schema, unfit))?;
+    schema.check(&filled).map_err(|unfit| Side::Input.error(skill, unfit))?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
     // A process that was given nothing, and for which nothing stands in, still finds its input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
@@ -53,7 +52,7 @@ pub(super) fn checked_value(skill: &Skill, value: Value) -> Result<Value> {
         return Ok(value);
     };
     let checked = schema.check(&value);
-    checked.map(|()| value).map_err(|unfit| Side::Value.error(skill, schema, unfit))
+    checked.map(|()| value).map_err(|unfit| Side::Value.error(skill, unfit))
 }
 
 #[derive(Clone, Copy)]
@@ -63,43 +62,50 @@ enum Side {
 }
 
 impl Side {
-    fn error(self, skill: &Skill, schema: &Schema, unfit: Unfit) -> SkillError {
+    fn error(self, skill: &Skill, unfit: Unfit) -> SkillError {
         let (what, kind, section) = match self {
             Self::Input => ("input", ErrorKind::InvalidInput, "inputs"),
             Self::Value => ("value", ErrorKind::InvalidOutput, "outputs"),
         };
         let name = skill.name();
-        match unfit {
-            Unfit::Broken { violations, more, meant } => {
-                let error = SkillError::new(kind, sentence(what, name, &violations, more));
-                let error = error.with_violations(violations);
-                match meant {
-                    Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-                    None => error.with_help(format!("`metier show {name}` prints its {section}")),
-                }
+        let error = refusal(kind, what, name, unfit);
+        match error.help() {
+            Some(_) => error,
+            None => error.with_help(format!("`metier show {name}` prints its {section}")),
+        }
+    }
+}
+
+/// The error for what does not fit a tool; nothing where its schema is none, so that nothing can be said.
+pub(super) fn refused_by_tool(name: &str, unfit: Unfit) -> Option<SkillError> {
+    let is_held = !matches!(unfit, Unfit::Schema(_));
+    is_held.then(|| refusal(ErrorKind::InvalidInput, "input", &format!("tool {name}"), unfit))
+}
+
+fn refusal(kind: ErrorKind, what: &str, whose: &str, unfit: Unfit) -> SkillError {
+    match unfit {
+        Unfit::Broken { violations, more, meant } => {
+            let error = SkillError::new(kind, sentence(what, whose, &violations, more));
+            let error = error.with_violations(violations);
+            match meant {
+                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+                None => error,
             }
-            Unfit::TooLarge => {
-                let sentence = format!("the {what} of {name} is too large to be held against its contract");
-                SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
-            }
-            Unfit::Schema(why) => {
-                let file = skill.contract_file().unwrap_or_default();
-                let sentence = format!("the {section} of {name} are no JSON Schema: {why}");
-                SkillError::new(ErrorKind::InvalidSkill, sentence)
-                    .with_location(Location {
-                        file: file.to_owned(),
-                        line: Some(schema.line()),
-                        column: None,
-                    })
-                    .with_help("`metier validate` shows the place")
-            }
+        }
+        Unfit::TooLarge => {
+            let sentence = format!("the {what} of {whose} is too large to be held against its contract");
+            SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
+        }
+        // A skill whose schemas do not stand was not selected.
+        Unfit::Schema(why) => {
+            SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} does not stand: {why}"))
         }
     }
 }
 
 /// One sentence, and a line for every violation.
-fn sentence(what: &str, skill: &str, violations: &[Violation], more: usize) -> String {
-    let title = format!("the {what} breaks the contract of {skill}:");
+fn sentence(what: &str, whose: &str, violations: &[Violation], more: usize) -> String {
+    let title = format!("the {what} breaks the contract of {whose}:");
     let more = (more > 0).then(|| format!("and {more} more"));
     let lines = violations.iter().map(ToString::to_string).chain(more);
     std::iter::once(title).chain(lines).collect::<Vec<_>>().join("\n")

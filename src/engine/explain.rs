@@ -59,9 +59,10 @@ impl Parts {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         let skill = self.registry.find(&invocation.skill)?;
         let selected = select(skill, invocation.script.as_deref())?;
-        let limits = selected.settled(invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let named = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let limits = selected.settled(named.clone());
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
-        let ctx = context.build();
+        let ctx = context.worker(worker::asked_for(skill.manifest(), selected.runtime, &named)?).build();
         let limits = worker::held_by(ctx.worker(), &limits);
         let mut explanation = Explanation {
             skill: skill.qualified(),

@@ -58,7 +58,12 @@ impl Parts {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
+        let prepared = self.prepared(skill, &selected, &invocation, &limits, token);
+        let prepared = prepared.and_then(|(executor, context)| {
+            let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+            Ok((executor, context.worker(worker)))
+        });
+        let (executor, context) = match prepared {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
@@ -87,6 +92,7 @@ impl Parts {
         .cut(bound.was_cut())
     }
 
+    /// The script as its runtime loads it.
     pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
         Ok(Script {
             skill: skill.name().to_owned(),
@@ -116,7 +122,6 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
-            .worker(worker::asked_for(skill.manifest(), selected.runtime)?)
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {
@@ -134,13 +139,18 @@ impl Parts {
         Ok((executor, context))
     }
 
-    /// The script as its runtime loads it.
     fn permitted(&self, skill: &Skill, asked: Asked, invocation: &Invocation) -> Permissions {
-        if let Some(caller) = &invocation.caller {
-            return caller.permissions().handed_on(caller.skill(), skill.name(), asked);
+        let permissions = if let Some(caller) = &invocation.caller {
+            caller.permissions().handed_on(caller.skill(), skill.name(), asked)
+        } else {
+            let protection = Protection::new(self.protected.iter().cloned());
+            Permissions::new(asked, invocation.granted.iter().cloned(), protection)
+        };
+        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
+        match skill.contract_file().filter(|_| names_some) {
+            Some(contract) => permissions.listed_in(contract),
+            None => permissions,
         }
-        let protection = Protection::new(self.protected.iter().cloned());
-        Permissions::new(asked, invocation.granted.iter().cloned(), protection)
     }
 }
 

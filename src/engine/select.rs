@@ -2,6 +2,7 @@
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::SkillRuntime;
+use crate::host::guarded;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
@@ -35,16 +36,17 @@ impl Selected {
 /// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
 /// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
 pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
-    if let Some(fault) = skill.contract_fault() {
-        return Err(fault);
-    }
+    guarded("the contract", ErrorKind::InvalidSkill, || skill.contract_fault().map_or(Ok(()), Err))?;
     let declared = declared(skill)?;
     let entered = match named {
-        Some(name) => skill.contract().and_then(|contract| contract.entrypoint_called(name)).cloned(),
+        Some(name) => {
+            let called = skill.contract().and_then(|contract| contract.entrypoint_called(name));
+            called.map(|entrypoint| Entered::by(skill, entrypoint))
+        }
         None => entrypoint(skill),
     };
-    if let Some(entrypoint) = entered {
-        return enter(skill, entrypoint, declared, named.is_none());
+    if let Some(entered) = entered {
+        return enter(skill, entered, declared, named.is_none());
     }
     if let Some(path) = planned(skill, named, declared) {
         return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
@@ -55,55 +57,65 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
             skill.folder().read(path, Limits::FILE).ok()
         })?,
     };
-    let runtime = runtime_of(&path, declared, named.is_none());
+    let runtime = SkillRuntime::of_script(&path, declared, named.is_none());
     Ok(Selected { path, runtime, function: None })
 }
 
 /// The runtime that the contract or `SKILL.md` names; where both do, they agree.
 fn declared(skill: &Skill) -> Result<Option<SkillRuntime>> {
-    let contract = skill.contract().and_then(|contract| contract.runtime.as_deref());
-    contract.or(skill.manifest().runtime.as_deref()).map(str::parse).transpose()
+    let named = skill.contract().and_then(|contract| {
+        Some((contract.runtime.as_deref()?, in_contract(skill, contract.runtime_place.line)))
+    });
+    let manifest = skill.manifest();
+    let named = named.or_else(|| Some((manifest.runtime.as_deref()?, in_manifest(manifest.lines.runtime))));
+    let Some((name, place)) = named else { return Ok(None) };
+    name.parse().map(Some).map_err(|error: SkillError| error.with_location(place))
 }
 
-/// A script named by hand may be in another language than the skill's main one.
-fn runtime_of(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
-    let told = SkillRuntime::of_file(path);
-    declared.filter(|_| is_main || told == SkillRuntime::External).unwrap_or(told)
+/// An entrypoint, and where it is named.
+struct Entered {
+    entrypoint: Entrypoint,
+    place: Location,
 }
 
-/// What runs when nobody names a script: the contract's entrypoint, `main` among the named ones, the only one of them, or
-/// what `metadata.entrypoint` says.
-fn entrypoint(skill: &Skill) -> Option<Entrypoint> {
-    let of_contract = |contract: &Contract| {
-        let main = contract.entrypoint.as_ref().or_else(|| contract.entrypoint_called("main"));
-        let only = match &contract.entrypoints[..] {
-            [(_, only)] => Some(only),
-            _ => None,
-        };
-        main.or(only).cloned()
-    };
-    skill.contract().and_then(of_contract).or_else(|| {
+impl Entered {
+    fn by(skill: &Skill, entrypoint: &Entrypoint) -> Self {
+        Self { entrypoint: entrypoint.clone(), place: in_contract(skill, entrypoint.place.line) }
+    }
+}
+
+/// What runs when nobody names a script: what the contract says, or else `metadata.entrypoint`.
+fn entrypoint(skill: &Skill) -> Option<Entered> {
+    let of_contract = skill.contract().and_then(Contract::main_entrypoint);
+    of_contract.map(|entrypoint| Entered::by(skill, entrypoint)).or_else(|| {
         let path = skill.manifest().entrypoint()?.to_owned();
-        Some(Entrypoint { path, ..Entrypoint::default() })
+        let entrypoint = Entrypoint { path, ..Entrypoint::default() };
+        Some(Entered { entrypoint, place: in_manifest(skill.manifest().lines.entrypoint) })
     })
+}
+
+fn in_contract(skill: &Skill, line: Option<u32>) -> Location {
+    Location { file: skill.contract_file().unwrap_or_default().to_owned(), line, column: None }
+}
+
+fn in_manifest(line: Option<u32>) -> Location {
+    Location { file: "SKILL.md".to_owned(), line, column: None }
 }
 
 fn enter(
     skill: &Skill,
-    entrypoint: Entrypoint,
+    Entered { entrypoint, place }: Entered,
     declared: Option<SkillRuntime>,
     is_main: bool,
 ) -> Result<Selected> {
     let Entrypoint { path, function, runtime, .. } = entrypoint;
     let path = known(skill, &path).map_err(|_| {
         let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
-        let file = skill.contract_file().unwrap_or("SKILL.md").to_owned();
-        let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
-        error.with_location(Location { file, line: None, column: None })
+        SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(place.clone())
     })?;
     let runtime = match runtime {
-        Some(runtime) => runtime.parse()?,
-        None => runtime_of(&path, declared, is_main),
+        Some(runtime) => runtime.parse().map_err(|error: SkillError| error.with_location(place.clone()))?,
+        None => SkillRuntime::of_script(&path, declared, is_main),
     };
     if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
         let sentence = format!(
@@ -111,6 +123,7 @@ fn enter(
             skill.name()
         );
         return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(place)
             .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
     }
     Ok(Selected { path, runtime, function })
@@ -181,6 +194,11 @@ fn inferred(
 
 fn none(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
     match declared {
+        Some(SkillRuntime::ToolSequence) => {
+            let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("write them under `steps` in skill.yaml, or in scripts/sequence.json")
+        }
         Some(runtime) if !scripts.is_empty() => {
             let sentence =
                 format!("skill {skill} says runtime: {runtime}, but has no such script in scripts/");
@@ -227,6 +245,11 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.message().ends_with("scripts/a.py, scripts/b.sh"), "{error}");
         assert_eq!(chosen(&["scripts/data.json"], None).unwrap_err().kind(), ErrorKind::Unavailable);
+        let error = chosen(&[], Some(SkillRuntime::ToolSequence)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::InvalidSkill, "skill x says runtime: tool-sequence, but has no steps")
+        );
         let error = chosen(&["scripts/a.py"], Some(SkillRuntime::Lua)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSkill);
     }

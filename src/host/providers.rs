@@ -37,9 +37,21 @@ pub trait ToolProvider: Send + Sync {
     /// The tools there are.
     fn tools(&self) -> Vec<Tool>;
 
-    /// Whether there is a tool of that name. Asked before every call, so whoever has many tools answers it without a list.
+    /// The tool of that name. Asked before every call, so whoever has many tools answers it without a list.
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether there is a tool of that name, which may be known of one that is not described. Asked before every call too.
     fn has(&self, name: &str) -> bool {
-        self.tools().iter().any(|tool| tool.name == name)
+        self.tool(name).is_some()
+    }
+
+    /// Refuses arguments that the tool does not take, before it is called: scripts see the error as it is. An engine holds
+    /// them against [`Tool::input_schema`] besides, whatever this says.
+    fn check(&self, name: &str, args: &Value) -> Result<()> {
+        let _ = (name, args);
+        Ok(())
     }
 
     /// Calls a tool. Scripts see a failure as an error of kind `tool` with this one's sentence; the kinds of limits stay.
@@ -53,7 +65,10 @@ pub struct Tool {
     pub name: String,
     /// What it does, for models and people.
     pub description: String,
-    /// What it takes, as a JSON Schema; `{}` takes anything.
+    /// What it takes, as a JSON Schema; `{}` takes anything. An engine calls the tool with nothing else: `invalid-input`, with
+    /// every violation. Arguments left out (`null`) count as `{}` for a schema whose `type` is `object`, and reach the tool as
+    /// they are. A schema that cannot be held (one that refers to itself, looks around in a pattern, or is larger than the
+    /// inputs of a skill may be) refuses nothing: the tool judges by itself.
     pub input_schema: Value,
 }
 

@@ -40,7 +40,7 @@ impl Tools {
     }
 
     /// Adds a tool: its name, what it does, what it takes as a JSON Schema (`{}` takes anything), and the closure that does
-    /// it. The schema is for whoever calls; the closure judges what it is given.
+    /// it. An engine calls the closure with what fits the schema alone; see [`Tool::input_schema`].
     pub fn tool(
         mut self,
         name: impl Into<String>,
@@ -62,6 +62,10 @@ impl Tools {
 impl ToolProvider for Tools {
     fn tools(&self) -> Vec<Tool> {
         self.0.iter().map(|(tool, _)| tool.clone()).collect()
+    }
+
+    fn tool(&self, name: &str) -> Option<Tool> {
+        self.0.iter().find(|(tool, _)| tool.name == name).map(|(tool, _)| tool.clone())
     }
 
     fn has(&self, name: &str) -> bool {

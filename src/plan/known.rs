@@ -25,7 +25,7 @@ pub(super) struct Takes {
 
 impl Takes {
     pub(super) fn new(json: Value) -> Self {
-        Self { schema: Schema::of_json(json.clone()), json }
+        Self { schema: Schema::parse(json.clone()).ok(), json }
     }
 }
 

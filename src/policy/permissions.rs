@@ -29,12 +29,17 @@ pub struct Permissions {
 struct Asker {
     skill: String,
     asked: Asked,
+    /// The file in which it lists what it asks for, and the key.
+    list: (&'static str, &'static str),
 }
+
+/// Where skills list what they ask for, as long as no contract does.
+const ALLOWED_TOOLS: (&str, &str) = ("SKILL.md", "allowed-tools");
 
 impl Permissions {
     /// Holds what was asked against what was granted; reading the project is in both.
     pub fn new(asked: Asked, granted: impl IntoIterator<Item = Permission>, protection: Protection) -> Self {
-        let only = Asker { skill: String::new(), asked };
+        let only = Asker { skill: String::new(), asked, list: ALLOWED_TOOLS };
         Self { askers: vec![only], granted: granted.into_iter().collect(), protection }
     }
 
@@ -45,8 +50,16 @@ impl Permissions {
         if let Some(last) = narrowed.askers.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.askers.push(Asker { skill: to.to_owned(), asked });
+        narrowed.askers.push(Asker { skill: to.to_owned(), asked, list: ALLOWED_TOOLS });
         narrowed
+    }
+
+    /// The same for a skill that lists what it asks for under `permissions` in this file, so that refusals say so.
+    pub fn listed_in(mut self, contract: &'static str) -> Self {
+        if let Some(last) = self.askers.last_mut() {
+            last.list = (contract, "permissions");
+        }
+        self
     }
 
     /// Reading the project and nothing else.
@@ -79,21 +92,29 @@ impl Permissions {
     fn way_out(&self, need: &Need) -> String {
         let permission = need.remedy(&self.protection);
         let silent = self.askers.iter().filter(|asker| !self.is_asked(asker, need));
-        let files: Vec<String> = silent.map(|asker| self.skill_file(asker)).collect();
-        let list = format!("list {permission} under allowed-tools in {}", files.join(" and "));
+        let lists = self.lists(silent);
+        let list = format!("list {permission} {lists}");
         let run = format!("run with --allow {permission}");
-        match (files.is_empty(), self.is_granted(need)) {
+        match (lists.is_empty(), self.is_granted(need)) {
             (true, _) => run,
             (false, true) => list,
             (false, false) => format!("{list} and {run}"),
         }
     }
 
-    fn skill_file(&self, asker: &Asker) -> String {
-        match self.askers.len() {
-            1 => "SKILL.md".into(),
-            _ => format!("the SKILL.md of {}", asker.skill),
-        }
+    /// `under allowed-tools in the SKILL.md of x and the SKILL.md of y`
+    fn lists<'a>(&self, askers: impl Iterator<Item = &'a Asker>) -> String {
+        let mut last = None;
+        let place = |asker: &Asker| {
+            let (file, key) = asker.list;
+            let under =
+                if last.replace(key) == Some(key) { String::new() } else { format!("under {key} in ") };
+            match self.askers.len() {
+                1 => format!("{under}{file}"),
+                _ => format!("{under}the {file} of {}", asker.skill),
+            }
+        };
+        askers.map(place).collect::<Vec<_>>().join(" and ")
     }
 
     /// Whether the caller granted this, whatever the skill asks.

@@ -45,6 +45,11 @@ impl Protection {
         self.guards_read(path) || self.skill_folders.iter().any(|folder| within(path, folder))
     }
 
+    /// The folders of skills, relative to the project.
+    pub(crate) fn skill_folders(&self) -> impl Iterator<Item = &str> {
+        self.skill_folders.iter().map(String::as_str)
+    }
+
     /// Whether something below `path` is guarded against change, so that removing `path` whole would remove it too.
     /// Only what this value knows by name is found; what the disk holds, the caller walks.
     pub fn guards_below(&self, path: &str) -> bool {

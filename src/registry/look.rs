@@ -60,6 +60,7 @@ pub(super) fn look(spot: &Spot) -> Looked {
 impl Looked {
     fn inside(&mut self, mut folder: Opened, spot: &Spot) -> io::Result<()> {
         let (mut file, mut contracts) = (None, [false; CONTRACT_FILES.len()]);
+        let mut misnamed = None;
         folder.names(&mut |name, kind| {
             self.names += 1;
             if self.names > MOST_NAMES {
@@ -72,6 +73,8 @@ impl Looked {
                 file = file.min(spelling).or(spelling);
             } else if let Some(at) = CONTRACT_FILES.iter().position(|known| name == *known) {
                 contracts[at] = true;
+            } else if CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                misnamed = misnamed.take().or_else(|| Some(spot.path.join(name)));
             } else if kind != Kind::Other && !is_passed_over(name) {
                 let (path, real) = (spot.path.join(name), spot.real.join(name));
                 self.folders.push(Spot { path, real, is_link: kind == Kind::Link });
@@ -79,6 +82,7 @@ impl Looked {
             ControlFlow::Continue(())
         })?;
         self.folders.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+        self.problems.extend(misnamed.filter(|_| file.is_some()).map(not_the_contract));
         self.text = file.map(|spelling| read(&folder, spot, SPELLINGS[spelling], contracts));
         Ok(())
     }
@@ -91,6 +95,13 @@ fn read(folder: &Opened, spot: &Spot, file: &'static str, contracts: [bool; CONT
     let manifest = parsed.as_ref().ok().and_then(|loaded| loaded.manifest.as_ref());
     let beside = manifest.and_then(|manifest| beside::on_disk(folder, contracts, manifest));
     Text { file, parsed: parsed.map_err(|error| SkillError::io("it cannot be read", error)), beside }
+}
+
+/// Its skill runs, and by no contract.
+fn not_the_contract(path: PathBuf) -> Problem {
+    let [known, _] = CONTRACT_FILES;
+    Problem::noted(path, Severity::Warning, format!("it is not read: a contract is called {known}"))
+        .with_help(format!("rename it to {known}"))
 }
 
 fn is_passed_over(name: &OsStr) -> bool {

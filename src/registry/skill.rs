@@ -79,10 +79,10 @@ impl Skill {
         self.beside.as_ref().map_or(&[], |beside| &beside.diagnostics)
     }
 
-    /// Why it cannot run by its contract: `invalid-skill`, with the line.
+    /// Why it cannot run by its contract: `invalid-skill`, with the line. Makes its schemas ready the first time.
     pub fn contract_fault(&self) -> Option<SkillError> {
         let beside = self.beside.as_ref()?;
-        let cause = beside.cause()?;
+        let Some(cause) = beside.cause() else { return self.schema_fault(beside) };
         let Diagnostic { line, column, message, help, .. } = cause;
         let place = format!("{}:{line}:{column}", self.contract_path(beside).display());
         let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
@@ -91,6 +91,22 @@ impl Skill {
         Some(match help {
             Some(help) => error.with_help(help),
             None => error,
+        })
+    }
+
+    /// Why nothing could be held against its inputs or outputs.
+    fn schema_fault(&self, beside: &Beside) -> Option<SkillError> {
+        let contract = beside.contract.as_ref()?;
+        let mut sections = [("inputs", &contract.inputs), ("outputs", &contract.outputs)].into_iter();
+        sections.find_map(|(section, schema)| {
+            let (schema, name) = (schema.as_ref()?, self.name());
+            let (why, line) = (schema.fault()?, schema.line());
+            let place = format!("{}:{line}", self.contract_path(beside).display());
+            let sentence =
+                format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
+            let location = Location { file: beside.file.to_owned(), line: Some(line), column: None };
+            let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
+            Some(error.with_help("`metier validate` shows the place"))
         })
     }
 

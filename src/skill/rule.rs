@@ -98,7 +98,7 @@ rules! {
     SCHEMA_INVALID = "schema-invalid", Error, BLOCKS, "The inputs or outputs are no JSON Schema.";
     SCHEMA_REFERENCE = "schema-reference", Error, BLOCKS, "A reference leaves the schema, leads nowhere or in a circle.";
     SCHEMA_TOO_LARGE = "schema-too-large", Error, BLOCKS, "A schema is too large or too deep to check values with.";
-    DEFAULT_INVALID = "default-invalid", Error, LOADS, "A default breaks the contract it belongs to.";
+    DEFAULT_INVALID = "default-invalid", Error, BLOCKS, "A default breaks the contract it belongs to.";
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";

@@ -184,7 +184,9 @@ impl Fault {
         match *self.rule {
             rule::YAML_DUPLICATE_KEY => "keep one of them",
             rule::YAML_TOO_DEEP | rule::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
-            _ => "put quotes around text that holds `: ` or ` #`, or starts with a bracket",
+            _ => {
+                "put quotes around text that holds `: ` or ` #`, starts with a bracket, or has one inside `{}` or `[]`"
+            }
         }
     }
 

@@ -235,6 +235,14 @@ impl Ran {
         self
     }
 
+    /// Whether the log of the run has a warning with these words.
+    pub fn warned(&self, words: &str) -> bool {
+        self.0
+            .log
+            .iter()
+            .any(|line| line.level == metier::host::LogLevel::Warn && line.message.contains(words))
+    }
+
     /// It tried `attempts` things, and each was refused in one of these ways.
     #[track_caller]
     pub fn refused(&self, attempts: usize, ways: &[&str]) {

@@ -138,3 +138,37 @@ fn the_next_run_is_unharmed_by_a_failed_one() {
     house.metier(&["run", "eats", "--memory", "8MB"]);
     assert_eq!(house.metier(&["run", "ok", "--input", "[1]", "--json"]).json()["value"], json!([1]));
 }
+
+#[test]
+fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
+    let house = house();
+    for (args, code, kind, skill) in [
+        (&["show", "nobody"][..], 3, "unknown-skill", "nobody"),
+        (&["show", "broken"], 3, "invalid-skill", "broken"),
+        (&["show"], 2, "usage", ""),
+        (&["test", "nobody"], 3, "unknown-skill", "nobody"),
+        (&["test", "ok"], 2, "usage", "ok"),
+        (&["test"], 2, "usage", ""),
+        (&["test", "ok", "--allow", "fly"], 2, "usage", "ok"),
+        (&["new", "Not A Name"], 2, "usage", "Not A Name"),
+        (&["new", "ok"], 2, "usage", "ok"),
+        (&["new", "y", "--runtime", "cobol"], 2, "usage", "y"),
+        (&["list", "--project", "nowhere"], 2, "usage", ""),
+        (&["list", "--bogus"], 2, "usage", ""),
+        (&["catalog", "--project", "nowhere"], 2, "usage", ""),
+        (&["validate"], 2, "usage", ""),
+        (&["doctor", "--project", "nowhere"], 2, "usage", ""),
+        (&["run", "nobody", "--explain"], 3, "unknown-skill", "nobody"),
+    ] {
+        let answer = house.metier(&[args, &["--json"]].concat());
+        let outcome = answer.json();
+        in_shape(&outcome);
+        assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
+        assert_eq!(outcome["skill"], skill, "{args:?}");
+        assert!(!answer.stderr.contains("error"), "{args:?}: {answer:?}");
+
+        let plain = house.metier(args);
+        assert_eq!((plain.code, plain.stdout.as_str()), (code, ""), "{args:?}: {plain:?}");
+        assert!(plain.stderr.contains("error: "), "{args:?}: {plain:?}");
+    }
+}

@@ -207,15 +207,73 @@ fn what_needs_a_command_that_is_missing_was_not_shown_to_hold() {
 }
 
 #[test]
-fn a_file_that_is_no_case_is_told_before_anything_runs() {
-    let project =
-        Project::new().lua("x", ECHO).file(".metier/skills/x/cases/bad.json", "{\n  \"expect\": 1\n}");
+fn a_file_that_is_no_case_is_told_under_its_skill_and_stops_no_other() {
+    let project = Project::new()
+        .lua("x", ECHO)
+        .lua("y", "return 1")
+        .file(".metier/skills/x/cases/bad.json", "{\n  \"expect\": 1\n}")
+        .file(".metier/skills/x/cases/list.json", "[]");
+    let project = case(project, "y", "good", &json!({"expect": {"value": 1}}));
     let answer = project.metier(&["test"]);
-    assert_eq!((answer.code, answer.stdout.as_str()), (3, ""));
+    assert!(answer.stdout.contains("not run  x bad: cases/bad.json is no case: "), "{answer:?}");
+    assert!(answer.stdout.contains(" (line 2)\n"), "{answer:?}");
     assert!(
-        answer.stderr.contains("cases/bad.json is no case: ") && answer.stderr.contains("bad.json:2"),
+        answer.stdout.contains("not run  x list: cases/list.json is no case: it is a list"),
         "{answer:?}"
     );
+    assert!(answer.stdout.contains("ok       y good "), "{answer:?}");
+    assert!(answer.stdout.ends_with("1 passed, 0 failed, 2 not run\n") && answer.code == 1, "{answer:?}");
+    assert!(!answer.stdout.contains("struct"), "{answer:?}");
+    let told = tested(&project);
+    assert_eq!((&told["cases"][0]["skill"], &told["cases"][0]["status"]), (&json!("x"), &json!("not-run")));
+    assert_eq!(project.metier(&["test", "--case", "good"]).code, 0, "only what was asked for");
+}
+
+#[test]
+fn a_skill_whose_contract_does_not_stand_is_not_passed_over() {
+    let examples = "examples: [{inputs: {}}]";
+    let project = Project::new()
+        .lua("good", "return 1")
+        .file(".metier/skills/good/skill.yaml", examples)
+        .lua("broken", "return 1")
+        .file(
+            ".metier/skills/broken/skill.yaml",
+            format!("inputs: {{a: {{type: strng, required: true}}}}\n{examples}"),
+        );
+    let answer = project.metier(&["test", "--json"]);
+    let told = answer.json();
+    assert_eq!(
+        (answer.code, &told["ok"], &told["passed"], &told["not_run"]),
+        (1, &json!(false), &json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&told["cases"][0]["skill"], &told["cases"][0]["case"]),
+        (&json!("broken"), &json!("skill.yaml"))
+    );
+    assert!(
+        told["cases"][0]["reason"].as_str().unwrap().contains("skill.yaml:1:20: `strng` is not a type"),
+        "{told}"
+    );
+    let named = project.metier(&["test", "broken"]);
+    assert_eq!(named.code, 1);
+    assert!(
+        named.stdout.starts_with("not run  broken skill.yaml: the skill `broken` does not run: "),
+        "{named:?}"
+    );
+    let lazily = Project::new().lua("broken", "return 1").file(
+        ".metier/skills/broken/skill.yaml",
+        "inputs: {a: {type: string, pattern: '(?=x)', required: true}}",
+    );
+    let answer = lazily.metier(&["test"]);
+    assert!(answer.code == 1 && answer.stdout.ends_with("0 passed, 0 failed, 1 not run\n"), "{answer:?}");
+}
+
+#[test]
+fn a_skill_that_does_not_load_is_told() {
+    let project =
+        Project::new().lua("good", "return 1").file(".metier/skills/bad/SKILL.md", "---\nname: bad\n");
+    let project = case(project, "good", "one", &json!({"expect": {"value": 1}}));
+    assert!(project.metier(&["test"]).stderr.contains("bad/SKILL.md:1:1: "));
 }
 
 #[test]

@@ -33,6 +33,21 @@ fn a_disagreement_keeps_the_skill_from_running_and_names_both_places() {
             "entrypoint is `scripts/other.lua` here, and `scripts/main.lua` in SKILL.md:5",
         ),
         (
+            "metadata:\n  entrypoint: scripts/other.lua\n",
+            "entrypoints: {main: scripts/main.lua, b: scripts/other.lua}",
+            "skill.yaml:1:21: entrypoint is `scripts/main.lua` here, and `scripts/other.lua` in SKILL.md:5",
+        ),
+        (
+            "metadata:\n  entrypoint: scripts/other.lua\n",
+            "entrypoints: {any: {path: scripts/main.lua}}",
+            "skill.yaml:1:27: entrypoint is `scripts/main.lua` here, and `scripts/other.lua` in SKILL.md:5",
+        ),
+        (
+            "runtime: lua\n",
+            "entrypoint: {path: scripts/main.lua, runtime: rhai}",
+            "runtime is `rhai` here, and `lua` in SKILL.md:4",
+        ),
+        (
             "allowed-tools: write\n",
             "permissions: ['net:a.example']",
             "permissions is `net:a.example` here, and `write` in SKILL.md:4",
@@ -57,6 +72,10 @@ fn what_one_leaves_out_the_other_says() {
     let outcome = project.run(&[]);
     assert_eq!((outcome.version.clone(), value(outcome)), (Some("2.1.0".to_owned()), json!(2)));
     assert_eq!(value(both("", "# nothing\nname: x").run(&[])), json!(1));
+    let named = "entrypoints: {a: scripts/main.lua, b: scripts/other.lua}";
+    assert_eq!(value(both("metadata:\n  entrypoint: scripts/other.lua\n", named).run(&[])), json!(2));
+    let same = "runtime: rhai\nentrypoint: {path: scripts/main.lua, runtime: lua}";
+    assert_eq!(value(both("runtime: lua\n", same).run(&[])), json!(1), "what would run is what agrees");
 }
 
 #[test]
@@ -72,7 +91,7 @@ fn the_contracts_version_decides_between_namesakes() {
 }
 
 #[test]
-fn both_ask_by_the_same_words_and_words_of_other_clients_besides() {
+fn both_ask_by_the_same_words_and_words_of_other_clients_say_nothing() {
     let writes = |frontmatter: &str, contract: &str| {
         Project::new()
             .skill("x", frontmatter)
@@ -82,7 +101,11 @@ fn both_ask_by_the_same_words_and_words_of_other_clients_besides() {
     };
     assert_eq!(value(writes("", "permissions: [write]")), json!(true));
     assert_eq!(value(writes("allowed-tools: write\n", "permissions: [write]")), json!(true));
-    assert_eq!(value(writes("allowed-tools: Write\n", "permissions: [read]")), json!(true));
+    assert_eq!(value(writes("allowed-tools: Write\n", "permissions: [write]")), json!(true));
+    assert_eq!(value(writes("allowed-tools: Write\n", "name: x")), json!(true));
+    for alone in ["permissions: [read]", "permissions: ['net:example.com']", "permissions: []"] {
+        assert_eq!(kind(&writes("allowed-tools: Write Bash(git:*)\n", alone)), ErrorKind::Denied, "{alone}");
+    }
     assert_eq!(value(writes("allowed-tools: write\n", "name: x")), json!(true));
     assert_eq!(value(writes("", "metadata: {permissions: [write]}")), json!(true));
     assert_eq!(kind(&writes("", "name: x")), ErrorKind::Denied);
@@ -130,4 +153,30 @@ fn an_external_script_asks_for_what_its_contract_names() {
     assert_eq!(run("name: x"), (true, true), "it names none, so the caller's grants decide");
     assert_eq!(run("permissions: [write]"), (true, true));
     assert_eq!(run("permissions: []"), (false, false));
+}
+
+#[test]
+fn a_refusal_names_the_file_in_which_the_word_is_missing() {
+    let script = "ctx.write('a.txt', 'x')";
+    let help = |project: Project, grants: &[&str]| {
+        project.run(grants).result.unwrap_err().help().unwrap().to_owned()
+    };
+    let by_contract = Project::with_contract("permissions: [read]", script);
+    assert_eq!(help(by_contract, &["write"]), "list write under permissions in skill.yaml");
+    let by_manifest = Project::with_contract("name: x", script);
+    assert_eq!(help(by_manifest, &["write"]), "list write under allowed-tools in SKILL.md");
+    let caller = |contract: &str| {
+        Project::lua_that_asks("skill:y", "return ctx.skill('y')")
+            .skill("y", "")
+            .file(".metier/skills/y/scripts/main.lua", script)
+            .file(".metier/skills/y/skill.yml", contract)
+    };
+    assert_eq!(
+        help(caller("permissions: []"), &["skill:y"]),
+        "list write under allowed-tools in the SKILL.md of x and under permissions in the skill.yml of y and run with --allow write"
+    );
+    assert_eq!(
+        help(caller("name: y"), &["skill:y", "write"]),
+        "list write under allowed-tools in the SKILL.md of x and the SKILL.md of y"
+    );
 }

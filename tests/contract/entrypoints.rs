@@ -21,6 +21,12 @@ fn called(project: &Project, script: &str) -> metier::engine::Outcome {
     project.engine().run(Invocation::new("x").script(script))
 }
 
+/// The file and line of an error.
+fn place(outcome: &metier::engine::Outcome) -> (String, Option<u32>) {
+    let place = outcome.result.as_ref().unwrap_err().location().expect("a place");
+    (place.file.clone(), place.line)
+}
+
 #[test]
 fn the_entrypoint_runs_when_nobody_names_a_script() {
     assert_eq!(value(skill("entrypoint: scripts/b.lua").run(&[])), json!("b"));
@@ -55,6 +61,10 @@ fn an_entrypoint_lies_in_the_folder() {
     assert_eq!(kind(&linked.run(&[])), ErrorKind::InvalidSkill);
     let missing = skill("entrypoint: scripts/none.lua").run(&[]);
     assert_eq!(sentence(&missing), "skill x enters at scripts/none.lua, and has no such file");
+    assert_eq!(place(&missing), ("skill.yaml".to_owned(), Some(1)));
+    let above =
+        Project::new().skill("x", "metadata:\n  entrypoint: scripts/none.lua\n").contract("x", "name: x");
+    assert_eq!(place(&above.run(&[])), ("SKILL.md".to_owned(), Some(5)));
 }
 
 #[test]
@@ -64,11 +74,20 @@ fn the_runtime_is_the_contracts_word() {
         .file(".metier/skills/x/scripts/main.txt", "return 'lua after all'")
         .contract("x", "runtime: lua\nentrypoint: scripts/main.txt");
     assert_eq!(value(project.run(&[])), json!("lua after all"));
-    let unknown = skill("runtime: cobol\nentrypoint: scripts/a.lua").run(&[]);
-    assert_eq!(
-        (kind(&unknown), sentence(&unknown)),
-        (ErrorKind::InvalidSkill, "no runtime is called `cobol`".into())
-    );
+    for (contract, line) in [
+        ("name: x\nruntime: cobol\nentrypoint: scripts/a.lua", 2),
+        ("name: x\nentrypoint:\n  path: scripts/a.lua\n  runtime: cobol", 3),
+    ] {
+        let unknown = skill(contract).run(&[]);
+        assert_eq!(
+            (kind(&unknown), sentence(&unknown)),
+            (ErrorKind::InvalidSkill, "no runtime is called `cobol`".into())
+        );
+        assert_eq!(place(&unknown), ("skill.yaml".to_owned(), Some(line)));
+    }
+    let named_above =
+        Project::new().skill("x", "runtime: cobol\n").file(".metier/skills/x/scripts/a.lua", "");
+    assert_eq!(place(&named_above.run(&[])), ("SKILL.md".to_owned(), Some(4)));
 }
 
 #[test]
@@ -101,4 +120,5 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
     assert_eq!((run(None), run(Some("b")), run(Some("c"))), (json!("first"), json!("second"), json!(null)));
     let lua = skill("entrypoint: {path: scripts/a.lua, function: first}").run(&[]);
     assert_eq!(kind(&lua), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
+    assert_eq!(place(&lua), ("skill.yaml".to_owned(), Some(1)));
 }

@@ -133,6 +133,14 @@ fn validate_holds_the_folder_against_the_contract() {
     assert_eq!(with("entrypoint: scripts/b.lua"), ["entrypoint-missing"]);
     assert_eq!(with("entrypoints: {b: scripts/none.lua}"), ["entrypoint-missing"]);
     assert_eq!(with("runtime: cobol"), ["runtime-unknown"]);
+    assert_eq!(with("entrypoint: {path: scripts/a.lua, runtime: cobol}"), ["runtime-unknown"]);
+    assert_eq!(with("entrypoint: {path: scripts/a.lua, function: go}"), ["entrypoint-function"]);
+    assert_eq!(with("entrypoints: {b: {path: scripts/a.lua, function: go, runtime: wasm}}"), [""; 0]);
+    assert_eq!(with("runtime: wasm\nentrypoint: {path: scripts/a.lua, function: go}"), [""; 0]);
+    for refused in ["runtime: cobol", "entrypoint: {path: scripts/a.lua, function: go}"] {
+        let project = Project::new().skill("x").file("x/scripts/a.lua", "").file("x/skill.yaml", refused);
+        assert_eq!(project.metier(&["validate", "x"]).code, 1, "{refused}");
+    }
     assert_eq!(with("name: y"), ["contract-disagrees"]);
     let twice = Project::new().skill("x").file("x/skill.yaml", "").file("x/skill.yml", "");
     assert!(twice.metier(&["validate", "x"]).stdout.contains("error[contract-twice]"));
@@ -146,6 +154,16 @@ fn what_a_contract_says_reaches_a_terminal_spelled_out() {
     assert!(!shown.stdout.contains('\u{202e}') && shown.stdout.contains("\\u{202e}c"), "{}", shown.stdout);
     let run = project.metier(&["run", "x", "--input", "{\"\u{202e}d\": 1}"]);
     assert!(!run.stderr.contains('\u{202e}'), "{}", run.stderr);
+}
+
+#[test]
+fn list_and_show_say_that_a_contract_does_not_stand() {
+    let contract = "inputs: {a: {type: number, required: true, multiple_of: 0}}";
+    let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", contract);
+    for command in [&["list"][..], &["show", "x"]] {
+        let told = project.metier(command).stdout;
+        assert!(told.contains("the skill `x` does not run: ") && !told.contains("yes, in"), "{told}");
+    }
 }
 
 #[test]

@@ -127,7 +127,12 @@ fn a_default_that_does_not_fit_is_told_and_never_reaches_the_script() {
     let yaml = "inputs: {n: {type: integer, default: many}}";
     assert_eq!(codes(yaml), ["default-invalid"]);
     let outcome = Project::with_contract(yaml, "error('it ran')").run(&[]);
-    assert_eq!((kind(&outcome), violations(&outcome)), (ErrorKind::InvalidInput, vec!["/n type".into()]));
+    assert_eq!(kind(&outcome), ErrorKind::InvalidSkill);
+    assert!(
+        sentence(&outcome).contains("/n: expected a whole number, found \"many\""),
+        "{}",
+        sentence(&outcome)
+    );
     for odd in [".nan", ".inf", "-.Inf", "1e999", "99999999999999999999"] {
         assert_eq!(
             codes(&format!("inputs: {{n: {{type: number, default: {odd}}}}}")),
@@ -135,6 +140,17 @@ fn a_default_that_does_not_fit_is_told_and_never_reaches_the_script() {
             "{odd}"
         );
     }
+}
+
+#[test]
+fn defaults_that_stand_deep_in_a_large_schema_are_not_held_level_by_level() {
+    let mut deep = "{type: string, default: x}".to_owned();
+    for _ in 0..12 {
+        deep = format!("{{type: object, properties: {{a: {deep}}}}}");
+    }
+    let wide = lines(400, |n| format!("  p{n}: {{type: string, required: false, enum: [a, b, c]}}\n"));
+    assert_eq!(codes(&format!("inputs:\n  o: {deep}\n{wide}")), ["input-undecided", "schema-too-large"]);
+    assert_eq!(codes(&format!("inputs:\n  o: {deep}\n")), ["input-undecided"]);
 }
 
 #[test]

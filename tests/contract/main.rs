@@ -7,6 +7,7 @@ mod article;
 mod calls;
 mod entrypoints;
 mod faces;
+mod faults;
 mod hostile;
 mod limits;
 #[path = "../engine/project.rs"]

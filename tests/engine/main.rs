@@ -10,3 +10,4 @@ mod permissions;
 mod project;
 mod providers;
 mod redaction;
+mod tools;

@@ -118,3 +118,17 @@ fn a_folder_that_cannot_be_entered_is_named() {
         assert!(skipped(&registry)[0].message.contains("ermission denied"), "{}", problems(&registry));
     }
 }
+
+#[test]
+fn a_contract_by_another_name_is_told() {
+    let project = Project::new()
+        .skills([".metier/skills/a", ".metier/skills/b"])
+        .file(".metier/skills/a/Skill.yaml", "name: a")
+        .file(".metier/skills/b/skill.yaml", "name: b")
+        .file(".metier/skills/no-skill/SKILL.YAML", "name: a");
+    let registry = project.registry();
+    let [problem] = registry.problems() else { panic!("{}", problems(&registry)) };
+    assert!(!problem.skipped && problem.path == project.path(".metier/skills/a/Skill.yaml"));
+    assert_eq!(problem.help.as_deref(), Some("rename it to skill.yaml"));
+    assert_eq!(names(&registry), ["a", "b"]);
+}

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::super::sandbox::Cage;
+use seccompiler::sock_filter;
+
 use super::filter::{Row, Rule, has, is, is_not, program};
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
@@ -85,9 +86,21 @@ const REFUSED: &[i64] = &[
 ];
 
 /// Calls that programs try and do without when the kernel has none of them. `clone3` hides its flags from filters; the
-/// C library goes on with `clone`.
-const ABSENT: &[i64] =
-    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3];
+/// C library goes on with `clone`. Memory that is secret is counted by nobody, and the list of mounts is the host's.
+const ABSENT: &[i64] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_clone3,
+    MEMFD_SECRET,
+    STATMOUNT,
+    LISTMOUNT,
+];
+
+/// Calls that have the same number on every machine, and a name in `libc` on few.
+const MEMFD_SECRET: i64 = 447;
+const STATMOUNT: i64 = 457;
+const LISTMOUNT: i64 = 458;
 
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWNS,
@@ -134,13 +147,20 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Filters the calls of this process and of whatever it starts. The last wall to go up.
-pub(super) fn filter(cage: &Cage) -> io::Result<()> {
-    if !cage.guard_calls {
-        return Ok(());
+/// A filter, made before the process that it is for.
+pub(super) struct Filter(Vec<sock_filter>);
+
+impl Filter {
+    /// The filter of a script with or without the network. `Unsupported` on machines whose calls nobody has looked at.
+    pub(super) fn new(shut_network: bool) -> io::Result<Self> {
+        let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self(program(rows(shut_network), machine)))
     }
-    let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
-    seccompiler::apply_filter(&program(rows(cage.shut_network), machine)).map_err(io::Error::other)
+
+    /// Filters the calls of this process and of whatever it starts. The last wall to go up.
+    pub(super) fn put_on(&self) -> io::Result<()> {
+        seccompiler::apply_filter(&self.0).map_err(io::Error::other)
+    }
 }
 
 fn rows(shut_network: bool) -> Vec<Row> {
@@ -180,6 +200,11 @@ fn refused(shut_network: bool) -> BTreeMap<i64, Vec<Rule>> {
     }
     // Who may not be looked into cannot be counted by its stub.
     calls.insert(libc::SYS_prctl, vec![vec![is(0, PR_SET_DUMPABLE), is_not(1, 1)]]);
+    // A socket that lingers holds up whoever closes it last. A script can make that its host, by sending it one: by a line it
+    // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a cage closes slowly, so
+    // that this is refused at its source, and closing needs no thread of its own.
+    let lingering = vec![is(1, libc::SOL_SOCKET.cast_unsigned()), is(2, libc::SO_LINGER.cast_unsigned())];
+    calls.insert(libc::SYS_setsockopt, vec![lingering]);
     // Typing into a terminal; the kernel compares 32 bits, so must this.
     let typing =
         [libc::TIOCSTI, libc::TIOCLINUX].into_iter().filter_map(|request| u32::try_from(request).ok());

@@ -3,13 +3,12 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
 use super::super::sandbox::{Enforced, FileRules};
@@ -46,8 +45,8 @@ fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, 
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
     let write = everything & !not;
     let mut created = ruleset.create()?;
-    let read = rules.read.iter().filter_map(|path| Some(rule(path, open(path).ok()?, read)));
-    let write = rules.write.iter().filter_map(|path| Some(rule(path, open_itself(path).ok()?, write)));
+    let read = rules.read.iter().filter_map(|path| rule(open(path).ok()?, read));
+    let write = rules.write.iter().filter_map(|path| rule(open_itself(path).ok()?, write));
     for rule in read.chain(write) {
         created = created.add_rule(rule)?;
     }
@@ -55,10 +54,10 @@ fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, 
 }
 
 /// The rule for what was opened; a file has fewer rights than a folder.
-fn rule(path: &OsStr, opened: OwnedFd, access: BitFlags<AccessFs>) -> PathBeneath<OwnedFd> {
-    let is_folder = Path::new(path).is_dir();
+fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
+    let is_folder = FileType::from_raw_mode(fstat(&opened).ok()?.st_mode).is_dir();
     let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST) };
-    PathBeneath::new(opened, access)
+    Some(PathBeneath::new(opened, access))
 }
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::super::sandbox::{Order, Report, Source};
 use super::system::{self, Side};
-use super::wire::{self, Ends};
+use super::wire::{self, Ends, Parcel};
 use super::{HELPER, serve};
 use crate::policy::Tier;
 
@@ -63,16 +63,13 @@ impl Launcher {
         let [stdin, stdout, stderr] = streams;
         let ends =
             Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
+        let parcel = Parcel::of(order, self.tier, ends)?;
         let mut helper = self.helper();
-        let taken = match helper.as_ref() {
-            Some(running) => running.take_on(order, self.tier, &ends),
-            None => false,
-        };
-        if !taken {
+        if !helper.as_ref().is_some_and(|running| running.take_on(&parcel)) {
             // There is none yet, or it was killed.
             *helper = None;
             let new = Helper::start(&self.source)?;
-            if !new.take_on(order, self.tier, &ends) {
+            if !new.take_on(&parcel) {
                 return Err(io::Error::other("the helper that starts processes does not answer"));
             }
             *helper = Some(new);
@@ -91,10 +88,14 @@ impl Launcher {
 
     #[cfg(test)]
     pub(super) fn kill_helper(&self) {
+        let pid = rustix::process::Pid::from_raw(self.helper_id()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+
+    #[cfg(test)]
+    pub(super) fn helper_id(&self) -> i32 {
         match self.helper().as_ref().map(|helper| &helper.process) {
-            Some(Process::Copy(pid)) => {
-                rustix::process::kill_process(*pid, rustix::process::Signal::KILL).unwrap();
-            }
+            Some(Process::Copy(pid)) => pid.as_raw_pid(),
             _ => panic!("no copy serves"),
         }
     }
@@ -140,9 +141,9 @@ impl Helper {
 
 impl Helper {
     /// Whether the helper has the order. One that was killed a moment ago may still have taken the message.
-    fn take_on(&self, order: &Order, tier: Tier, ends: &Ends) -> bool {
+    fn take_on(&self, parcel: &Parcel) -> bool {
         let answer = || -> io::Result<bool> {
-            wire::send(&self.socket, order, tier, ends)?;
+            wire::send(&self.socket, parcel)?;
             let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
             poll(&mut waiting, Some(&LONGEST_ANSWER))?;
             Ok(rustix::io::read(&self.socket, &mut [0; 8])? > 0)

@@ -10,8 +10,9 @@ use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal,
 use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::{API, Ceilings, Enforced, Order};
+use super::calls::Filter;
 use super::namespaces::Made;
-use super::{calls, capabilities, files, system};
+use super::{capabilities, files, system};
 
 /// What the leader tells the stub, a line each.
 #[derive(Serialize, Deserialize)]
@@ -31,6 +32,7 @@ pub(super) fn become_program(
     streams: [OwnedFd; 3],
     api: Option<OwnedFd>,
     made: Option<Made>,
+    filter: Option<&Filter>,
     stub: OwnedFd,
 ) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
@@ -39,7 +41,9 @@ pub(super) fn become_program(
     let (step, error) = match prepared(order, streams, api, made) {
         Ok((enforced, mut command)) => {
             say(&mut stub, &Setup::Ready(enforced));
-            match calls::filter(&order.cage) {
+            let unknown = || io::ErrorKind::Unsupported.into();
+            let put_on = || filter.ok_or_else(unknown).and_then(Filter::put_on);
+            match if order.cage.guard_calls { put_on() } else { Ok(()) } {
                 Ok(()) => ("program", command.exec()),
                 Err(error) => ("system calls", error),
             }

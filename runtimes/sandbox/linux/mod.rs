@@ -13,12 +13,15 @@ mod files;
 mod filter;
 mod helper;
 mod leader;
+mod leftovers;
 mod memory;
 mod mounts;
 mod namespaces;
 mod serve;
+mod spare;
 mod stub;
 mod system;
+mod task;
 #[cfg(test)]
 mod tests;
 mod twice;

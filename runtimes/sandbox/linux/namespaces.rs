@@ -11,7 +11,7 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::super::sandbox::{Cage, Ceilings, FileRules};
+use super::super::sandbox::{Ceilings, FileRules};
 use super::mounts;
 use super::system::{self, Side};
 
@@ -55,7 +55,8 @@ impl Namespaces {
     fn can_be_made(self) -> bool {
         match system::split(self.flags(true)) {
             Ok(Side::Child) => {
-                let made = self.settle(&FileRules::default(), Ceilings::default());
+                let made =
+                    self.enter().and_then(|()| self.furnish(&FileRules::default(), Ceilings::default()));
                 system::exit(i32::from(made.is_err()))
             }
             Ok(Side::Parent(pid)) => {
@@ -66,25 +67,23 @@ impl Namespaces {
         }
     }
 
-    /// What to split off a stub with for this cage.
-    pub(super) fn of(self, cage: &Cage) -> libc::c_int {
-        self.flags(cage.shut_network)
-    }
-
-    fn flags(self, shut_network: bool) -> libc::c_int {
+    /// What to split off a stub with.
+    pub(super) fn flags(self, shut_network: bool) -> libc::c_int {
         let users = if self.own_users.is_some() { libc::CLONE_NEWUSER } else { 0 };
         let network = if self.own_network && shut_network { libc::CLONE_NEWNET } else { 0 };
         ALWAYS | users | network
     }
 
-    /// Furnishes the namespaces this process has just been split off with, as the first in them.
-    pub(super) fn settle(self, files: &FileRules, ceilings: Ceilings) -> io::Result<Made> {
+    /// Makes this process, which has just been split off with them, the user it was before. It has to be the first in them.
+    pub(super) fn enter(self) -> io::Result<()> {
         if !rustix::process::getpid().is_init() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if let Some((user, group)) = self.own_users {
-            become_oneself(user, group)?;
-        }
+        self.own_users.map_or(Ok(()), |(user, group)| become_oneself(user, group))
+    }
+
+    /// Furnishes them for a script.
+    pub(super) fn furnish(self, files: &FileRules, ceilings: Ceilings) -> io::Result<Made> {
         let (guarded, own_proc) = mounts::put_up(files, ceilings.tree_memory)?;
         let processes = ceilings.processes.is_some_and(|most| own_proc && limit_numbers(most));
         let process_limit = ceilings.processes.filter(|_| !processes && self.own_users.is_some());

@@ -4,21 +4,19 @@
 //! stub leaves behind that was killed itself is handed to the helper, which kills it.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
-use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
-use super::super::sandbox::{Leftover, Order};
 use super::children;
+use super::leftovers::Leftovers;
 use super::namespaces::Namespaces;
-use super::stub::{self, Place};
+use super::spare::{self, MountTable, Spare, Waiting};
 use super::system::{self, Side};
-use super::wire::{self, Ends, Word};
+use super::task::Task;
+use super::wire::{self, Kind, Parcel, Word};
 use crate::policy::Tier;
 
 /// Serves orders from the socket that is standard input until the host hangs up.
@@ -43,7 +41,11 @@ pub(super) fn serve(socket: &impl AsFd) -> ! {
             Next::Stub(task) => {
                 // As long as anybody holds its ends, the host takes the helper, or another run, to be alive.
                 drop(helper);
-                system::exit(task.done());
+                system::exit(task.begin());
+            }
+            Next::Spare(waiting) => {
+                drop(helper);
+                system::exit(waiting.serve());
             }
         }
     }
@@ -57,40 +59,9 @@ enum Next {
     Nothing,
     /// It is the stub that was split off for this.
     Stub(Box<Task>),
+    /// It is the stub that was split off to wait.
+    Spare(Waiting),
 }
-
-/// What a stub is split off for.
-struct Task {
-    order: Order,
-    ends: Ends,
-    place: At,
-}
-
-enum At {
-    Plain(Tier),
-    /// In namespaces that it has to furnish, and to say so.
-    Within(Namespaces, PipeWriter),
-}
-
-impl Task {
-    fn done(self: Box<Self>) -> i32 {
-        let Self { order, ends, place } = *self;
-        let place = match place {
-            At::Plain(tier) => Place::Plain(tier),
-            At::Within(namespaces, mut said) => {
-                let made =
-                    order.cage.files.as_ref().map(|files| namespaces.settle(files, order.cage.ceilings));
-                let Some(Ok(made)) = made else { return 1 };
-                said.write_all(b"x").ok();
-                Place::First(made)
-            }
-        };
-        stub::watch(&order, ends, &place)
-    }
-}
-
-/// The host's leftovers that are remembered. A run that is over has usually lost its own.
-const REMEMBERED: usize = 256;
 
 /// How long stubs may take to kill their trees when the host is gone.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -100,30 +71,45 @@ struct Helper {
     ended: OwnedFd,
     /// What this machine gives, once it was asked.
     namespaces: OnceCell<Option<Namespaces>>,
+    /// Without it no spares are kept.
+    mounts: Option<MountTable>,
     stubs: Vec<Pid>,
-    /// Orders whose namespaces are being furnished. Should that fail, they go on without.
-    furnished: Vec<Furnished>,
-    leftovers: VecDeque<Leftover>,
+    spare: Option<Spare>,
+    /// Whether there was an order before, so that there will be another one.
+    is_asked_again: bool,
+    /// Orders that stubs are getting ready for.
+    begun: Vec<Begun>,
+    leftovers: Leftovers,
 }
 
-struct Furnished {
-    /// Says that it is done.
-    done: OwnedFd,
-    order: Order,
-    ends: Ends,
+struct Begun {
+    /// Says that the script comes next.
+    said: OwnedFd,
+    parcel: Parcel,
+    /// Whether the order was given to somebody else before, or cannot be.
+    is_last: bool,
 }
 
 impl Helper {
     fn new(socket: OwnedFd, ended: OwnedFd) -> Self {
-        let (stubs, furnished, leftovers) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { socket, ended, namespaces: OnceCell::new(), stubs, furnished, leftovers }
+        Self {
+            socket,
+            ended,
+            namespaces: OnceCell::new(),
+            mounts: MountTable::watched(),
+            stubs: Vec::new(),
+            spare: None,
+            is_asked_again: false,
+            begun: Vec::new(),
+            leftovers: Leftovers::default(),
+        }
     }
 
     /// Waits for whatever comes next, and does it.
     fn next(&mut self) -> Next {
         let mut waiting =
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
-        waiting.extend(self.furnished.iter().map(|one| PollFd::new(&one.done, PollFlags::IN)));
+        waiting.extend(self.begun.iter().map(|one| PollFd::new(&one.said, PollFlags::IN)));
         if poll(&mut waiting, None).is_err() {
             return Next::Order;
         }
@@ -133,59 +119,138 @@ impl Helper {
             self.reap();
         }
         if let Some(number) = ready[2..].iter().position(|ready| *ready) {
-            let Furnished { done, order, ends } = self.furnished.swap_remove(number);
-            let is_done = rustix::io::read(&done, &mut [0; 1]) == Ok(1);
-            return if is_done { Next::Order } else { self.start_plainly(order, ends, Tier::Landlock) };
+            let begun = self.begun.swap_remove(number);
+            return self.went_on(begun);
         }
         if ready[0] { self.host_said() } else { Next::Order }
     }
 
     fn host_said(&mut self) -> Next {
         match wire::receive(&self.socket) {
-            Ok(Word::Run(run, ends)) => {
-                let (order, tier) = *run;
-                self.remember(&order);
+            Ok(Word::Run(parcel)) => {
                 // From here on the order is this process's matter, and must not be given to another one.
                 if rustix::io::write(&self.socket, b"taken").is_ok() {
-                    return self.start(order, ends, tier);
+                    return self.run(*parcel);
                 }
             }
-            Ok(Word::Farewell) => return Next::Nothing,
+            Ok(Word::Farewell) => return self.nothing(),
             // A host of another version, which has started nothing here.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Next::Nothing,
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return self.nothing(),
             Ok(Word::Gone) | Err(_) => {}
         }
         self.clear_away();
+        self.nothing()
+    }
+
+    fn nothing(&mut self) -> Next {
+        self.spare.take().into_iter().for_each(Spare::dismiss);
         Next::Nothing
     }
 
-    fn start(&mut self, order: Order, ends: Ends, tier: Tier) -> Next {
-        if tier != Tier::Namespaces || order.cage.files.is_none() {
-            return self.start_plainly(order, ends, tier);
+    fn run(&mut self, mut parcel: Parcel) -> Next {
+        parcel.kind = self.settled(parcel.kind);
+        let text = parcel.text.again();
+        let next = self.start(parcel);
+        if !matches!(next, Next::Order) {
+            return next;
         }
-        let namespaces = *self.namespaces.get_or_init(Namespaces::there_are);
-        let (Some(namespaces), Ok((done, said))) = (namespaces, std::io::pipe()) else {
-            return self.start_plainly(order, ends, Tier::Landlock);
-        };
-        match system::split(namespaces.of(&order.cage)) {
-            Ok(Side::Child) => {
-                Next::Stub(Box::new(Task { order, ends, place: At::Within(namespaces, said) }))
+        // The stub reads the same text, and does not wait for this.
+        match text.and_then(|text| text.order()) {
+            Ok(order) => self.leftovers.remember(order.leftovers),
+            Err(_) => return self.nothing(),
+        }
+        next
+    }
+
+    /// A stub has said that the script comes next, or has gone before.
+    fn went_on(&mut self, Begun { said, parcel, is_last }: Begun) -> Next {
+        let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
+        if !goes_on {
+            // Without a report the pipe for it hangs up, which the host understands.
+            return if is_last { Next::Order } else { self.start_plainly(parcel, Tier::Landlock) };
+        }
+        // Until now it would have been in the way of the one that has an order.
+        let kind = parcel.kind;
+        drop(parcel);
+        if std::mem::replace(&mut self.is_asked_again, true) && self.spare.is_none() {
+            return self.keep_spare(kind);
+        }
+        Next::Order
+    }
+
+    /// The kind as far as this machine has it.
+    fn settled(&self, kind: Kind) -> Kind {
+        let has_namespaces = || self.namespaces.get_or_init(Namespaces::there_are).is_some();
+        let tier =
+            if kind.tier == Tier::Namespaces && !has_namespaces() { Tier::Landlock } else { kind.tier };
+        Kind { tier, ..kind }
+    }
+
+    fn start(&mut self, parcel: Parcel) -> Next {
+        if let Some(spare) = self.spare.take() {
+            // What it sees of the machine it has seen when it was split off.
+            let is_late = self.mounts.as_ref().is_none_or(MountTable::has_changed);
+            if !is_late && spare.take_on(&parcel) {
+                self.stubs.push(spare.pid);
+                self.begun.push(Begun { said: spare.said(), parcel, is_last: false });
+                return Next::Order;
             }
-            Ok(Side::Parent(stub)) => {
-                self.stubs.push(stub);
-                self.furnished.push(Furnished { done: done.into(), order, ends });
-                Next::Order
-            }
-            Err(_) => self.start_plainly(order, ends, Tier::Landlock),
+            spare.dismiss();
+        }
+        match parcel.kind.tier {
+            Tier::Namespaces => self.start_within(parcel),
+            tier => self.start_plainly(parcel, tier),
         }
     }
 
-    fn start_plainly(&mut self, order: Order, ends: Ends, tier: Tier) -> Next {
-        match system::fork() {
-            Ok(Side::Child) => return Next::Stub(Box::new(Task { order, ends, place: At::Plain(tier) })),
-            Ok(Side::Parent(stub)) => self.stubs.push(stub),
+    fn start_within(&mut self, parcel: Parcel) -> Next {
+        let Some(namespaces) = self.namespaces.get().copied().flatten() else {
+            return self.start_plainly(parcel, Tier::Landlock);
+        };
+        let flags = namespaces.flags(parcel.kind.shut_network);
+        match std::io::pipe().and_then(|ends| Ok((ends, system::split(flags)?))) {
+            Ok(((_, says), Side::Child)) => {
+                Next::Stub(Box::new(Task { parcel, namespaces: Some(namespaces), said: says.into() }))
+            }
+            Ok(((said, _), Side::Parent(stub))) => {
+                self.stubs.push(stub);
+                self.begun.push(Begun { said: said.into(), parcel, is_last: false });
+                Next::Order
+            }
+            Err(_) => self.start_plainly(parcel, Tier::Landlock),
+        }
+    }
+
+    fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
+        parcel.kind.tier = tier;
+        match std::io::pipe().and_then(|ends| Ok((ends, system::fork()?))) {
+            Ok(((_, says), Side::Child)) => {
+                Next::Stub(Box::new(Task { parcel, namespaces: None, said: says.into() }))
+            }
+            Ok(((said, _), Side::Parent(stub))) => {
+                self.stubs.push(stub);
+                self.begun.push(Begun { said: said.into(), parcel, is_last: true });
+                Next::Order
+            }
             // Without a report the pipe for it hangs up, which the host understands.
-            Err(_) => drop(ends),
+            Err(_) => Next::Order,
+        }
+    }
+
+    /// Splits off a stub that waits for an order of that kind.
+    fn keep_spare(&mut self, kind: Kind) -> Next {
+        let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, spare::ends()) else { return Next::Order };
+        // From now on changes count.
+        mounts.has_changed();
+        let namespaces = self.namespaces.get().copied().flatten().filter(|_| kind.tier == Tier::Namespaces);
+        let split = match namespaces {
+            Some(namespaces) => system::split(namespaces.flags(kind.shut_network)),
+            None => system::fork(),
+        };
+        match split {
+            Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, namespaces)),
+            Ok(Side::Parent(pid)) => self.spare = Some(Spare::new(pid, ours, kind)),
+            Err(_) => {}
         }
         Next::Order
     }
@@ -195,6 +260,11 @@ impl Helper {
         rustix::io::read(&self.ended, &mut [0; 128]).ok();
         let mut is_well = true;
         while let Ok(Some((pid, status))) = system::reap() {
+            if self.spare.take_if(|spare| spare.pid.as_raw_pid() == pid).is_some() {
+                // It had no order, and left nothing. Another one would fare no better.
+                self.mounts = None;
+                continue;
+            }
             let stub = self.stubs.iter().position(|stub| stub.as_raw_pid() == pid);
             is_well &= status == 0 && stub.is_some();
             if let Some(number) = stub {
@@ -202,29 +272,21 @@ impl Helper {
             }
         }
         if !is_well {
-            children::kill_all_but(&self.stubs);
-        }
-    }
-
-    fn remember(&mut self, order: &Order) {
-        for path in &order.leftovers {
-            let leftover = Leftover::at(PathBuf::from(path));
-            self.leftovers.extend(leftover.filter(|leftover| !self.leftovers.contains(leftover)));
-        }
-        if self.leftovers.len() > REMEMBERED {
-            self.leftovers.retain(Leftover::is_there);
+            let known: Vec<Pid> =
+                self.stubs.iter().copied().chain(self.spare.as_ref().map(|spare| spare.pid)).collect();
+            children::kill_all_but(&known);
         }
     }
 
     /// The host was killed: once every tree is gone, what it would have removed is removed.
     fn clear_away(&mut self) {
         let began = Instant::now();
-        self.furnished.clear();
+        self.begun.clear();
         while !self.stubs.is_empty() && began.elapsed() < FAREWELL {
             let mut waiting = [PollFd::new(&self.ended, PollFlags::IN)];
             poll(&mut waiting, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();
         }
-        self.leftovers.iter().for_each(Leftover::remove);
+        self.leftovers.remove();
     }
 }

@@ -1,4 +1,4 @@
-//! The stub: starts one script and watches it, and leaves nothing of its tree alive.
+//! The stub: starts one script and watches it, and leaves nothing of its tree alive. It is ready before it has its order.
 //!
 //! In namespaces it is the first process, whose death nobody in there outlives. Elsewhere it stands in a Landlock domain that
 //! keeps signals inside, so that killing everyone it may signal kills exactly its descendants, at once, however they fork or
@@ -16,31 +16,54 @@ use rustix::process::{
 };
 
 use super::super::sandbox::{End, Enforced, Order, Report, Used};
+use super::calls::Filter;
 use super::leader::{self, Setup};
 use super::memory::Watch;
 use super::namespaces::Made;
 use super::system::{self, Side};
-use super::wire::Ends;
-use super::{children, files};
+use super::wire::{Ends, Kind};
+use super::{capabilities, children, files};
 use crate::policy::Tier;
 
 /// How long killed processes may take to go.
 const GONE: Duration = Duration::from_secs(5);
 
-/// Where a stub is.
-pub(super) enum Place {
-    /// The first process in namespaces that it has furnished.
-    First(Made),
-    /// A process of the machine's, which may kill as this tier can.
-    Plain(Tier),
+/// A stub without an order.
+pub(super) struct Ready {
+    /// Readable when somebody has ended.
+    ends: OwnedFd,
+    reach: Reach,
+    filter: Option<Filter>,
 }
 
-/// Runs the order to its end and reports. The answer is the stub's own exit code: zero where nothing is left of the tree.
-pub(super) fn watch(order: &Order, ends: Ends, place: &Place) -> i32 {
+impl Ready {
+    /// Makes this process a stub for orders of that kind; `is_first` where it is the first in namespaces of its own.
+    pub(super) fn new(kind: Kind, is_first: bool) -> Result<Self, Failed> {
+        let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
+        let ends = system::ended_children().map_err(|error| ("signals", error))?;
+        setsid().map_err(at("session"))?;
+        // In a cage of somebody else's who is watched may not hide.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+        set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
+        capabilities::bound().map_err(at("capabilities"))?;
+        let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
+        // On machines whose calls nobody has looked at there is none.
+        Ok(Self { ends, reach, filter: Filter::new(kind.shut_network).ok() })
+    }
+
+    /// Whether it can kill a tree at once, however that grows.
+    pub(super) fn reaches_everyone(&self) -> bool {
+        matches!(self.reach, Reach::Everyone)
+    }
+}
+
+/// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
+/// exit code: zero where nothing is left of the tree.
+pub(super) fn watch(order: &Order, ends: Ends, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
     let Ends { stdin, stdout, stderr, api, control, report } = ends;
     let mut report = File::from(report);
-    let outcome =
-        Tree::start(order, [stdin, stdout, stderr], api, place).map(|tree| tree.ended(order, &control));
+    let started = ready.and_then(|ready| Tree::start(order, [stdin, stdout, stderr], api, ready, made));
+    let outcome = started.map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: leader::errno(&error) },
         enforced: Enforced { tree_gone: true, ..Enforced::default() },
@@ -52,12 +75,11 @@ pub(super) fn watch(order: &Order, ends: Ends, place: &Place) -> i32 {
 }
 
 /// How the tree can be killed.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     /// All of it at once: whoever can be signalled at all.
     Everyone,
-    /// Its children, until no more of them are handed over.
-    Children,
+    /// Its children, until no more of them are handed over; and why not everyone, where the kernel said so.
+    Children(Option<std::io::Error>),
 }
 
 /// A script and what came of it.
@@ -73,30 +95,22 @@ struct Tree {
     memory: Option<Watch>,
 }
 
-type Failed = (&'static str, std::io::Error);
+pub(super) type Failed = (&'static str, std::io::Error);
 
 impl Tree {
     fn start(
         order: &Order,
         streams: [OwnedFd; 3],
         api: Option<OwnedFd>,
-        place: &Place,
+        Ready { ends, reach, filter }: Ready,
+        made: Option<Made>,
     ) -> Result<Self, Failed> {
-        let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
-        let ends = system::ended_children().map_err(|error| ("signals", error))?;
-        setsid().map_err(at("session"))?;
-        // In a cage of somebody else's who is watched may not hide.
-        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
-        set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
-        let (reach, made) = match place {
-            Place::First(made) => (Reach::Everyone, Some(*made)),
-            Place::Plain(tier) => (reach(order, *tier).map_err(|error| ("tree", error))?, None),
-        };
+        let reach = reach.held_to(order).map_err(|error| ("tree", error))?;
         let watch = |most| Watch::new(most, made.is_some_and(|made| made.own_proc));
         let memory = order.cage.ceilings.tree_memory.map(watch);
         let (setup, report) = std::io::pipe().map_err(|error| ("pipe", error))?;
         match system::fork().map_err(|error| ("fork", error))? {
-            Side::Child => leader::become_program(order, streams, api, made, report.into()),
+            Side::Child => leader::become_program(order, streams, api, made, filter.as_ref(), report.into()),
             Side::Parent(leader) => {
                 drop((streams, api, report));
                 let setup = File::from(OwnedFd::from(setup));
@@ -121,7 +135,7 @@ impl Tree {
             read_only: self.made.is_some(),
             guarded: made.guarded,
             processes: made.processes || made.process_limit.is_some(),
-            scoped_kill: self.reach == Reach::Everyone,
+            scoped_kill: matches!(self.reach, Reach::Everyone),
             tree_gone,
             ..enforced
         };
@@ -196,7 +210,7 @@ impl Tree {
     fn kill(&self) {
         match self.reach {
             Reach::Everyone => system::kill_everyone(),
-            Reach::Children => children::kill_all_but(&[]),
+            Reach::Children(_) => children::kill_all_but(&[]),
         }
         // A leader that no list shows can be named: its number is nobody else's until it is reaped.
         if self.status.is_none() {
@@ -220,19 +234,28 @@ impl Tree {
     }
 }
 
-/// How this process may kill. Where it could not kill all of a tree, and must, nothing is started.
-fn reach(order: &Order, tier: Tier) -> std::io::Result<Reach> {
-    let scoped = match (&order.cage.files, tier) {
-        (None, _) | (_, Tier::Walk) => Ok(false),
-        _ => files::keep_signals_inside(),
-    };
-    if matches!(scoped, Ok(true)) && nobody_else_is_in_reach() {
-        return Ok(Reach::Everyone);
+impl Reach {
+    /// How this process may kill in that tier.
+    fn of(tier: Tier) -> Self {
+        let scoped = match tier {
+            Tier::Walk => Ok(false),
+            _ => files::keep_signals_inside(),
+        };
+        match scoped {
+            Ok(true) if nobody_else_is_in_reach() => Self::Everyone,
+            scoped => Self::Children(scoped.err()),
+        }
     }
-    if order.cage.required && !children::are_known() {
-        return Err(scoped.err().unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+
+    /// Where it could not kill all of a tree, and must, nothing is started.
+    fn held_to(self, order: &Order) -> std::io::Result<Self> {
+        match self {
+            Self::Children(why) if order.cage.required && !children::are_known() => {
+                Err(why.unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
+            }
+            reach => Ok(reach),
+        }
     }
-    Ok(Reach::Children)
 }
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.

@@ -157,6 +157,113 @@ fn a_program_that_is_not_there_is_a_refusal_with_its_step() {
     assert_eq!(report.end, End::Refused { step: "program".into(), errno: libc::ENOENT });
 }
 
+/// The processes that a helper has split off.
+fn stubs_of(launcher: &Launcher) -> Vec<i32> {
+    let helper = launcher.helper_id();
+    let children = std::fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Waits until the stubs of former orders are gone.
+fn spare_of(launcher: &Launcher) -> i32 {
+    for _ in 0..1000 {
+        if let [spare] = stubs_of(launcher)[..] {
+            return spare;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("{:?}", stubs_of(launcher));
+}
+
+fn is_there(pid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
+    let project = tempfile::tempdir().unwrap();
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        let launcher = Launcher::new(Source::Itself, tier);
+        let mut order = order(project.path(), "echo hi");
+        let mut says_hi = |shut_network| {
+            order.cage.shut_network = shut_network;
+            let ran = run(&launcher, &order);
+            assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{tier:?}");
+            let held = ran.report.unwrap().enforced;
+            assert_eq!((held.shut_network, held.scoped_kill, held.tree_gone), (shut_network, true, true));
+        };
+        says_hi(true);
+        says_hi(true);
+        let first = spare_of(&launcher);
+        says_hi(true);
+        let second = spare_of(&launcher);
+        assert_ne!(first, second, "it had the last order");
+        // It is ready for a shut network alone.
+        says_hi(false);
+        assert!(!is_there(second));
+        let third = spare_of(&launcher);
+        kill(third);
+        says_hi(false);
+        says_hi(true);
+        drop(launcher);
+        assert!(!is_there(third));
+    }
+}
+
+#[test]
+fn a_spare_goes_with_its_helper_however_that_ends() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    for _ in 0..2 {
+        run(&launcher, &order(project.path(), "true"));
+    }
+    let spare = spare_of(&launcher);
+    launcher.kill_helper();
+    for _ in 0..1000 {
+        if !is_there(spare) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("it waits for an order that cannot come");
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
+    const NAME: &str = "runtimes::cage::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
+    if std::env::var_os("METIER_OWN_MOUNTS").is_none() {
+        // In mounts of its own, so that nobody else sees what it mounts.
+        let again = std::process::Command::new("unshare")
+            .args(["--map-root-user", "--mount"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("METIER_OWN_MOUNTS", "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let order = order(project.path(), "cat file 2>/dev/null; echo there");
+    for _ in 0..2 {
+        let held = run(&launcher, &order).report.unwrap().enforced;
+        assert!(held.namespaces, "{held:?}");
+    }
+    spare_of(&launcher);
+    let nothing = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(c"none", project.path(), c"tmpfs", nothing, None).unwrap();
+    std::fs::write(project.path().join("file"), "new\n").unwrap();
+    assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
+    assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
+}
+
 #[test]
 fn a_helper_serves_many_and_is_started_again_when_it_was_killed() {
     let project = tempfile::tempdir().unwrap();

@@ -1,15 +1,17 @@
-//! Orders and descriptors on their way from the host to the helper, one message each.
+//! Orders and descriptors on their way from the host to the helper, and from there to a stub, one message each.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::Order;
 use crate::policy::Tier;
@@ -31,45 +33,93 @@ pub(super) struct Ends {
 const LEAST: usize = 6;
 const MOST: usize = LEAST + 1;
 
-/// What the host says.
-pub(super) enum Word {
-    /// To run this, in this cage at best.
-    Run(Box<(Order, Tier)>, Ends),
-    /// That it needs no helper any more.
+/// What a stub has to know before it reads its order, to be ready for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kind {
+    /// The best cage to put up.
+    pub(super) tier: Tier,
+    /// Whether the network stays shut.
+    pub(super) shut_network: bool,
+}
+
+/// An order and what goes with it.
+pub(super) struct Parcel {
+    pub(super) kind: Kind,
+    pub(super) text: Text,
+    pub(super) ends: Ends,
+}
+
+/// An order, unread. It lies in a file in memory: arguments may be larger than a message.
+pub(super) struct Text(File);
+
+/// What is said: a message.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    Run(Kind),
     Farewell,
-    /// Nothing, for it is gone.
+}
+
+/// What was heard.
+pub(super) enum Word {
+    /// To run this.
+    Run(Box<Parcel>),
+    /// That nothing more is to be run.
+    Farewell,
+    /// Nothing, for whoever speaks is gone.
     Gone,
 }
 
-const RUN: &[u8] = b"run";
-const FAREWELL: &[u8] = b"farewell";
+impl Parcel {
+    /// Packs an order, in the cage of this tier at best.
+    pub(super) fn of(order: &Order, tier: Tier, ends: Ends) -> io::Result<Self> {
+        let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
+        text.write_all(&serde_json::to_vec(order)?)?;
+        // Without rules for files nothing keeps signals inside.
+        let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
+        Ok(Self { kind: Kind { tier, shut_network: order.cage.shut_network }, text: Text(text), ends })
+    }
+}
+
+impl Text {
+    /// The order. Others read the same file, so its position is nobody's.
+    pub(super) fn order(&self) -> io::Result<Order> {
+        let mut text = vec![0; usize::try_from(self.0.metadata()?.len()).unwrap_or(0)];
+        self.0.read_exact_at(&mut text, 0)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// The same, to be read later.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+}
 
 /// Says that no more orders come.
 pub(super) fn say_farewell(socket: &OwnedFd) {
     // Should it not be heard, the socket hangs up.
-    rustix::net::send(socket, FAREWELL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
+    if let Ok(word) = serde_json::to_vec(&Said::Farewell) {
+        rustix::net::send(socket, &word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
+    }
 }
 
-/// Sends an order. Its text goes through a file in memory: arguments may be larger than a message.
-pub(super) fn send(socket: &OwnedFd, order: &Order, tier: Tier, ends: &Ends) -> io::Result<()> {
-    let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
-    text.write_all(&serde_json::to_vec(&(order, tier))?)?;
-    let text = OwnedFd::from(text);
-    let always: [&OwnedFd; LEAST] =
-        [&text, &ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report];
-    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(&ends.api).map(AsFd::as_fd).collect();
+/// Sends an order.
+pub(super) fn send(socket: &OwnedFd, Parcel { kind, text, ends }: &Parcel) -> io::Result<()> {
+    let word = serde_json::to_vec(&Said::Run(*kind))?;
+    let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
+    let all: Vec<BorrowedFd<'_>> =
+        [text.0.as_fd()].into_iter().chain(always).chain(ends.api.as_ref().map(AsFd::as_fd)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(socket, &[IoSlice::new(RUN)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(&word)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// The next word of the host's.
+/// The next word. `InvalidData` where it is one of another version's.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
-    let mut word = [0; 16];
+    let mut word = [0; 256];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -79,11 +129,14 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
             received => break received?,
         }
     };
-    match &word[..received.bytes.min(word.len())] {
-        [] => return Ok(Word::Gone),
-        FAREWELL => return Ok(Word::Farewell),
-        _ => {}
+    let word = &word[..received.bytes.min(word.len())];
+    if word.is_empty() {
+        return Ok(Word::Gone);
     }
+    let kind = match serde_json::from_slice(word).map_err(|_| io::ErrorKind::InvalidData)? {
+        Said::Run(kind) => kind,
+        Said::Farewell => return Ok(Word::Farewell),
+    };
     let mut descriptors = Vec::with_capacity(MOST);
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -94,9 +147,6 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; LEAST]>::try_from(descriptors) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
-    let (mut text, mut order) = (File::from(text), Vec::new());
-    text.rewind()?;
-    text.read_to_end(&mut order)?;
     let ends = Ends { stdin, stdout, stderr, api, control, report };
-    Ok(Word::Run(Box::new(serde_json::from_slice(&order)?), ends))
+    Ok(Word::Run(Box::new(Parcel { kind, text: Text(text.into()), ends })))
 }

@@ -41,7 +41,7 @@ impl CheckedContract {
         };
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
-            diagnostics.extend(around(contract, dir, &text));
+            diagnostics.extend(around(contract, manifest, dir, &text));
             let inputs = contract.inputs.as_ref().map(Schema::json);
             diagnostics.extend(metier::plan::diagnostics(text.as_bytes(), file, inputs));
         }
@@ -64,7 +64,9 @@ fn valid_text(source: &[u8]) -> String {
 }
 
 /// What the contract names and the folder should hold.
-fn around(contract: &Contract, dir: &Dir, text: &str) -> Vec<Diagnostic> {
+fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &str) -> Vec<Diagnostic> {
+    let declared = contract.runtime.as_ref().or_else(|| manifest?.runtime.as_ref());
+    let declared = declared.and_then(|name| name.parse().ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
@@ -78,11 +80,28 @@ fn around(contract: &Contract, dir: &Dir, text: &str) -> Vec<Diagnostic> {
                 message,
             ));
         }
+        let is_main = contract.main_entrypoint() == Some(entrypoint);
+        let runtime = match &entrypoint.runtime {
+            Some(name) => name.parse().ok(),
+            None => Some(SkillRuntime::of_script(&entrypoint.path, declared, is_main)),
+        };
+        if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
+            && runtime != SkillRuntime::Wasm
+        {
+            let message = format!(
+                "the function `{function}` cannot be called: {runtime} scripts run from their first line"
+            );
+            let unfit = Diagnostic::new(&rule::ENTRYPOINT_FUNCTION, text, &first(text, function), message);
+            found.push(unfit.with_help("take `function` out"));
+        }
         runtimes.extend(entrypoint.runtime.as_deref());
     }
     for name in runtimes {
         if let Err(error) = name.parse::<SkillRuntime>() {
-            let unknown = Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first(text, name), error.message());
+            let mut unknown =
+                Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first(text, name), error.message());
+            // A contract is nobody's but ours, and by this one nothing runs.
+            unknown.severity = Severity::Error;
             found.push(unknown.with_help(error.help().unwrap_or("remove the line")));
         }
     }

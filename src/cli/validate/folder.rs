@@ -5,6 +5,7 @@ use std::ops::Range;
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
 use metier::policy::Permission;
+use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Manifest, Rule};
 
 use super::references::{Reference, references};
@@ -32,7 +33,8 @@ pub struct Folder<'a> {
 impl Folder<'_> {
     /// Every finding, in the order of the file.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let mut found: Vec<Diagnostic> = self.twins().into_iter().chain(self.runtime()).collect();
+        let mut found: Vec<Diagnostic> =
+            self.twins().into_iter().chain(self.misnamed()).chain(self.runtime()).collect();
         found.extend(shortened(self.sourceless()));
         found.extend(shortened(self.tools()));
         found.extend(shortened(self.references()));
@@ -41,14 +43,26 @@ impl Folder<'_> {
 
     /// Files whose names differ from the skill file's in case only: other systems take them for it.
     fn twins(&self) -> Option<Diagnostic> {
-        let entries = self.dir.entries().ok()?.take(MAX_ENTRIES).flatten();
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.eq_ignore_ascii_case(self.file) && name != self.file)
-            .collect();
-        names.sort();
+        let names = self.names(|name| name.eq_ignore_ascii_case(self.file) && name != self.file);
         let message = format!("`{}` lies beside `{}` and is not read", names.first()?, self.file);
         Some(self.found(&rule::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
+    }
+
+    fn misnamed(&self) -> Option<Diagnostic> {
+        let is_alike = |name: &str| CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let names = self.names(|name| is_alike(name) && !CONTRACT_FILES.contains(&name));
+        let message = format!("`{}` is not read: a contract is called {}", names.first()?, CONTRACT_FILES[0]);
+        let help = format!("rename it to {}", CONTRACT_FILES[0]);
+        Some(self.found(&rule::CONTRACT_MISNAMED, &(0..0), message).with_help(help))
+    }
+
+    /// The names in the folder of that kind, sorted.
+    fn names(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+        let entries = self.dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| is_meant(name)).collect();
+        names.sort();
+        names
     }
 
     fn runtime(&self) -> Option<Diagnostic> {

@@ -17,6 +17,8 @@ pub const TOO_MANY_FOLDERS: Rule =
 pub const SKILL_FILE_LARGE: Rule = rule("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
 pub const SKILL_FILE_TWICE: Rule =
     rule("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
+pub const CONTRACT_MISNAMED: Rule =
+    rule("contract-misnamed", Warning, false, "A file differs from skill.yaml in case only.");
 pub const LINK_MISSING: Rule =
     rule("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
 pub const LINK_OUTSIDE: Rule =
@@ -26,6 +28,12 @@ pub const RUNTIME_UNKNOWN: Rule =
 pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
 pub const ENTRYPOINT_MISSING: Rule =
     rule("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
+pub const ENTRYPOINT_FUNCTION: Rule = rule(
+    "entrypoint-function",
+    Error,
+    false,
+    "An entrypoint names a function, and its script is no WebAssembly plug-in.",
+);
 pub const SOURCE_MISSING: Rule =
     rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
@@ -45,11 +53,13 @@ mod tests {
             TOO_MANY_FOLDERS,
             SKILL_FILE_LARGE,
             SKILL_FILE_TWICE,
+            CONTRACT_MISNAMED,
             LINK_MISSING,
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
             RUNTIME_UNFIT,
             ENTRYPOINT_MISSING,
+            ENTRYPOINT_FUNCTION,
             SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];

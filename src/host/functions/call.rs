@@ -15,7 +15,9 @@ pub(super) const TOOL: HostFunction = HostFunction {
     ],
     returns: Kind::Any,
     access: Access::Tool(0),
-    doc: "Calls a tool that the host offers and answers with its value.",
+    doc: "Calls a tool that the host offers and answers with its value. Arguments that do not fit the schema by which the host \
+          describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
+          null counts as an empty one.",
     example: Example {
         files: &[],
         given: r#"{"tools": {"add": {"sum": 3}}}"#,
@@ -87,6 +89,7 @@ fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     if !super::asked("tools", || Ok(tools.has(name)))? {
         return super::asked("tools", || Err(unknown(tools.as_ref(), name)));
     }
+    super::asked("tools", || tools.check(name, args.value(1)))?;
     guarded("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
         .map_err(|error| failed(ctx, name, error))
 }

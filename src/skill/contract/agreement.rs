@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::super::manifest::Manifest;
 use super::super::report::Report;
 use super::super::rule;
-use super::Contract;
 use super::entrypoint::tidy;
+use super::{Contract, Entrypoint, Place};
 use crate::policy::Permission;
 
 pub(super) fn check(
@@ -17,11 +17,25 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) {
     let lines = &manifest.lines;
-    let mut disagree = |key: &str, here: &str, there: &str, line: Option<u32>| {
+    let mut disagree_at = |span: Range<usize>, key: &str, here: &str, there: &str, line: Option<u32>| {
         let at = line.map_or_else(|| "SKILL.md".to_owned(), |line| format!("SKILL.md:{line}"));
         let message = format!("{key} is {here} here, and {there} in {at}");
-        report.add(&rule::CONTRACT_DISAGREES, &place(key), message).help("make them agree, or name it once");
+        report.add(&rule::CONTRACT_DISAGREES, &span, message).help("make them agree, or name it once");
     };
+    let main = contract.main_entrypoint();
+    if let (Some((runtime, at)), Some(other)) = (runtime(contract, main), &manifest.runtime)
+        && runtime != other
+    {
+        disagree_at(at.span.clone(), "runtime", &quoted(runtime), &quoted(other), lines.runtime);
+    }
+    if let (Some(entrypoint), Some(other)) = (main, manifest.entrypoint())
+        && tidy(other).as_ref() != Some(&entrypoint.path)
+    {
+        let (here, there) = (quoted(&entrypoint.path), quoted(other));
+        disagree_at(entrypoint.place.span.clone(), "entrypoint", &here, &there, lines.entrypoint);
+    }
+    let mut disagree =
+        |key: &str, here: &str, there: &str, line| disagree_at(place(key), key, here, there, line);
     if let Some(name) = contract.name.as_ref().filter(|name| **name != manifest.name) {
         disagree("name", &quoted(name), &quoted(&manifest.name), lines.name);
     }
@@ -30,19 +44,15 @@ pub(super) fn check(
     {
         disagree("version", &version.to_string(), &manifest.version.to_string(), Some(line));
     }
-    if let (Some(runtime), Some(other)) = (&contract.runtime, &manifest.runtime)
-        && runtime != other
-    {
-        disagree("runtime", &quoted(runtime), &quoted(other), lines.runtime);
-    }
-    if let (Some(entrypoint), Some(other)) = (&contract.entrypoint, manifest.entrypoint())
-        && tidy(other).as_ref() != Some(&entrypoint.path)
-    {
-        disagree("entrypoint", &quoted(&entrypoint.path), &quoted(other), lines.entrypoint);
-    }
     if let Some((here, there)) = permissions(contract, manifest) {
         disagree("permissions", &listed(&here), &listed(&there), lines.allowed_tools);
     }
+}
+
+/// The runtime of what would run, as far as the contract names it.
+fn runtime<'a>(contract: &'a Contract, main: Option<&'a Entrypoint>) -> Option<(&'a String, &'a Place)> {
+    let own = main.and_then(|main| Some((main.runtime.as_ref()?, &main.place)));
+    own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_place)))
 }
 
 /// The permissions of both, where both name some and they are not the same. Reading is every skill's, and words of other

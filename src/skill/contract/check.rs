@@ -10,14 +10,8 @@ use super::{Contract, Example};
 
 pub(super) fn all(contract: &Contract, inputs: &Placed<'_>, outputs: &Placed<'_>, report: &mut Report<'_>) {
     for (schema, source) in inputs.iter().chain(outputs) {
-        if let Some(fault) = schema.fault() {
+        for fault in schema.faults() {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
-        }
-    }
-    if let Some((schema, source)) = inputs {
-        for (path, message) in broken(&schema.loosened(), &schema.all_defaults()) {
-            let span = source.span(&format!("{}/default", in_schema(&path)));
-            report.add(&rule::DEFAULT_INVALID, &span, format!("a default does not fit: {message}"));
         }
     }
     for example in &contract.examples {
@@ -27,8 +21,8 @@ pub(super) fn all(contract: &Contract, inputs: &Placed<'_>, outputs: &Placed<'_>
 
 fn check_example(example: &Example, contract: &Contract, report: &mut Report<'_>) {
     let (input_span, output_span) = &example.spans;
-    let mut tell = |rule: &Rule, span, what: &str, found: Vec<(String, String)>| {
-        for (_, message) in found {
+    let mut tell = |rule: &Rule, span, what: &str, found: Vec<String>| {
+        for message in found {
             report.add(rule, span, format!("{what} does not fit the contract: {message}"));
         }
     };
@@ -42,17 +36,10 @@ fn check_example(example: &Example, contract: &Contract, report: &mut Report<'_>
     }
 }
 
-/// The violations, each with its path; none where the schema itself is no schema, which is told already.
-fn broken(schema: &Schema, value: &Json) -> Vec<(String, String)> {
+/// The violations; none where the schema itself is no schema, which is told already.
+fn broken(schema: &Schema, value: &Json) -> Vec<String> {
     match schema.check(value) {
-        Err(Unfit::Broken { violations, .. }) => {
-            violations.into_iter().map(|violation| (violation.path.clone(), violation.to_string())).collect()
-        }
+        Err(Unfit::Broken { violations, .. }) => violations.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     }
-}
-
-/// Where the schema of that place in a value stands, as far as properties lead: `/a/b` is `/properties/a/properties/b`.
-fn in_schema(path: &str) -> String {
-    path.replace('/', "/properties/")
 }

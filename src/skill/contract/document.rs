@@ -11,7 +11,7 @@ use super::super::version;
 use super::super::yaml::{self, Entry, Value};
 use super::schema::{self, Side, Source};
 use super::{
-    Contract, Form, agreement, asks, bounds, check, dependencies, entrypoint, examples, facts, read,
+    Contract, Form, Place, agreement, asks, bounds, check, dependencies, entrypoint, examples, facts, read,
 };
 use crate::error::SkillError;
 
@@ -195,6 +195,7 @@ fn contract(
         version: versioned(entries, report),
         description: text("description", report),
         runtime: text("runtime", report),
+        runtime_place: field("runtime").map(|node| Place::of(node, report)).unwrap_or_default(),
         entrypoint: entrypoint::read(field("entrypoint"), "entrypoint", report),
         entrypoints: entrypoint::read_named(field("entrypoints"), report),
         inputs: inputs.as_ref().map(|(schema, _)| schema.clone()),

@@ -1,5 +1,7 @@
 //! Entrypoints: which script runs, and which function of it. `entrypoint` names the main one, `entrypoints` others by name.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::super::report::Report;
@@ -20,6 +22,16 @@ pub struct Entrypoint {
     pub runtime: Option<String>,
     /// What it does, for people who choose among several.
     pub description: Option<String>,
+    /// Where its path is written.
+    #[serde(skip)]
+    pub(crate) place: Place,
+}
+
+/// Where something is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) line: Option<u32>,
+    pub(super) span: Range<usize>,
 }
 
 /// A path, or a map with one.
@@ -27,7 +39,7 @@ pub(super) fn read(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> 
     let node = node.filter(|node| !node.is_null())?;
     if let Value::Scalar(_) = node.value {
         let path = path(node, what, report)?;
-        return Some(Entrypoint { path, function: None, runtime: None, description: None });
+        return Some(Entrypoint { path, place: Place::of(node, report), ..Entrypoint::default() });
     }
     let entries = read::entries(node, what, report)?;
     read::unknown(entries, &KEYS, what, report);
@@ -40,7 +52,14 @@ pub(super) fn read(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> 
         function: read::text(read::find(entries, "function"), "function", report),
         runtime: read::text(read::find(entries, "runtime"), "runtime", report),
         description: read::text(read::find(entries, "description"), "description", report),
+        place: Place::of(at, report),
     })
+}
+
+impl Place {
+    pub(super) fn of(node: &Node, report: &Report<'_>) -> Self {
+        Self { line: Some(report.line(node.span.start)), span: node.span.clone() }
+    }
 }
 
 /// The named ones, in the order written.

@@ -33,6 +33,7 @@ pub use bounds::Bounds;
 pub use dependencies::{Dependencies, Dependency};
 pub use document::{MAX_CONTRACT, ParsedContract, load, load_beside, parse, parse_beside};
 pub use entrypoint::Entrypoint;
+pub(crate) use entrypoint::Place;
 pub use examples::Example;
 pub use facts::Facts;
 pub use schema::{Schema, Unfit};
@@ -53,6 +54,9 @@ pub struct Contract {
     pub description: Option<String>,
     /// The runtime of its script, as written.
     pub runtime: Option<String>,
+    /// Where that is written.
+    #[serde(skip)]
+    pub(crate) runtime_place: Place,
     /// What runs when nobody names a script.
     pub entrypoint: Option<Entrypoint>,
     /// Scripts that may be run by these names, in the order written.
@@ -89,6 +93,15 @@ pub enum Form {
 }
 
 impl Contract {
+    /// What runs when nobody names a script: the entrypoint, `main` among the named ones, or the only one of them.
+    pub fn main_entrypoint(&self) -> Option<&Entrypoint> {
+        let only = match &self.entrypoints[..] {
+            [(_, only)] => Some(only),
+            _ => None,
+        };
+        self.entrypoint.as_ref().or_else(|| self.entrypoint_called("main")).or(only)
+    }
+
     /// The entrypoint of that name; `main` is the one that runs when none is named.
     pub fn entrypoint_called(&self, name: &str) -> Option<&Entrypoint> {
         let named =

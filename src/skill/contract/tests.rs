@@ -245,6 +245,74 @@ fn examples_are_held_against_inputs_and_outputs() {
 }
 
 #[test]
+fn a_schema_without_defaults_has_none_that_could_be_wrong() {
+    for inputs in [
+        "{type: string}",
+        "{type: array, items: {type: integer}}",
+        "{type: object, minProperties: 1, properties: {a: {}}}",
+        "{type: object, properties: {a: {}, b: {}}, anyOf: [{required: [a]}, {required: [b]}]}",
+        "{type: object, required: [b], properties: {a: {default: 1}, b: {}}, minProperties: 3}",
+        "{type: object, properties: {a: {$ref: '#/$defs/n', default: 1}}, $defs: {n: {type: integer}}}",
+        "{o: {type: object, required: true, properties: {x: {default: 1}, y: {type: integer, required: true}}}}",
+    ] {
+        assert_eq!(found(&format!("inputs: {inputs}")), [""; 0], "{inputs}");
+    }
+}
+
+#[test]
+fn a_default_is_held_against_its_own_schema_as_it_will_stand() {
+    for (inputs, told) in [
+        (
+            "{type: object, properties: {a: {$ref: '#/$defs/n', default: x}}, $defs: {n: {type: integer}}}",
+            "1:69",
+        ),
+        ("{a: {type: object, default: {b: 5}, required: [z], properties: {b: {}, z: {}}}}", "1:37"),
+        ("{a: {type: object, required: false, properties: {b: {type: integer, default: x}}}}", "1:86"),
+        (
+            "{a: {type: object, default: {}, properties: {b: {type: object, default: {}, required: [c]}}}}",
+            "1:37",
+        ),
+    ] {
+        let all = found(&format!("inputs: {inputs}"));
+        assert_eq!(all[0], format!("default-invalid {told}"), "{inputs}: {all:?}");
+        let parsed = load(format!("inputs: {inputs}").as_bytes());
+        let schema = parsed.contract.unwrap().inputs.unwrap();
+        assert!(matches!(schema.check(&json!({})), Err(Unfit::Schema(_))), "{inputs}");
+    }
+    let filled = "{a: {type: object, default: {}, required: [b], properties: {b: {default: 1}}}}";
+    assert_eq!(found(&format!("inputs: {filled}")), [""; 0], "what is inside is put in before");
+}
+
+#[test]
+fn a_part_of_a_value_is_held_against_what_parts_can_break() {
+    for outputs in [
+        "{type: object, anyOf: [{required: [a]}, {required: [b]}]}",
+        "{type: object, oneOf: [{properties: {k: {const: 1}}}, {properties: {k: {type: string}}}]}",
+        "{type: object, minProperties: 2, not: {maxProperties: 1}}",
+        "{type: object, if: {properties: {a: {const: 1}}}, then: {required: [b]}}",
+        "{type: object, dependentRequired: {a: [b]}, properties: {o: {const: {x: 1}}}}",
+        "{type: object, properties: {l: {type: array, items: {anyOf: [{required: [a]}]}}}}",
+    ] {
+        for part in ["{}", "{a: 1}", "{o: {}}", "{l: [{}]}"] {
+            let text = format!("outputs: {outputs}\nexamples: [{{inputs: {{}}, expected_output: {part}}}]");
+            assert_eq!(found(&text), [""; 0], "{text}");
+        }
+    }
+    for (outputs, part) in [
+        ("{type: object, allOf: [{properties: {a: {type: string}}}]}", "{a: 1}"),
+        (
+            "{type: object, anyOf: [{properties: {a: {type: string}}}, {properties: {a: {type: 'null'}}}]}",
+            "{a: 1}",
+        ),
+        ("{type: object, additionalProperties: {type: string}}", "{a: 1}"),
+        ("{type: object, properties: {a: {enum: [2, 3]}}}", "{a: 1}"),
+    ] {
+        let text = format!("outputs: {outputs}\nexamples: [{{inputs: {{}}, expected_output: {part}}}]");
+        assert_eq!(found(&text).len(), 1, "{text}");
+    }
+}
+
+#[test]
 fn defaults_are_put_in_where_nothing_is() {
     let contract = contract(
         "inputs:
@@ -257,6 +325,12 @@ fn defaults_are_put_in_where_nothing_is() {
     assert_eq!(inputs.with_defaults(json!({"a": null, "o": {}})), json!({"a": null, "o": {"b": 2}}));
     assert_eq!(inputs.with_defaults(json!({"l": [{}]})), json!({"a": 1, "l": [{}]}));
     assert_eq!(inputs.with_defaults(json!([1])), json!([1]));
+    let inside = self::contract("inputs: {a: {type: object, default: {}, properties: {b: {default: 1}}}}");
+    assert_eq!(
+        inside.inputs.unwrap().with_defaults(json!({})),
+        json!({"a": {"b": 1}}),
+        "in what was put in, too"
+    );
 }
 
 #[test]

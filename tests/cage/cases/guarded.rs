@@ -5,6 +5,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use metier::registry::{Root, Roots, Scope};
+
 use super::case;
 use crate::case::{Case, Tried};
 use crate::stage::{Ran, Stage};
@@ -19,7 +21,10 @@ pub const CASES: &[Case] = &[
     case("F32g", "a secret that is a link or has a second name", second_names),
     case("F32h", "a project with more in it than anybody looks at", too_much),
     case("F32i", "history moved away by the host while the script runs", moved),
-    case("F32j", "history, secrets and skills that were not there", not_there),
+    case("F32j", "history and skills that were not there", not_there),
+    case("F32k", "so many secrets that nobody gets to the rest", too_many),
+    case("F32l", "history of a folder deep inside", not_there_deep),
+    case("F32m", "history that was not there, with a grant that names it", not_there_named),
     case("F18", "a second name of a file outside, there before", hard_link),
     case("F30", "the project moved away while the script runs", project_moved),
 ];
@@ -96,19 +101,20 @@ fn skills() -> Tried {
         "{TRY}try '! cat .metier/skills/y/SKILL.md'; try 'echo x > .metier/skills/y/SKILL.md'; try 'mkdir .metier/skills/z'
         try 'rm -rf .metier/skills'; try 'mv .metier/skills x'; try 'mv .metier x'; try 'rm .metier/skills/y/SKILL.md'"
     ));
-    let roots = metier::registry::Roots::empty()
-        .with(metier::registry::Root::new(metier::registry::Scope::Explicit, "skills", stage.at("skills")))
-        .with(metier::registry::Root::new(
-            metier::registry::Scope::Project,
-            "own",
-            stage.at("project/.metier/skills"),
-        ));
-    let engine = stage.builder().roots(roots).build().unwrap();
-    let ran = stage.ran(engine.run(stage.invocation()));
+    let roots = own_skills(&stage);
+    let ran = stage.ran(stage.builder().roots(roots).build().unwrap().run(stage.invocation()));
     if ran.sandbox().protected_paths {
         assert_eq!(fs::read(stage.at("project/.metier/skills/y/SKILL.md")).unwrap(), b"theirs\n");
     }
     refused(&ran, 7)
+}
+
+fn own_skills(stage: &Stage) -> Roots {
+    Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills"))).with(Root::new(
+        Scope::Project,
+        "own",
+        stage.at("project/.metier/skills"),
+    ))
 }
 
 /// What cannot be changed can be put aside with the folder it lies in, and another put in its place.
@@ -160,13 +166,26 @@ fn second_names() -> Tried {
 /// What lies at the top is guarded all the same.
 fn too_much() -> Tried {
     let stage = project(&format!("{TRY}try 'echo x > .git/config'; try 'cat .env'"));
-    for folder in 0..10 {
+    for folder in 0..34 {
         fs::create_dir_all(stage.at(&format!("project/many/{folder}"))).unwrap();
         (0..1000)
             .for_each(|number| fs::write(stage.at(&format!("project/many/{folder}/{number}")), "").unwrap());
     }
     let ran = stage.run();
-    assert!(!ran.well().sandbox().protected_paths, "{ran:?}");
+    assert!(!ran.well().sandbox().protected_paths && ran.warned("more in it than is looked at"), "{ran:?}");
+    if ran.sandbox().tier == "namespaces" {
+        ran.refused(2, &["refused"]);
+    }
+    Ok(())
+}
+
+/// History and skills are kept however many secrets there are.
+fn too_many() -> Tried {
+    let stage = project(&format!("{TRY}try 'echo x > .git/config'; try 'mkdir .metier/skills/z'"));
+    (0..5000).for_each(|number| fs::write(stage.at(&format!("project/aa{number}.pem")), "").unwrap());
+    let roots = own_skills(&stage);
+    let ran = stage.ran(stage.builder().roots(roots).build().unwrap().run(stage.invocation()));
+    assert!(!ran.well().sandbox().protected_paths && ran.warned("more in it than is looked at"), "{ran:?}");
     if ran.sandbox().tier == "namespaces" {
         ran.refused(2, &["refused"]);
     }
@@ -194,10 +213,43 @@ fn moved() -> Tried {
     refused(&ran, 2)
 }
 
-/// No mount can be put where nothing is, and nothing is made in a project for that: a script that may write makes what it likes.
+/// No mount can be put where nothing is, and nothing is made in a project for that: what a script makes there is set aside when
+/// it has ended, however it ended. Secrets of its own it may have.
 fn not_there() -> Tried {
-    let stage = Stage::bash("mkdir .git && echo x > .git/config && echo x > .env && cat .env").grant("write");
-    stage.run().says("x\n");
+    for end in ["", "exit 3", "sleep 1000"] {
+        let script = format!(
+            "mkdir -p .git .metier/skills/word-count && echo x > .git/config && echo x > .env && cat .env; {end}"
+        );
+        let stage = Stage::bash(&script).grant("write").deadline(2000).file("project/.git.aside", "theirs\n");
+        let ran =
+            stage.ran(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
+        assert!(ran.warned("made .git, which takes the permission write:.git"), "{ran:?}");
+        assert!(ran.warned("it was moved to .git.aside-2") && ran.warned("made .metier/skills"), "{ran:?}");
+        for gone in ["project/.git", "project/.metier/skills"] {
+            assert!(!stage.at(gone).exists(), "{gone}");
+        }
+        assert_eq!(fs::read(stage.at("project/.git.aside-2/config")).unwrap(), b"x\n");
+        assert_eq!(fs::read(stage.at("project/.git.aside")).unwrap(), b"theirs\n");
+        assert!(stage.at("project/.metier/skills.aside/word-count").exists());
+    }
+    Ok(())
+}
+
+fn not_there_deep() -> Tried {
+    let stage = project("mkdir -p new/.git deep/.git node_modules/x/.git").grant("write");
+    let ran = stage.run();
+    for made in ["new/.git", "deep/.git"] {
+        assert!(ran.well().warned(&format!("{made} came while")), "{made}: {ran:?}");
+    }
+    assert!(stage.at("project/new/.git").exists(), "it may be somebody else's");
+    Ok(())
+}
+
+fn not_there_named() -> Tried {
+    let stage =
+        Stage::bash("git init -q . && git status --short | head -1").grant("write").grant("write:.git");
+    let ran = stage.run();
+    assert!(!ran.well().warned("made") && stage.at("project/.git/HEAD").exists(), "{ran:?}");
     Ok(())
 }
 

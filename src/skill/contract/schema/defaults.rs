@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
+/// Keywords that a schema keeps around a default that is held against its own part of it.
+const AROUND: [&str; 6] = ["$schema", "$id", "$anchor", "$defs", "definitions", "properties"];
+
 /// A property that has a default, or holds some.
 pub(super) struct Default {
     name: String,
@@ -32,19 +35,50 @@ fn put_in(defaults: &[Default], fields: &mut Map<String, Json>) {
         match (fields.get_mut(name), value) {
             (Some(Json::Object(fields)), _) => put_in(inside, fields),
             (None, Some(value)) => {
-                fields.insert(name.clone(), value.clone());
+                fields.insert(name.clone(), fill(inside, value.clone()));
             }
             _ => {}
         }
     }
 }
 
-/// Every default where it would stand, objects around it made for it.
-pub(super) fn all(defaults: &[Default]) -> Json {
-    let mut fields = Map::new();
-    for Default { name, value, inside } in defaults {
-        let value = value.clone().unwrap_or_else(|| all(inside));
-        fields.insert(name.clone(), value);
+/// How many objects deep the deepest default stands.
+pub(super) fn depth(defaults: &[Default]) -> usize {
+    defaults.iter().map(|default| 1 + depth(&default.inside)).max().unwrap_or_default()
+}
+
+/// The defaults that stand so many objects deep, as they will stand, in objects that hold nothing else.
+pub(super) fn at(defaults: &[Default], depth: usize) -> Json {
+    let standing = |Default { name, value, inside }: &Default| {
+        let value = match depth {
+            1 => value.as_ref().map(|value| fill(inside, value.clone())),
+            _ => Some(at(inside, depth - 1)).filter(is_filled),
+        };
+        value.map(|value| (name.clone(), value))
+    };
+    defaults.iter().filter_map(standing).collect::<Map<_, _>>().into()
+}
+
+fn is_filled(value: &Json) -> bool {
+    value.as_object().is_some_and(|fields| !fields.is_empty())
+}
+
+/// The schema for [`at`] that depth: whole for the properties there, and of the objects around them it says nothing else.
+pub(super) fn schema_at(schema: &Json, depth: usize) -> Json {
+    let Json::Object(keywords) = schema else { return schema.clone() };
+    if depth == 0 {
+        return schema.clone();
     }
-    fields.into()
+    let below = |properties: &Map<String, Json>| {
+        properties
+            .iter()
+            .map(|(name, schema)| (name.clone(), schema_at(schema, depth - 1)))
+            .collect::<Map<_, _>>()
+    };
+    let kept = keywords.iter().filter(|(keyword, _)| AROUND.contains(&keyword.as_str()));
+    let kept = kept.map(|(keyword, value)| match (keyword.as_str(), value) {
+        ("properties", Json::Object(properties)) => (keyword.clone(), below(properties).into()),
+        _ => (keyword.clone(), value.clone()),
+    });
+    kept.collect::<Map<_, _>>().into()
 }

@@ -13,8 +13,8 @@
 mod compiled;
 mod constraints;
 mod defaults;
-mod given;
 mod notation;
+mod part;
 mod raw;
 mod signature;
 mod violations;
@@ -47,7 +47,8 @@ struct Parts {
     defaults: Vec<Default>,
     weight: Size,
     line: u32,
-    compiled: OnceLock<Result<Compiled, Fault>>,
+    /// Made ready when it is first used; or why it is no schema to hold values against.
+    compiled: OnceLock<Result<Compiled, Vec<Fault>>>,
 }
 
 /// Which of the two a schema is for.
@@ -135,6 +136,20 @@ impl Source<'_> {
 }
 
 impl Schema {
+    /// A schema that was written elsewhere, or why nothing can be held against it: it is none, refers to itself or to
+    /// elsewhere, or is too large. It has no defaults, and stands on no line.
+    pub fn parse(json: Json) -> Result<Self, String> {
+        let weight = walk::size(&json).map_err(|fault| fault.message)?;
+        let order = json.get("properties").and_then(Json::as_object);
+        let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+        let (defaults, compiled) = (Vec::new(), OnceLock::new());
+        let schema = Self(Arc::new(Parts { json, order, defaults, weight, line: 0, compiled }));
+        match schema.fault() {
+            Some(fault) => Err(fault.to_owned()),
+            None => Ok(schema),
+        }
+    }
+
     /// The schema as JSON.
     pub fn json(&self) -> &Json {
         &self.0.json
@@ -145,7 +160,7 @@ impl Schema {
         &self.0.order
     }
 
-    /// The line of `skill.yaml` it begins on.
+    /// The line of `skill.yaml` it begins on, from 1.
     pub fn line(&self) -> u32 {
         self.0.line
     }
@@ -155,26 +170,61 @@ impl Schema {
         defaults::fill(&self.0.defaults, value)
     }
 
-    fn compiled(&self) -> Result<&Compiled, &Fault> {
-        self.0.compiled.get_or_init(|| Compiled::of(&self.0.json)).as_ref()
+    /// Why nothing can be held against it, in a sentence: it is no schema, or its own defaults do not fit. Compiles it the
+    /// first time.
+    pub fn fault(&self) -> Option<&str> {
+        self.faults().first().map(|fault| fault.message.as_str())
     }
 
-    /// The same for a part of a value: nothing is required of it.
+    /// All that is wrong with it, found out now where it was not known before.
+    pub(super) fn faults(&self) -> &[Fault] {
+        self.compiled().err().unwrap_or_default()
+    }
+
+    fn compiled(&self) -> Result<&Compiled, &[Fault]> {
+        let compile = || {
+            let compiled = Compiled::of(&self.0.json).map_err(|fault| vec![fault])?;
+            let faults = self.faults_of_defaults();
+            if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+        };
+        self.0.compiled.get_or_init(compile).as_ref().map_err(Vec::as_slice)
+    }
+
+    /// Each default is held against its own part of the schema, so that what the rest wants of the whole is no matter of it.
+    fn faults_of_defaults(&self) -> Vec<Fault> {
+        let deepest = defaults::depth(&self.0.defaults);
+        // The schema is made ready once more for each level.
+        if deepest.saturating_mul(self.0.weight.parts) > walk::MOST_PARTS {
+            let message =
+                format!("its defaults stand {deepest} objects deep, too deep for a schema of its size");
+            return vec![Fault { rule: &rule::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
+        }
+        let held_at = |depth: usize| {
+            let schema = self.with(defaults::schema_at(&self.0.json, depth));
+            let told = match schema.check(&defaults::at(&self.0.defaults, depth)) {
+                Err(Unfit::Broken { violations, .. }) => violations,
+                _ => Vec::new(),
+            };
+            told.into_iter().map(move |violation| {
+                let names: Vec<&str> = violation.path.split('/').take(depth + 1).collect();
+                let pointer = names.join("/properties/");
+                let message = format!("a default does not fit: {violation}");
+                Fault { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
+            })
+        };
+        (1..=deepest).flat_map(held_at).collect()
+    }
+
+    /// Another schema in its place, which weighs no more and has no defaults.
+    fn with(&self, json: Json) -> Self {
+        let Parts { weight, line, .. } = *self.0;
+        let (order, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
+        Self(Arc::new(Parts { json, order, defaults, weight, line, compiled }))
+    }
+
+    /// The same for a part of a value, whose objects may lack fields.
     pub(super) fn loosened(&self) -> Self {
-        let json = walk::loosened(&self.0.json);
-        let Parts { order, weight, line, .. } = &*self.0;
-        let (order, compiled) = (order.clone(), OnceLock::new());
-        Self(Arc::new(Parts { json, order, defaults: Vec::new(), weight: *weight, line: *line, compiled }))
-    }
-
-    /// Every default where it would stand.
-    pub(super) fn all_defaults(&self) -> Json {
-        defaults::all(&self.0.defaults)
-    }
-
-    /// Why it is no schema, found out now where it was not known before.
-    pub(super) fn fault(&self) -> Option<&Fault> {
-        self.compiled().err()
+        self.with(part::loosened(&self.0.json))
     }
 }
 

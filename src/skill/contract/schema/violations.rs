@@ -43,7 +43,8 @@ pub enum Unfit {
 impl Schema {
     /// Holds a value against the schema, which is compiled the first time.
     pub fn check(&self, value: &Json) -> Result<(), Unfit> {
-        let compiled = self.compiled().map_err(|Fault { message, .. }| Unfit::Schema(message.clone()))?;
+        let fault = |faults: &[Fault]| faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
+        let compiled = self.compiled().map_err(|faults| Unfit::Schema(fault(faults)))?;
         let cost = cost(value);
         if cost.saturating_mul(self.0.weight.parts) > MOST_STEPS {
             return Err(Unfit::TooLarge);
@@ -51,7 +52,7 @@ impl Schema {
         if compiled.0.is_valid(value) {
             return Ok(());
         }
-        let mut told = Told { schema: self, violations: Vec::new(), more: 0, meant: None };
+        let mut told = Told { schema: self, value, violations: Vec::new(), more: 0, meant: None };
         if cost > SEARCHED {
             compiled.0.validate(value).err().iter().for_each(|error| told.tell(error));
         } else {
@@ -76,17 +77,24 @@ fn cost(value: &Json) -> usize {
 
 struct Told<'a> {
     schema: &'a Schema,
+    value: &'a Json,
     violations: Vec<Violation>,
     more: usize,
     meant: Option<String>,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
     fn tell(&mut self, error: &ValidationError<'_>) {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 for name in unexpected {
-                    self.stray(error, name);
+                    self.stray(error, name, error.instance().get(name));
+                }
+            }
+            // Told of the first field and not by its name, where the schema names none.
+            Kind::FalseSchema if self.strays(error).is_some() => {
+                for (name, found) in self.strays(error).into_iter().flatten() {
+                    self.stray(error, name, Some(found));
                 }
             }
             Kind::Required { property } => {
@@ -98,7 +106,16 @@ impl Told<'_> {
         }
     }
 
-    fn stray(&mut self, error: &ValidationError<'_>, name: &str) {
+    /// The fields of the object in which none may be. A field that may not be is told of itself, and not of its object.
+    fn strays(&self, error: &ValidationError<'_>) -> Option<&'a Map<String, Json>> {
+        let holder = self.value.pointer(error.instance_path().as_str())?;
+        let is_around = *holder != **error.instance();
+        holder
+            .as_object()
+            .filter(|_| is_around && error.schema_path().as_str().ends_with("/additionalProperties"))
+    }
+
+    fn stray(&mut self, error: &ValidationError<'_>, name: &str, value: Option<&Json>) {
         let path = error.instance_path().as_str();
         let meant = if path.is_empty() { nearest(name, self.schema.names()) } else { None };
         let expected = match &meant {
@@ -106,7 +123,7 @@ impl Told<'_> {
             None => "no such field".to_owned(),
         };
         self.meant = self.meant.take().or(meant);
-        let found = error.instance().get(name).map_or_else(|| "it".to_owned(), found);
+        let found = value.map_or_else(|| "it".to_owned(), found);
         self.add(error, Some(name), expected, found);
     }
 
@@ -131,7 +148,11 @@ impl Told<'_> {
             Some(name) => format!("{path}/{}", escaped(name)),
             None => path.to_owned(),
         };
-        let keyword = error.kind().keyword().to_owned();
+        let keyword = match error.kind() {
+            Kind::FalseSchema if name.is_some() => "additionalProperties",
+            kind => kind.keyword(),
+        };
+        let keyword = keyword.to_owned();
         self.violations.push(Violation { path, keyword, expected, found });
     }
 }
@@ -233,5 +254,7 @@ fn nearest(name: &str, names: &[String]) -> Option<String> {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let distance = |known: &String| strsim::osa_distance(&plain(known), &plain(name));
     let near = names.iter().take(256).map(|known| (distance(known), known));
+    // A name with nothing in common is no slip.
+    let slips = slips.min(name.chars().count().saturating_sub(1));
     near.filter(|(distance, _)| *distance <= slips).min().map(|(_, known)| known.clone())
 }

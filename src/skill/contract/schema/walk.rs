@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use super::super::super::rule::{self, Rule};
 use super::Fault;
 use super::notation::escaped;
 
 /// How many parts a schema may have once references are copied out.
-const MOST_PARTS: usize = 10_000;
+pub(super) const MOST_PARTS: usize = 10_000;
 /// How deep schemas may lie in one another once references are followed.
 const DEEPEST: usize = 64;
 /// A pattern costs as much as so many other parts.
@@ -28,13 +28,14 @@ const DIALECTS: [&str; 5] = [
 
 /// What a keyword holds.
 #[derive(Clone, Copy)]
-enum Holds {
+pub(super) enum Holds {
     Schema,
     Schemas,
     NamedSchemas,
 }
 
-const KEYWORDS: [(&str, Holds); 22] = [
+/// The keywords that hold schemas.
+pub(super) const KEYWORDS: [(&str, Holds); 22] = [
     ("allOf", Holds::Schemas),
     ("anyOf", Holds::Schemas),
     ("oneOf", Holds::Schemas),
@@ -247,25 +248,6 @@ pub(super) fn values(value: &Json) -> usize {
     }
 }
 
-/// The same schema for a part of an object: nothing is required of it.
-pub(super) fn loosened(schema: &Json) -> Json {
-    let Json::Object(keywords) = schema else { return schema.clone() };
-    let loose = |(keyword, value): (&String, &Json)| {
-        let value = match (keyword.as_str(), value) {
-            ("required", Json::Array(_)) => return None,
-            ("items", schema) => loosened(schema),
-            ("properties" | "$defs" | "definitions", Json::Object(schemas)) => schemas
-                .iter()
-                .map(|(name, schema)| (name.clone(), loosened(schema)))
-                .collect::<Map<_, _>>()
-                .into(),
-            _ => value.clone(),
-        };
-        Some((keyword.clone(), value))
-    };
-    keywords.iter().filter_map(loose).collect::<Map<_, _>>().into()
-}
-
 fn too_deep(at: &str) -> Fault {
     let message = format!("schemas lie more than {DEEPEST} deep in one another once references are followed");
     fault(&rule::SCHEMA_TOO_LARGE, at, &message)
@@ -277,7 +259,7 @@ fn fault(rule: &'static Rule, pointer: &str, message: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 

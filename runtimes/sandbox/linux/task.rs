@@ -1,0 +1,40 @@
+//! What a stub is there for: one order, and where it is to be carried out.
+
+use std::os::fd::OwnedFd;
+
+use super::namespaces::Namespaces;
+use super::stub::{self, Failed, Ready};
+use super::wire::Parcel;
+
+/// An order, and where it is to be carried out.
+pub(super) struct Task {
+    pub(super) parcel: Parcel,
+    /// Namespaces that this process is the first in and has to furnish; without any it is among the processes of the machine.
+    pub(super) namespaces: Option<Namespaces>,
+    /// Hears that the script comes next. Who hangs up before has started nothing.
+    pub(super) said: OwnedFd,
+}
+
+impl Task {
+    /// Makes this process, which was just split off, a stub and runs the order to its end. The answer is its exit code.
+    pub(super) fn begin(self) -> i32 {
+        if self.namespaces.is_some_and(|namespaces| namespaces.enter().is_err()) {
+            return 1;
+        }
+        let ready = Ready::new(self.parcel.kind, self.namespaces.is_some());
+        self.done(ready)
+    }
+
+    /// Runs the order to its end by a stub that is ready.
+    pub(super) fn done(self, ready: Result<Ready, Failed>) -> i32 {
+        let Self { parcel, namespaces, said } = self;
+        let Ok(order) = parcel.text.order() else { return 1 };
+        let cage = &order.cage;
+        let furnished =
+            namespaces.zip(cage.files.as_ref()).map(|(all, files)| all.furnish(files, cage.ceilings));
+        let Ok(made) = furnished.transpose() else { return 1 };
+        rustix::io::write(&said, b"x").ok();
+        drop(said);
+        stub::watch(&order, parcel.ends, ready, made)
+    }
+}
