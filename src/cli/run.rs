@@ -115,7 +115,7 @@ fn granted(names: &[String]) -> Vec<Permission> {
 }
 
 /// The first Ctrl-C stops the run, the second stops waiting for it.
-fn cancel_on_interrupt(token: CancelToken) {
+pub fn cancel_on_interrupt(token: CancelToken) {
     let handler = move || {
         if token.is_cancelled() {
             std::process::exit(130);
