@@ -43,6 +43,9 @@ pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
 /// What the executors of one engine have in common.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
+    /// Removes what runs leave. Gone before the launcher, whose helper removes what is left by then.
+    #[cfg(unix)]
+    sweeper: std::sync::Arc<sandbox::Sweeper>,
     /// Starts processes in cages.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
@@ -54,6 +57,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What removes the folders of runs.
+    #[cfg(unix)]
+    fn sweeper(&self) -> &std::sync::Arc<sandbox::Sweeper> {
+        &self.sweeper
+    }
+
     /// What starts processes in cages.
     #[cfg(unix)]
     fn launcher(&self) -> &sandbox::Launcher {
@@ -70,6 +79,8 @@ impl Shared {
     #[cfg_attr(not(unix), allow(unused_variables))]
     pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::Tier) -> Self {
         Self {
+            #[cfg(unix)]
+            sweeper: std::sync::Arc::default(),
             #[cfg(unix)]
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
                 helper.map(sandbox::Source::Program).unwrap_or_default(),

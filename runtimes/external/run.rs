@@ -120,8 +120,8 @@ impl External {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.file.unchanged()?;
         let interpreter = self.told(self.interpreter.found(name, &search_path())?)?;
-        let scratch =
-            Scratch::new().map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
+        let scratch = Scratch::new(self.shared.sweeper())
+            .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
         let cage = reach::cage(ctx, &places);
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, lstat, openat, renameat_with,
@@ -12,22 +13,38 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
-/// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it.
-pub(crate) struct Scratch(PathBuf);
+use super::sweeper::Sweeper;
+
+/// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it; what takes long is left
+/// to the sweeper.
+pub(crate) struct Scratch {
+    folder: PathBuf,
+    sweeper: Arc<Sweeper>,
+}
+
+/// Files and folders that are removed at once.
+const AT_ONCE: usize = 2048;
 
 impl Scratch {
-    pub(crate) fn new() -> io::Result<Self> {
-        tempfile::Builder::new().prefix("metier-").tempdir().map(|folder| Self(folder.keep()))
+    pub(crate) fn new(sweeper: &Arc<Sweeper>) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("metier-").tempdir()?.keep();
+        Ok(Self { folder, sweeper: Arc::clone(sweeper) })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.0, |_| true);
+        let Ok(mut clearing) = Clearing::of(&self.folder) else { return };
+        if matches!(clearing.finish(AT_ONCE), Ok(false)) {
+            let folder = self.folder.clone();
+            self.sweeper.take(move || remove(&folder, |_| true));
+        } else {
+            std::fs::remove_dir(&self.folder).ok();
+        }
     }
 }
 
@@ -56,9 +73,9 @@ impl Leftover {
 }
 
 fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
-    let Ok(clearing) = Clearing::of(folder) else { return };
+    let Ok(mut clearing) = Clearing::of(folder) else { return };
     if fstat(&clearing.top).is_ok_and(|found| is_it(&found)) {
-        clearing.finish().ok();
+        clearing.finish(usize::MAX).ok();
         std::fs::remove_dir(folder).ok();
     }
 }
@@ -85,16 +102,19 @@ impl Clearing {
         Ok(Self { top: entered(CWD, folder)?, waiting: Vec::new(), lifted: 0 })
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.waiting = folders_after_removing_files(&self.top)?;
+    /// Whether it is empty, once so many entries have been looked at.
+    fn finish(&mut self, mut most: usize) -> Result<bool> {
+        let Some(folders) = folders_after_removing_files(&self.top, &mut most)? else { return Ok(false) };
+        self.waiting = folders;
         while let Some(name) = self.waiting.pop() {
             let folder = entered(&self.top, name.as_c_str())?;
-            for inner in folders_after_removing_files(&folder)? {
+            let Some(folders) = folders_after_removing_files(&folder, &mut most)? else { return Ok(false) };
+            for inner in folders {
                 self.lift(&folder, &inner)?;
             }
             unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Moves a folder to the top, under a name that is free.
@@ -123,8 +143,8 @@ fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
 }
 
-/// Removes everything but folders, and names those.
-fn folders_after_removing_files(folder: &OwnedFd) -> Result<Vec<CString>> {
+/// Removes everything but folders, and names those; nothing where there is more than may be looked at.
+fn folders_after_removing_files(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
     let mut folders = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -132,12 +152,14 @@ fn folders_after_removing_files(folder: &OwnedFd) -> Result<Vec<CString>> {
         if name == c"." || name == c".." {
             continue;
         }
+        let Some(left) = most.checked_sub(1) else { return Ok(None) };
+        *most = left;
         match unlinkat(folder, name, AtFlags::empty()) {
             Err(Errno::ISDIR | Errno::PERM) => folders.push(name.to_owned()),
             removed => removed?,
         }
     }
-    Ok(folders)
+    Ok(Some(folders))
 }
 
 #[cfg(test)]
@@ -150,7 +172,7 @@ mod tests {
     fn nothing_is_left_of_it_and_nothing_else_is_touched() {
         let beside = tempfile::tempdir().unwrap();
         fs::write(beside.path().join("kept"), "kept").unwrap();
-        let scratch = Scratch::new().unwrap();
+        let scratch = Scratch::new(&Arc::default()).unwrap();
         let path = scratch.path().to_owned();
         fs::create_dir_all(path.join("a/b/c")).unwrap();
         fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
@@ -162,5 +184,21 @@ mod tests {
         drop(scratch);
         assert!(!path.exists());
         assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn what_takes_long_is_gone_with_the_sweeper() {
+        let sweeper = Arc::new(Sweeper::default());
+        let scratches: Vec<Scratch> = (0..4).map(|_| Scratch::new(&sweeper).unwrap()).collect();
+        let paths: Vec<PathBuf> = scratches.iter().map(|scratch| scratch.path().to_owned()).collect();
+        for path in &paths {
+            for number in 0..AT_ONCE {
+                fs::create_dir_all(path.join(format!("{number}/inner"))).unwrap();
+            }
+            fs::set_permissions(path.join("7"), Permissions::from_mode(0o0)).unwrap();
+        }
+        drop(scratches);
+        drop(sweeper);
+        assert!(paths.iter().all(|path| !path.exists()));
     }
 }

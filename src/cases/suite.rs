@@ -16,7 +16,7 @@ use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::strangers::Strangers;
 use crate::host::{Canned, Files, Providers};
-use crate::policy::{Asked, Permission};
+use crate::policy::{Asked, CancelToken, Permission};
 use crate::registry::{Folder, Roots, Scope, Skill, project_root};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
@@ -30,12 +30,13 @@ pub struct Suite {
     roots: Roots,
     granted: Vec<Permission>,
     helper: Option<PathBuf>,
+    cancel: CancelToken,
 }
 
 impl Suite {
     /// Nothing is granted but what cases themselves may grant.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, granted: Vec::new(), helper: None }
+        Self { roots, granted: Vec::new(), helper: None, cancel: CancelToken::new() }
     }
 
     /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` lead out of its project, so the
@@ -48,6 +49,12 @@ impl Suite {
     /// The program that starts external scripts; see [`EngineBuilder::helper`](crate::engine::EngineBuilder::helper).
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// Stops the case that runs when this token stops.
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
         self
     }
 
@@ -103,8 +110,8 @@ impl Suite {
             Some(program) => engine.helper(program),
             None => engine,
         };
-        let outcome =
-            engine.build()?.run(granted.into_iter().fold(invocation(skill, case), Invocation::grant));
+        let invocation = invocation(skill, case).cancel(self.cancel.clone());
+        let outcome = engine.build()?.run(granted.into_iter().fold(invocation, Invocation::grant));
         Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
     }
 }

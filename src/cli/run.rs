@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use metier::engine::{EngineBuilder, Invocation, Outcome};
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission};
@@ -59,9 +59,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         return explain::say(&builder.build()?.explain(&invocation)?, session);
     }
     let token = CancelToken::new();
-    let outcome = match invoked(args, session, &token) {
-        Ok(outcome) => outcome,
-        Err(error) => Outcome::failed(args.name.clone(), error),
+    // The answer comes first: the engine is done when it has removed what the run left.
+    let (outcome, _engine) = match invoked(args, session, &token) {
+        Ok((outcome, engine)) => (outcome, Some(engine)),
+        Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
     // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
     token.cancel();
@@ -72,18 +73,18 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     Ok(outcome.exit_code())
 }
 
-fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<Outcome> {
+fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
     let (builder, invocation) = prepared(args, session)?;
     let invocation = invocation.cancel(token.clone());
     cancel_on_interrupt(token.clone());
     let engine = builder.build()?;
     if session.json() {
-        return Ok(engine.run(invocation));
+        return Ok((engine.run(invocation), engine));
     }
     let watch = Arc::new(Watch::default());
     let outcome = engine.run(invocation.observer(watch.clone()));
     watch.end();
-    Ok(outcome)
+    Ok((outcome, engine))
 }
 
 /// The engine and what it is asked for, as the options have it.
@@ -121,7 +122,7 @@ fn granted(names: &[String]) -> Vec<Permission> {
 }
 
 /// The first Ctrl-C stops the run, the second stops waiting for it.
-fn cancel_on_interrupt(token: CancelToken) {
+pub fn cancel_on_interrupt(token: CancelToken) {
     let handler = move || {
         if token.is_cancelled() {
             std::process::exit(130);

@@ -4,10 +4,12 @@ mod shown;
 
 use metier::cases::{Collected, Status, Suite, Verdict, cases_of};
 use metier::error::{ErrorKind, Result, SkillError};
+use metier::policy::CancelToken;
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
 use super::output;
+use super::run::cancel_on_interrupt;
 use super::session::Session;
 
 /// The options of `metier test`.
@@ -41,7 +43,9 @@ impl Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let roots = session.roots()?;
     let registry = Registry::discover(&roots);
-    let mut suite = Suite::new(roots);
+    let token = CancelToken::new();
+    cancel_on_interrupt(token.clone());
+    let mut suite = Suite::new(roots).cancel(token.clone());
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }
@@ -54,6 +58,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         let not_run = collected.not_run.into_iter();
         let run = collected.cases.iter().map(|case| suite.run(skill, case));
         for verdict in not_run.chain(run) {
+            // Its project is gone by now; what was stopped says nothing of the skill.
+            token.check()?;
             tally.count(&verdict.status);
             if session.json() {
                 verdicts.push(verdict);

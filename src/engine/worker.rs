@@ -33,5 +33,5 @@ pub(super) fn asked_for(
 
 /// The limits that hold: the processor time of a process says nothing of one run of many.
 pub(super) fn held_by(worker: Option<Worker>, limits: &Limits) -> Limits {
-    Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(|worker| worker.is_single())), ..limits.clone() }
+    Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(Worker::is_single)), ..limits.clone() }
 }

@@ -64,6 +64,25 @@ fn an_interrupt_ends_a_process_and_all_that_it_started() {
     until("nothing of it goes on", || !lives(&sleep) && !lives(&script));
 }
 
+#[test]
+fn an_interrupt_of_cases_leaves_no_project_of_theirs() {
+    let sleep = unlike_any_other(3);
+    let project = Project::new()
+        .shell("x", &sleep)
+        .file(".metier/skills/x/cases/a.json", r#"{"allow": [], "expect": {"value": 1}}"#)
+        .file("tmp/kept", "");
+    let mut command = project.command(&["test", "x"]);
+    command.env("TMPDIR", project.path("tmp")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until("the case begins", || lives(&sleep));
+    signal("TERM", child.id());
+    let answer = ended(child);
+    assert_eq!(answer.code, 130, "{answer:?}");
+    let left: Vec<_> =
+        std::fs::read_dir(project.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["kept"], "{answer:?}");
+}
+
 /// A command that sleeps for so long as no other does: in a cage a process has another number than outside.
 fn unlike_any_other(test: u32) -> String {
     format!("sleep 300.{test}{}", std::process::id())
