@@ -10,7 +10,7 @@ use super::stage::Local;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
-use crate::plan::{self, Callee, Callees, Drive, Journal, Lookup, Nobody, Plan};
+use crate::plan::{self, Callee, Callees, Caller, Drive, Journal, Journaled, Lookup, Nobody, Plan};
 use crate::policy::{Permission, Watchdog};
 use crate::runtimes::Shared;
 
@@ -18,7 +18,7 @@ use crate::runtimes::Shared;
 struct Sequence {
     skill: String,
     plan: Plan,
-    input_schema: Option<Value>,
+    caller: Caller,
     callees: Arc<dyn Callees>,
     stage: Local,
     watchdog: Watchdog,
@@ -28,16 +28,14 @@ struct Sequence {
 pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
     let plan = plan::from_file(&script.source, &script.path)?;
     let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
-    let identity =
-        script.folder.as_ref().map_or_else(|| script.skill.clone(), |folder| folder.display().to_string());
-    let input_schema = callees.input_schema(&identity);
-    let found = plan::check(&plan, &identity, input_schema.as_ref(), callees.as_ref());
+    let caller = callees.caller(&script.skill, script.folder.as_deref());
+    let found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
     if !found.is_empty() {
         return Err(plan::refusal(&script.path, &found));
     }
     let stage = Local::new(known(&plan, callees.as_ref()));
     let skill = script.skill.clone();
-    Ok(Box::new(Sequence { skill, plan, input_schema, callees, stage, watchdog: Watchdog::new() }))
+    Ok(Box::new(Sequence { skill, plan, caller, callees, stage, watchdog: Watchdog::new() }))
 }
 
 /// The skills that the plan calls, as far as they are known.
@@ -59,17 +57,31 @@ impl Sequence {
         let input = input.value_or_empty();
         let journal = context
             .journal_file()
-            .map(|file| Journal::open(file, &self.skill, &self.plan, &input, self.callees.as_ref()))
+            .map(|file| Journal::open(file, &self.journaled(context, &input)))
             .transpose()?;
         let drive = Drive {
             plan: &self.plan,
-            input_schema: self.input_schema.as_ref(),
+            input_schema: self.caller.input_schema.as_ref(),
             ctx: context,
             stage: &self.stage,
             journal: journal.as_ref(),
             watchdog: &self.watchdog,
         };
         drive.run(&input).map(SkillOutput::from)
+    }
+}
+
+impl Sequence {
+    fn journaled<'a>(&'a self, context: &'a SkillContext, input: &'a Value) -> Journaled<'a> {
+        Journaled {
+            skill: &self.skill,
+            identity: &self.caller.identity,
+            project: context.project_root(),
+            plan: &self.plan,
+            input,
+            callees: self.callees.as_ref(),
+            token: context.cancel(),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
 
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::asked::asks_of;
 use super::select::{Selected, select};
@@ -11,13 +11,10 @@ use super::{Engine, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::host::{Providers, ToolProvider, guarded};
-use crate::plan::{self, Callee, Callees, Lookup, Plan};
+use crate::plan::{self, Callee, Callees, Caller, Lookup, Plan};
 use crate::policy::{Asked, Limits, Permission};
 use crate::registry::{Folder, Skill};
 use crate::skill::contract::Schema;
-
-/// How deep skills call one another; see [`super::nested`].
-const DEEPEST: usize = 8;
 
 /// The skills and tools of an engine. Holds it weakly, since the engine holds this.
 pub(super) struct Callable {
@@ -63,18 +60,22 @@ impl Callees for Callable {
         }
     }
 
-    fn input_schema(&self, identity: &str) -> Option<Value> {
-        let engine = self.engine.upgrade()?;
-        let skill = engine.registry.skills().iter().find(|skill| identity_of(skill.folder()) == identity)?;
-        schemas(skill).0
+    fn caller(&self, skill: &str, folder: Option<&Path>) -> Caller {
+        let unknown = || Caller { identity: skill.to_owned(), input_schema: None };
+        let (Some(engine), Some(folder)) = (self.engine.upgrade(), folder) else { return unknown() };
+        let mut skills = engine.registry.skills().iter();
+        skills.find(|skill| engine.shipped.is_at(skill.folder(), folder)).map_or_else(unknown, caller)
     }
 
-    fn digest(&self, skill: &str) -> Option<String> {
-        let engine = self.engine.upgrade().filter(|_| !self.has_foreign_skills)?;
-        let mut digest = Sha256::new();
-        add(&engine, skill, &mut digest, 0).ok()?;
-        Some(plan::hexadecimal(&digest.finalize()))
+    fn digest(&self, identity: &str) -> Option<String> {
+        let engine = self.engine.upgrade()?;
+        let skill = engine.registry.skills().iter().find(|skill| identity_of(skill.folder()) == identity)?;
+        skill.folder().digest().ok().map(|digest| plan::hexadecimal(&digest))
     }
+}
+
+fn caller(skill: &Skill) -> Caller {
+    Caller { identity: identity_of(skill.folder()), input_schema: schemas(skill).0 }
 }
 
 /// What tells a skill from every other one: its folder.
@@ -127,26 +128,4 @@ fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
     }
     let source = skill.folder().read(&selected.path, Limits::FILE)?;
     plan::from_file(&source, &selected.path).map(Some)
-}
-
-/// Adds all that decides what a skill does: its files, and those of the skills its plan calls.
-fn add(engine: &Parts, name: &str, digest: &mut Sha256, depth: usize) -> Result<()> {
-    let skill = engine.registry.find(name)?;
-    let selected = select(skill, None)?;
-    let mut files = skill.scripts()?;
-    files.push("SKILL.md".to_owned());
-    files.extend(skill.contract_file().map(str::to_owned));
-    files.push(selected.path.clone());
-    for file in files {
-        if let Ok(bytes) = skill.folder().read(&file, Limits::FILE) {
-            digest.update(format!("{file} {}\n", bytes.len()));
-            digest.update(bytes);
-        }
-    }
-    if let Some(plan) = plan_of(skill, &selected)?.filter(|_| depth < DEEPEST) {
-        for callee in plan.skills() {
-            add(engine, callee, digest, depth + 1)?;
-        }
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Skills from inside the binary, laid out on disk when a script of theirs needs files around it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
@@ -19,6 +19,17 @@ impl Unpacked {
         match folder {
             Folder::Disk(path) => Ok(path.clone()),
             Folder::Shipped(shipped) => self.unpacked(shipped),
+        }
+    }
+
+    /// Whether that is where the skill's folder lies, or was unpacked to.
+    pub(super) fn is_at(&self, folder: &Folder, path: &Path) -> bool {
+        match folder {
+            Folder::Disk(own) => own == path,
+            Folder::Shipped(shipped) => {
+                let folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                folders.get(shipped.name).is_some_and(|folder| folder.path() == path)
+            }
         }
     }
 

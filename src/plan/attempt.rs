@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::drive::{Drive, Under};
 use super::journal::{Finished, Part, file_below};
-use super::scope::{Ended, Scope, weigh};
+use super::scope::{Ended, Scope, is_too_deep};
 use super::{ForEach, OnFailure, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, StepStatus, guarded};
@@ -78,7 +78,9 @@ fn guarded_failure(work: impl FnOnce() -> Result<Ended, Failed>) -> Result<Ended
 impl Attempt<'_> {
     fn run(&mut self) -> Result<Ended, Failed> {
         let scope = self.under.scope(None);
-        if self.step.when.as_ref().is_some_and(|when| !scope.holds(when)) {
+        if let Some(when) = &self.step.when
+            && !scope.holds(when)?
+        {
             return Ok(Ended::Skipped);
         }
         match &self.step.for_each {
@@ -229,8 +231,7 @@ impl Attempt<'_> {
                 .with_help("raise its timeout, or let it do less"));
         }
         let value = answer?;
-        weigh(&value).ok_or_else(too_deep)?;
-        Ok(value)
+        if is_too_deep(&value) { Err(too_deep()) } else { Ok(value) }
     }
 }
 

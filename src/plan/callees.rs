@@ -1,5 +1,7 @@
 //! What a plan's steps may call, as far as it can be known before anything runs.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::error::SkillError;
@@ -13,13 +15,13 @@ pub trait Callees: Send + Sync {
     /// What the embedder's tool of that name takes, as a JSON Schema.
     fn tool(&self, name: &str) -> Lookup<Value>;
 
-    /// What the input of the skill of that identity may hold, as a JSON Schema, where it says.
-    fn input_schema(&self, _identity: &str) -> Option<Value> {
-        None
+    /// Whose plan it is: the skill of that name, in that folder where it has one on disk.
+    fn caller(&self, skill: &str, _folder: Option<&Path>) -> Caller {
+        Caller { identity: skill.to_owned(), input_schema: None }
     }
 
-    /// A text that changes when the files of that skill do, where that can be told.
-    fn digest(&self, _skill: &str) -> Option<String> {
+    /// A text that changes when the files of the skill of that identity do, where that can be told.
+    fn digest(&self, _identity: &str) -> Option<String> {
         None
     }
 }
@@ -46,6 +48,15 @@ pub enum Lookup<T> {
     Missing(SkillError),
     /// It cannot be told here.
     Untold,
+}
+
+/// The skill whose plan it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caller {
+    /// What tells it from every other skill; the same as where it is a [`Callee`].
+    pub identity: String,
+    /// What its input may hold, as a JSON Schema (2020-12), where it says.
+    pub input_schema: Option<Value>,
 }
 
 /// A skill that a step calls.

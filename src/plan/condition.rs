@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::reference::{Fault, Reference, fault, name, quoted_len};
 use super::template::reference;
+use crate::error::Result;
 
 /// A condition. Alone, a value counts as false when it is `false`, `null`, absent, `0`, `""`, `[]` or `{}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,20 +64,35 @@ impl Condition {
         }
     }
 
-    /// Whether it holds, where `value` says what a reference names; absent counts as `null`.
-    pub(super) fn holds(&self, value: &impl Fn(&Reference) -> Value) -> bool {
-        let of = |operand: &Operand| match operand {
+    /// Whether it holds, where `value` says what a reference names; absent counts as `null`. Fails where `value` does, which is
+    /// asked for each reference, so that whoever stops the run is heard between two of them.
+    pub(super) fn holds<'v>(&'v self, value: &impl Fn(&Reference) -> Result<&'v Value>) -> Result<bool> {
+        let of = |operand: &'v Operand| match operand {
             Operand::Reference(reference) => value(reference),
-            Operand::Constant(constant) => constant.clone(),
+            Operand::Constant(constant) => Ok(constant),
         };
-        match self {
-            Self::Is(operand) => is_true(&of(operand)),
-            Self::Same(left, right) => is_same(&of(left), &of(right)),
-            Self::Differ(left, right) => !is_same(&of(left), &of(right)),
-            Self::Not(inner) => !inner.holds(value),
-            Self::All(parts) => parts.iter().all(|part| part.holds(value)),
-            Self::Any(parts) => parts.iter().any(|part| part.holds(value)),
-        }
+        Ok(match self {
+            Self::Is(operand) => is_true(of(operand)?),
+            Self::Same(left, right) => is_same(of(left)?, of(right)?),
+            Self::Differ(left, right) => !is_same(of(left)?, of(right)?),
+            Self::Not(inner) => !inner.holds(value)?,
+            Self::All(parts) => {
+                for part in parts {
+                    if !part.holds(value)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Self::Any(parts) => {
+                for part in parts {
+                    if part.holds(value)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+        })
     }
 }
 
@@ -280,8 +296,8 @@ mod tests {
 
     fn holds(text: &str) -> bool {
         let inputs = json!({"yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": ""});
-        let value = |reference: &Reference| reference.within(&inputs).cloned().unwrap_or_default();
-        text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}")).holds(&value)
+        let condition = text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        condition.holds(&|reference: &Reference| Ok(reference.within(&inputs).unwrap_or(&Value::Null))).unwrap()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A checked plan taken to its end: what is ready is started, what ended makes room, a failure stops the rest.
 
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -12,8 +13,8 @@ use super::attempt::{Failed, Tried, tried};
 use super::check::declared_inputs;
 use super::failure::StepFailure;
 use super::journal::{Finished, Journal};
-use super::scope::{Ended, Scope, weigh};
-use super::{Call, OnFailure, Plan, Schedule};
+use super::scope::{Ended, Scope, memory, take};
+use super::{Call, OnFailure, Plan, Schedule, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
 use crate::policy::{CancelToken, Limits, Watchdog};
@@ -66,15 +67,15 @@ pub(super) struct Under<'a> {
 
 impl Under<'_> {
     pub(super) fn scope<'a>(&'a self, item: Option<(&'a str, &'a Value)>) -> Scope<'a> {
-        let Self { plan, inputs, declared, ended, cap, .. } = self;
-        Scope { plan, inputs, declared, ended, item, cap: *cap }
+        let Self { plan, inputs, declared, ended, cap, token, .. } = self;
+        Scope { plan, inputs, declared, ended, item, cap: *cap, token }
     }
 
     /// Makes room for a value that is kept to the end of the run.
     pub(super) fn hold(&self, value: &Value) -> Result<()> {
-        let weight = weigh(value).unwrap_or(u64::MAX);
+        let taken = memory(value);
         let held =
-            self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(weight));
+            self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(taken));
         held.map(drop).map_err(|_| {
             let sentence =
                 format!("the values of the steps need more than the {} bytes of memory there are", self.most);
@@ -123,8 +124,8 @@ impl Drive<'_> {
         let most = self.ctx.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         let under = Under {
             token: self.ctx.cancel().child(),
-            is_quiet: steps.iter().map(|step| self.stage.is_quiet(self.ctx, &step.call)).collect(),
-            is_repeatable: steps.iter().map(|step| self.stage.is_repeatable(self.ctx, &step.call)).collect(),
+            is_quiet: self.of_each_call(|call| self.stage.is_quiet(self.ctx, call))?,
+            is_repeatable: self.of_each_call(|call| self.stage.is_repeatable(self.ctx, call))?,
             plan: self.plan,
             inputs,
             declared: declared_inputs(self.input_schema),
@@ -140,8 +141,19 @@ impl Drive<'_> {
             Some((at, Failed { error, input, .. })) => {
                 Err(StepFailure::error(self.plan, at, error, input, finished(self.plan, &under)))
             }
-            None => self.answer(&under),
+            // The token has the last word, also of a plan whose last steps were skipped.
+            None => under.token.check().and_then(|()| self.answer(&under)),
         }
+    }
+
+    /// What is so of each step, asked once for all that call the same.
+    fn of_each_call(&self, is_so: impl Fn(&Call) -> bool) -> Result<Vec<bool>> {
+        let mut known = HashMap::new();
+        let of = |step: &Step| match known.entry(step.call.clone()) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(new) => self.ctx.cancel().check().map(|()| *new.insert(is_so(&step.call))),
+        };
+        self.plan.steps().iter().map(of).collect()
     }
 
     /// The step that ended the run, where one did.
@@ -262,9 +274,9 @@ impl Drive<'_> {
                 value: Value::Null,
             });
             if let (true, Some(Ended::Done(value))) = (has_failed, under.ended[at].get()) {
-                let left = weigh(value).and_then(|weight| room.checked_sub(weight));
-                room = left.unwrap_or(0);
-                report.value = left.map_or(Value::Null, |_| value.clone());
+                let fits = take(value, &mut room, 0).is_ok();
+                room = if fits { room } else { 0 };
+                report.value = if fits { value.clone() } else { Value::Null };
             }
             report
         });

@@ -14,9 +14,10 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::callees::Callees;
+use super::callees::{Callee, Callees, Lookup};
 use super::{Plan, digest};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::CancelToken;
 use file::Lines;
 
 /// The journal of one run.
@@ -41,12 +42,34 @@ pub(super) enum Finished {
     Failed(String),
 }
 
+/// A run that is remembered.
+pub struct Journaled<'a> {
+    /// The skill, by its name.
+    pub skill: &'a str,
+    /// What tells the skill from every other one.
+    pub identity: &'a str,
+    /// The root of the project that the run works on, without links.
+    pub project: Option<&'a Path>,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The input.
+    pub input: &'a Value,
+    /// What the plan may call.
+    pub callees: &'a dyn Callees,
+    /// What stops the run.
+    pub token: &'a CancelToken,
+}
+
 /// What a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
     #[serde(rename = "metier-journal")]
     version: u32,
     skill: String,
+    #[serde(default)]
+    project: Option<String>,
+    #[serde(default)]
+    files: Option<String>,
     plan: String,
     input: String,
     callees: BTreeMap<String, String>,
@@ -70,20 +93,44 @@ enum State {
     Failed,
 }
 
-impl Journal {
-    /// The journal at that path for a run of this plan with this input, new or begun earlier.
-    ///
-    /// `usage` when it belongs to another run or another run has it; `io` when it cannot be written, or is damaged.
-    pub fn open(path: &Path, skill: &str, plan: &Plan, input: &Value, callees: &dyn Callees) -> Result<Self> {
-        let digests =
-            plan.skills().filter_map(|name| Some((name.to_owned(), callees.digest(name)?))).collect();
-        let head = Head {
-            version: 1,
+impl Head {
+    fn of(run: &Journaled<'_>) -> Result<Self> {
+        let Journaled { skill, identity, project, plan, input, callees, token } = *run;
+        Ok(Self {
+            version: 2,
             skill: skill.to_owned(),
+            project: project.map(|root| root.to_string_lossy().into_owned()),
+            files: callees.digest(identity),
             plan: digest::of_bytes(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
             input: digest::of_value(input),
-            callees: digests,
-        };
+            callees: digests(plan, callees, token)?,
+        })
+    }
+}
+
+/// The digests of the skills that a plan calls, and of those that their plans call, each looked at once.
+fn digests(plan: &Plan, callees: &dyn Callees, token: &CancelToken) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    let mut known: HashSet<String> = HashSet::new();
+    let mut open: Vec<String> = plan.skills().map(str::to_owned).collect();
+    while let Some(name) = open.pop() {
+        if !known.insert(name.clone()) {
+            continue;
+        }
+        token.check()?;
+        let Lookup::Found(Callee { identity, calls, .. }) = callees.skill(&name) else { continue };
+        found.extend(callees.digest(&identity).map(|digest| (name, digest)));
+        open.extend(calls);
+    }
+    Ok(found)
+}
+
+impl Journal {
+    /// The journal at that path for this run, new or begun earlier.
+    ///
+    /// `usage` when it belongs to another run or another run has it; `io` when it cannot be written, or is damaged.
+    pub fn open(path: &Path, run: &Journaled<'_>) -> Result<Self> {
+        let head = Head::of(run)?;
         let (lines, found) = Lines::open(path)?;
         let mut journal = Self {
             path: path.to_owned(),
@@ -159,8 +206,12 @@ impl Journal {
             "was written by another version of metier".into()
         } else if known.skill != head.skill {
             format!("belongs to the skill {}", known.skill)
+        } else if known.project != head.project {
+            format!("belongs to the project {}", known.project.as_deref().unwrap_or("of nobody"))
         } else if known.plan != head.plan {
             format!("was begun before the plan of {} changed", head.skill)
+        } else if known.files != head.files {
+            format!("was begun before a file in the folder of {} changed", head.skill)
         } else if known.input != head.input {
             "was begun with another input".into()
         } else if let Some(name) = differing(&known.callees, &head.callees) {

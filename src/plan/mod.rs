@@ -36,13 +36,13 @@ use crate::skill::Diagnostic;
 use crate::skill::contract::CONTRACT_FILES;
 
 pub use argument::{Argument, Parameter, Place};
-pub use callees::{Callee, Callees, Lookup, Nobody};
+pub use callees::{Callee, Callees, Caller, Lookup, Nobody};
 pub use check::check;
 pub use condition::{Condition, Operand};
 pub(crate) use digest::hexadecimal;
 pub use drive::{Drive, Stage};
 pub use failure::StepFailure;
-pub use journal::{Journal, file_of};
+pub use journal::{Journal, Journaled, file_of};
 pub use read::{from_contract, from_sequence};
 pub use reference::{Fault, Reference, Root, Segment};
 pub use rule::RULES;

@@ -12,6 +12,7 @@ use super::condition::Condition;
 use super::reference::{Reference, Root};
 use super::template::{Piece, Template};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::CancelToken;
 
 /// Levels a value may be nested, as everywhere else.
 const DEPTH: usize = 127;
@@ -38,6 +39,8 @@ pub(super) struct Scope<'a> {
     pub(super) item: Option<(&'a str, &'a Value)>,
     /// Bytes that what is resolved at once may have.
     pub(super) cap: u64,
+    /// What stops the run.
+    pub(super) token: &'a CancelToken,
 }
 
 /// Why a reference stands for nothing.
@@ -87,8 +90,11 @@ impl<'a> Scope<'a> {
     }
 
     /// Whether a condition holds. What is not there counts as `null`.
-    pub(super) fn holds(&self, condition: &Condition) -> bool {
-        condition.holds(&|reference| self.found(reference).cloned().unwrap_or_default())
+    pub(super) fn holds(&self, condition: &'a Condition) -> Result<bool> {
+        condition.holds(&|reference| {
+            self.token.check()?;
+            Ok(self.found(reference).unwrap_or(&NULL))
+        })
     }
 
     fn is_left_out(&self, argument: &Argument) -> bool {
@@ -122,7 +128,8 @@ impl<'a> Scope<'a> {
                 Piece::Reference(reference) => match self.named(reference)? {
                     Value::String(text) => self.push(&mut whole, text, left)?,
                     value => {
-                        weigh(value).filter(|weight| weight <= left).ok_or_else(|| self.too_much())?;
+                        self.token.check()?;
+                        take(value, &mut left.clone(), depth).map_err(|unfit| self.unfit(unfit))?;
                         self.push(&mut whole, &value.to_string(), left)?;
                     }
                 },
@@ -138,14 +145,19 @@ impl<'a> Scope<'a> {
     }
 
     fn copied(&self, value: &Value, left: &mut u64, depth: usize) -> Result<Value> {
-        let weight = weighed(value, depth).ok_or_else(|| {
-            SkillError::new(
+        self.token.check()?;
+        take(value, left, depth).map_err(|unfit| self.unfit(unfit))?;
+        Ok(value.clone())
+    }
+
+    fn unfit(&self, unfit: Unfit) -> SkillError {
+        match unfit {
+            Unfit::Large => self.too_much(),
+            Unfit::Deep => SkillError::new(
                 ErrorKind::Output,
                 format!("what is put together is nested deeper than {DEPTH} levels"),
-            )
-        })?;
-        *left = left.checked_sub(weight).ok_or_else(|| self.too_much())?;
-        Ok(value.clone())
+            ),
+        }
     }
 
     fn too_much(&self) -> SkillError {
@@ -190,22 +202,53 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// About the bytes a value takes, or nothing where it is nested too deep to be handed around.
-pub(super) fn weigh(value: &Value) -> Option<u64> {
-    weighed(value, 0)
+/// Why a value is not handed around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    Large,
+    Deep,
 }
 
-fn weighed(value: &Value, depth: usize) -> Option<u64> {
+/// Whether a value is nested too deep to be handed around.
+pub(super) fn is_too_deep(value: &Value) -> bool {
+    take(value, &mut u64::MAX.clone(), 0) == Err(Unfit::Deep)
+}
+
+/// Takes about the bytes that the text of a value has from what is left, and stops where nothing is.
+pub(super) fn take(value: &Value, left: &mut u64, depth: usize) -> Result<(), Unfit> {
     const NODE: u64 = 8;
     if depth > DEPTH {
-        return None;
+        return Err(Unfit::Deep);
     }
+    let text = match value {
+        Value::String(text) => text.len() as u64,
+        _ => 0,
+    };
+    *left = left.checked_sub(NODE + text).ok_or(Unfit::Large)?;
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => Some(NODE),
-        Value::String(text) => Some(NODE + text.len() as u64),
-        Value::Array(items) => items.iter().try_fold(NODE, |sum, item| Some(sum + weighed(item, depth + 1)?)),
-        Value::Object(entries) => entries.iter().try_fold(NODE, |sum, (key, item)| {
-            Some(sum + NODE + key.len() as u64 + weighed(item, depth + 1)?)
+        Value::Array(items) => items.iter().try_for_each(|item| take(item, left, depth + 1)),
+        Value::Object(entries) => entries.iter().try_for_each(|(key, item)| {
+            *left = left.checked_sub(NODE + key.len() as u64).ok_or(Unfit::Large)?;
+            take(item, left, depth + 1)
         }),
+        _ => Ok(()),
     }
+}
+
+/// About the bytes of memory that a value takes.
+pub(super) fn memory(value: &Value) -> u64 {
+    const NODE: u64 = size_of::<Value>() as u64;
+    /// A map keeps its entries in nodes of eleven, of which about half are taken.
+    const NODE_OF_MAP: u64 = 640;
+    const TAKEN: u64 = 6;
+    let inside: u64 = match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(memory).sum(),
+        Value::Object(entries) => {
+            let nodes = (entries.len() as u64).div_ceil(TAKEN) * NODE_OF_MAP;
+            nodes + entries.iter().map(|(key, item)| key.len() as u64 + memory(item)).sum::<u64>()
+        }
+        _ => 0,
+    };
+    NODE + inside
 }

@@ -8,6 +8,7 @@ mod broken;
 mod catalog;
 mod door;
 mod find;
+mod digest;
 mod folder;
 mod head;
 mod look;

@@ -21,6 +21,7 @@ mod providing;
 mod running;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 mod sandbox;
+mod shipped;
 mod stopping;
 mod strangers;
 mod streams;

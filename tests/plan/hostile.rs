@@ -126,3 +126,35 @@ fn a_failing_step_s_huge_input_is_cut_in_the_sentence() {
     let (_, sentence) = failure(&project.run_with(&TOOLS, input));
     assert!(sentence.len() < 600, "{}", sentence.len());
 }
+
+#[test]
+fn a_condition_that_compares_much_ends_at_the_deadline() {
+    let much = vec!["$inputs.a == $inputs.b"; 10_000].join(" and ");
+    let steps = json!([{"tool": "tree", "when": much}]);
+    let list: Vec<u32> = (0..500_000).collect();
+    let limits = Limits::default().deadline(Duration::from_millis(300));
+    let project = Project::new().sequence("x", "", &steps);
+    let outcome = project.engine().run(x(&[]).input(json!({"a": list, "b": list})).limits(limits));
+    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+}
+
+#[test]
+fn steps_that_are_all_skipped_end_at_the_deadline() {
+    let steps: Vec<Value> = vec![json!({"tool": "tree", "when": "$inputs.a != $inputs.b"}); 10_000];
+    let list: Vec<u32> = (0..500_000).collect();
+    let limits = Limits::default().deadline(Duration::from_millis(300));
+    let project = Project::new().sequence("x", "", &Value::from(steps));
+    let outcome = project.engine().run(x(&[]).input(json!({"a": list, "b": list})).limits(limits));
+    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+}
+
+#[test]
+fn what_small_objects_take_of_memory_counts_and_not_what_they_say() {
+    let steps: Vec<Value> =
+        (0..40).map(|_| json!({"tool": "echo", "args": {"l": "$inputs.l"}})).collect();
+    let list: Vec<Value> = vec![json!({"a": 1}); 10_000];
+    let project = Project::new().sequence("x", "", &Value::from(steps));
+    let outcome = project.engine().run(x(&TOOLS).input(json!({"l": list})));
+    let (kind, sentence) = failure(&outcome);
+    assert_eq!(kind, ErrorKind::Memory, "{sentence}");
+}

@@ -187,3 +187,59 @@ fn a_journal_that_cannot_be_written_fails_the_run_before_it_starts() {
     assert_eq!(failure(&run(&project, &WRITE, json!({}))).0, ErrorKind::Io);
     assert!(!Path::exists(&project.path("trace")));
 }
+
+#[test]
+fn a_changed_file_of_the_skill_or_of_one_it_comes_to_is_not_resumed() {
+    let asset = |name: &str| format!(".metier/skills/{name}/assets/a.txt");
+    let project = Project::new()
+        .sequence("x", "write", &json!([trace("a"), {"skill": "y"}, {"tool": "read_file", "args": {"path": "later"}}]))
+        .sequence("y", "", &json!([{"skill": "z"}]))
+        .lua("z", "", "return ctx.asset('assets/a.txt')");
+    let project = ["x", "y", "z"].iter().fold(project, |project, name| project.file(&asset(name), "one"));
+    assert_eq!(failure(&run(&project, &WRITE, json!({}))).0, ErrorKind::Io);
+    for (name, told) in [
+        ("x", "a file in the folder of x changed"),
+        ("y", "the skill y changed, which the plan calls"),
+        ("z", "the skill z changed"),
+    ] {
+        let changed = project.path(&asset(name));
+        std::fs::write(&changed, "two").unwrap();
+        let (kind, sentence) = failure(&run(&project, &WRITE, json!({})));
+        assert_eq!(kind, ErrorKind::Usage, "{sentence}");
+        assert!(sentence.contains(told), "{sentence}");
+        std::fs::write(&changed, "one").unwrap();
+    }
+    let project = project.file("later", "here");
+    assert_eq!(run(&project, &WRITE, json!({})).result.unwrap(), json!("here"));
+    let described = "---\nname: x\ndescription: another\nallowed-tools: write\n---\n";
+    let project = project.file(".metier/skills/x/SKILL.md", described);
+    assert!(failure(&run(&project, &WRITE, json!({}))).1.contains("a file in the folder of x changed"));
+}
+
+#[test]
+fn a_journal_serves_the_project_it_was_begun_in() {
+    let steps = json!([{"tool": "read_file", "args": {"path": "f"}}]);
+    let (one, two) = (Project::new().sequence("x", "", &steps), Project::new().sequence("x", "", &steps));
+    let (one, two) = (one.file("f", "of one"), two.file("f", "of two"));
+    let invocation = || x(&[]).journal(one.path("journal"));
+    assert_eq!(one.engine().run(invocation()).result.unwrap(), json!("of one"));
+    let (kind, sentence) = failure(&two.engine().run(invocation()));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(sentence.contains("belongs to the project "), "{sentence}");
+}
+
+#[test]
+fn a_crowd_of_skills_that_call_one_another_is_looked_at_once() {
+    let each = |next: usize| {
+        let names: Vec<Value> = (0..30).map(|at| json!({"skill": format!("s{next}-{at}"), "when": "false"})).collect();
+        Value::from(names)
+    };
+    let mut project = Project::new().sequence("x", "", &each(0));
+    for level in 0..4 {
+        for at in 0..30 {
+            let steps = if level < 3 { each(level + 1) } else { json!([]) };
+            project = project.sequence(&format!("s{level}-{at}"), "", &steps);
+        }
+    }
+    run(&project, &[], json!({})).result.unwrap();
+}

@@ -3,39 +3,55 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::{Callee, Lookup, from_sequence};
+use crate::plan::from_sequence;
+use crate::policy::Asked;
 
-/// Skills whose digests are what the test says.
+/// The skill that calls, and skills whose digests are what the test says.
 struct Digests(&'static str);
 
 impl Callees for Digests {
-    fn skill(&self, _name: &str) -> Lookup<Callee> {
-        Lookup::Untold
+    fn skill(&self, name: &str) -> Lookup<Callee> {
+        Lookup::Found(Callee {
+            identity: name.to_owned(),
+            input_schema: None,
+            output_schema: None,
+            calls: vec!["a".to_owned(), "b".to_owned()],
+            asked: Asked::Everything,
+            is_process: false,
+        })
     }
 
     fn tool(&self, _name: &str) -> Lookup<Value> {
         Lookup::Untold
     }
 
-    fn digest(&self, _skill: &str) -> Option<String> {
-        Some(self.0.to_owned())
+    fn digest(&self, identity: &str) -> Option<String> {
+        Some(self.0.split(' ').find_map(|said| said.strip_prefix(identity)).unwrap_or("=0").to_owned())
     }
 }
 
 const PLAN: &str = r#"[{"tool": "tree"}, {"skill": "a"}]"#;
 
 fn opened(path: &Path) -> Result<Journal> {
-    opened_for(path, "x", PLAN, &json!({"a": 1}), "d")
+    opened_for(path, ["x", "/p", PLAN, "d"], &json!({"a": 1}))
 }
 
-fn opened_for(path: &Path, skill: &str, plan: &str, input: &Value, digest: &'static str) -> Result<Journal> {
-    Journal::open(
-        path,
+/// Of a skill in a project with a plan and these digests.
+fn opened_for(
+    path: &Path,
+    [skill, project, plan, digest]: [&'static str; 4],
+    input: &Value,
+) -> Result<Journal> {
+    let run = Journaled {
         skill,
-        &from_sequence(plan.as_bytes(), "scripts/sequence.json").unwrap(),
+        identity: skill,
+        project: Some(Path::new(project)),
+        plan: &from_sequence(plan.as_bytes(), "scripts/sequence.json").unwrap(),
         input,
-        &Digests(digest),
-    )
+        callees: &Digests(digest),
+        token: &CancelToken::new(),
+    };
+    Journal::open(path, &run)
 }
 
 /// A folder, and the path of a journal in it.
@@ -153,21 +169,21 @@ fn a_file_of_somebody_elses_is_left_as_it_is() {
 }
 
 #[test]
-fn another_plan_input_or_callee_is_told_and_not_resumed() {
+fn another_project_plan_input_file_or_callee_is_told_and_not_resumed() {
     let (_folder, path) = place();
     drop(opened(&path).unwrap());
     let input = json!({"a": 1});
-    let words = |skill, plan, input: &Value, digest| {
-        opened_for(&path, skill, plan, input, digest).err().unwrap().to_string()
-    };
-    assert!(words("y", PLAN, &input, "d").contains("belongs to the skill x"));
-    assert!(
-        words("x", r#"[{"tool": "tree"} , {"skill": "a"}]"#, &input, "d")
-            .contains("before the plan of x changed")
-    );
-    assert!(words("x", PLAN, &json!({"a": 2}), "d").contains("another input"));
-    assert!(words("x", PLAN, &input, "e").contains("before the skill a changed"));
-    let refused = opened_for(&path, "x", PLAN, &json!(1), "d").err().unwrap();
+    let words = |run, input: &Value| opened_for(&path, run, input).err().unwrap().to_string();
+    assert!(words(["y", "/p", PLAN, "d"], &input).contains("belongs to the skill x"));
+    assert!(words(["x", "/q", PLAN, "d"], &input).contains("belongs to the project /p"));
+    let spaced = r#"[{"tool": "tree"} , {"skill": "a"}]"#;
+    assert!(words(["x", "/p", spaced, "d"], &input).contains("before the plan of x changed"));
+    assert!(words(["x", "/p", PLAN, "d"], &json!({"a": 2})).contains("another input"));
+    let told = words(["x", "/p", PLAN, "x=1"], &input);
+    assert!(told.contains("before a file in the folder of x changed"), "{told}");
+    assert!(words(["x", "/p", PLAN, "a=1"], &input).contains("before the skill a changed"));
+    assert!(words(["x", "/p", PLAN, "b=1"], &input).contains("before the skill b changed"), "which a calls");
+    let refused = opened_for(&path, ["x", "/p", PLAN, "d"], &json!(1)).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Usage);
     assert!(refused.help().unwrap().contains("--journal"));
     assert!(opened(&path).is_ok());

@@ -1,0 +1,77 @@
+//! What tells whether a skill's folder is as it was.
+
+use sha2::{Digest, Sha256};
+
+use super::folder::Folder;
+use crate::error::Result;
+use crate::host::Files;
+
+/// Bytes of files that are read; of files beyond that, size and time count.
+const READ: u64 = 64 << 20;
+
+/// What Python leaves beside the modules it ran.
+const LEFT_BEHIND: &str = "__pycache__";
+
+impl Folder {
+    /// A digest of all its files as [`Folder::files`] names them. It changes when one of them does, comes or goes.
+    pub(crate) fn digest(&self) -> Result<[u8; 32]> {
+        let mut digest = Sha256::new();
+        let mut left = READ;
+        for path in self.files()? {
+            if path.split('/').any(|part| part == LEFT_BEHIND) {
+                continue;
+            }
+            digest.update(format!("{} {path}\n", path.len()));
+            match self.read(&path, left) {
+                Ok(bytes) => {
+                    left -= bytes.len() as u64;
+                    digest.update(format!("{}\n", bytes.len()));
+                    digest.update(bytes);
+                }
+                Err(_) => digest.update(self.looks(&path)),
+            }
+        }
+        Ok(digest.finalize().into())
+    }
+
+    /// Size and time of a file that is not read; nothing where even these cannot be told.
+    fn looks(&self, path: &str) -> String {
+        let files = self.on_disk().and_then(|folder| Files::open(folder).ok());
+        let stat = files.and_then(|files| files.unguarded().stat(path).ok());
+        stat.map_or_else(String::new, |stat| format!("{} {:?}\n", stat.size, stat.modified))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_changes_with_every_file_and_with_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let folder = Folder::Disk(place.path().to_owned());
+        let mut seen = vec![folder.digest().unwrap()];
+        let mut differs = |folder: &Folder| {
+            let digest = folder.digest().unwrap();
+            let is_new = !seen.contains(&digest);
+            seen.push(digest);
+            is_new
+        };
+        std::fs::create_dir_all(path("assets/__pycache__")).unwrap();
+        std::fs::write(path("assets/a"), "one").unwrap();
+        assert!(differs(&folder));
+        std::fs::write(path("assets/a"), "two").unwrap();
+        assert!(differs(&folder));
+        std::fs::rename(path("assets/a"), path("assets/b")).unwrap();
+        assert!(differs(&folder));
+        let large = std::fs::File::create(path("large")).unwrap();
+        large.set_len(READ + 1).unwrap();
+        assert!(differs(&folder), "what is too large to be read");
+        large.set_len(READ + 2).unwrap();
+        assert!(differs(&folder));
+        std::fs::write(path("assets/__pycache__/m.pyc"), "left behind").unwrap();
+        std::fs::write(path(".hidden"), "").unwrap();
+        assert!(!differs(&folder));
+    }
+}
