@@ -20,7 +20,7 @@ use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{LogLevel, SandboxReport, SkillContext};
-use crate::policy::{Isolation, Need, Worker};
+use crate::policy::{Isolation, Need, Permissions, Worker};
 
 pub(super) use super::process::is_executable;
 
@@ -71,7 +71,11 @@ impl External {
 
     /// Whether the caller wants no cage.
     pub(super) fn is_plain(ctx: &SkillContext) -> bool {
-        ctx.isolation() == Isolation::Off || ctx.permissions().grants(&Need::unsandboxed())
+        let is_free = |permissions: &Permissions| match ctx.depth() {
+            0 => permissions.grants(&Need::unsandboxed()),
+            _ => permissions.allows(&Need::unsandboxed()),
+        };
+        ctx.isolation() == Isolation::Off || is_free(ctx.permissions())
     }
 
     /// Whether a run whose cage cannot be put up may go on without.

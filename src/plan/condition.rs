@@ -297,7 +297,9 @@ mod tests {
     fn holds(text: &str) -> bool {
         let inputs = json!({"yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": ""});
         let condition = text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
-        condition.holds(&|reference: &Reference| Ok(reference.within(&inputs).unwrap_or(&Value::Null))).unwrap()
+        condition
+            .holds(&|reference: &Reference| Ok(reference.within(&inputs).unwrap_or(&Value::Null)))
+            .unwrap()
     }
 
     #[test]

@@ -24,8 +24,13 @@ fn every_plan_that_ships_runs_without_an_input() {
     git(&["commit", "-q", "-m", "feat: begin"]);
     let listed = project.metier(&["list", "--json"]).json();
     let is_plan = |skill: &&Value| skill["runtime"] == "tool-sequence";
-    let plans: Vec<&str> =
-        listed.as_array().unwrap().iter().filter(is_plan).filter_map(|skill| skill["name"].as_str()).collect();
+    let plans: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(is_plan)
+        .filter_map(|skill| skill["name"].as_str())
+        .collect();
     assert_eq!(plans, ["release-notes", "repo-health"]);
     for plan in plans {
         let answer = project.metier(&["run", plan, "--sandbox", "best-effort", "--json"]);

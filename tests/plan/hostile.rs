@@ -150,8 +150,7 @@ fn steps_that_are_all_skipped_end_at_the_deadline() {
 
 #[test]
 fn what_small_objects_take_of_memory_counts_and_not_what_they_say() {
-    let steps: Vec<Value> =
-        (0..40).map(|_| json!({"tool": "echo", "args": {"l": "$inputs.l"}})).collect();
+    let steps: Vec<Value> = (0..40).map(|_| json!({"tool": "echo", "args": {"l": "$inputs.l"}})).collect();
     let list: Vec<Value> = vec![json!({"a": 1}); 10_000];
     let project = Project::new().sequence("x", "", &Value::from(steps));
     let outcome = project.engine().run(x(&TOOLS).input(json!({"l": list})));

@@ -192,7 +192,11 @@ fn a_journal_that_cannot_be_written_fails_the_run_before_it_starts() {
 fn a_changed_file_of_the_skill_or_of_one_it_comes_to_is_not_resumed() {
     let asset = |name: &str| format!(".metier/skills/{name}/assets/a.txt");
     let project = Project::new()
-        .sequence("x", "write", &json!([trace("a"), {"skill": "y"}, {"tool": "read_file", "args": {"path": "later"}}]))
+        .sequence(
+            "x",
+            "write",
+            &json!([trace("a"), {"skill": "y"}, {"tool": "read_file", "args": {"path": "later"}}]),
+        )
         .sequence("y", "", &json!([{"skill": "z"}]))
         .lua("z", "", "return ctx.asset('assets/a.txt')");
     let project = ["x", "y", "z"].iter().fold(project, |project, name| project.file(&asset(name), "one"));
@@ -231,7 +235,8 @@ fn a_journal_serves_the_project_it_was_begun_in() {
 #[test]
 fn a_crowd_of_skills_that_call_one_another_is_looked_at_once() {
     let each = |next: usize| {
-        let names: Vec<Value> = (0..30).map(|at| json!({"skill": format!("s{next}-{at}"), "when": "false"})).collect();
+        let names: Vec<Value> =
+            (0..30).map(|at| json!({"skill": format!("s{next}-{at}"), "when": "false"})).collect();
         Value::from(names)
     };
     let mut project = Project::new().sequence("x", "", &each(0));
