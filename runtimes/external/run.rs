@@ -21,7 +21,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::strangers::Strangers;
 use crate::host::{Files, LogLevel, SandboxReport, SkillContext};
-use crate::policy::{Isolation, Need, Worker};
+use crate::policy::{Isolation, Need, Permissions, Worker};
 
 pub(super) use super::process::is_executable;
 
@@ -72,7 +72,11 @@ impl External {
 
     /// Whether the caller wants no cage.
     pub(super) fn is_plain(ctx: &SkillContext) -> bool {
-        ctx.isolation() == Isolation::Off || ctx.permissions().grants(&Need::unsandboxed())
+        let is_free = |permissions: &Permissions| match ctx.depth() {
+            0 => permissions.grants(&Need::unsandboxed()),
+            _ => permissions.allows(&Need::unsandboxed()),
+        };
+        ctx.isolation() == Isolation::Off || is_free(ctx.permissions())
     }
 
     /// Whether a run whose cage cannot be put up may go on without.

@@ -28,6 +28,8 @@ struct Sequence {
 pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
     let plan = plan::from_file(&script.source, &script.path)?;
     let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
+    let seen = callees.seen_by(&script.skill, script.folder.as_deref());
+    let callees = seen.unwrap_or(callees);
     let caller = callees.caller(&script.skill, script.folder.as_deref());
     let mut found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
     found.retain(|found| found.blocks);

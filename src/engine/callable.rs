@@ -22,11 +22,39 @@ pub(super) struct Callable {
     tools: Option<Arc<dyn ToolProvider>>,
     /// Skills come from the embedder, who alone knows them.
     has_foreign_skills: bool,
+    /// The qualified name of the skill that asks, where it is one.
+    asker: Option<String>,
 }
 
 impl Callable {
     pub(super) fn new(engine: Weak<Parts>, providers: &Providers) -> Self {
-        Self { engine, tools: providers.tools.clone(), has_foreign_skills: providers.skills.is_some() }
+        let has_foreign_skills = providers.skills.is_some();
+        Self { engine, tools: providers.tools.clone(), has_foreign_skills, asker: None }
+    }
+
+    fn callee(&self, engine: &Parts, skill: &Skill) -> Result<Callee> {
+        let selected = select(skill, None)?;
+        let plan = plan_of(skill, &selected)?;
+        let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
+        let calls = plan.iter().flat_map(Plan::skills);
+        let calls =
+            calls.filter_map(|name| self.name_of(engine, engine.registry.find_for(skill, name).ok()?, name));
+        let (input_schema, output_schema) = schemas(skill);
+        Ok(Callee {
+            identity: identity_of(skill.folder()),
+            input_schema,
+            output_schema,
+            calls: calls.collect(),
+            asked,
+            is_process: selected.runtime == SkillRuntime::External,
+        })
+    }
+
+    /// What the asker calls the skill: as another one does where that means the same, or else in full.
+    fn name_of(&self, engine: &Parts, skill: &Skill, name: &str) -> Option<String> {
+        let is_same = |meant: &Skill| identity_of(meant.folder()) == identity_of(skill.folder());
+        let means = |name: &str| engine.meant(self.asker.as_deref(), name).is_ok_and(is_same);
+        [name.to_owned(), skill.qualified()].into_iter().find(|name| means(name))
     }
 }
 
@@ -35,7 +63,7 @@ impl Callees for Callable {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_foreign_skills) else {
             return Lookup::Untold;
         };
-        match engine.registry.find(name).and_then(callee) {
+        match engine.meant(self.asker.as_deref(), name).and_then(|skill| self.callee(&engine, skill)) {
             Ok(callee) => Lookup::Found(callee),
             Err(error) => Lookup::Missing(error),
         }
@@ -62,9 +90,15 @@ impl Callees for Callable {
 
     fn caller(&self, skill: &str, folder: Option<&Path>) -> Caller {
         let unknown = || Caller { identity: skill.to_owned(), input_schema: None };
-        let (Some(engine), Some(folder)) = (self.engine.upgrade(), folder) else { return unknown() };
-        let mut skills = engine.registry.skills().iter();
-        skills.find(|skill| engine.shipped.is_at(skill.folder(), folder)).map_or_else(unknown, caller)
+        let Some(engine) = self.engine.upgrade() else { return unknown() };
+        engine.at(folder).map_or_else(unknown, caller)
+    }
+
+    fn seen_by(&self, _skill: &str, folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
+        let asker = self.engine.upgrade()?.at(folder)?.qualified();
+        let (engine, tools) = (self.engine.clone(), self.tools.clone());
+        let has_foreign_skills = self.has_foreign_skills;
+        Some(Arc::new(Self { engine, tools, has_foreign_skills, asker: Some(asker) }))
     }
 
     fn digest(&self, identity: &str) -> Option<String> {
@@ -86,19 +120,12 @@ fn identity_of(folder: &Folder) -> String {
     }
 }
 
-fn callee(skill: &Skill) -> Result<Callee> {
-    let selected = select(skill, None)?;
-    let plan = plan_of(skill, &selected)?;
-    let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
-    let (input_schema, output_schema) = schemas(skill);
-    Ok(Callee {
-        identity: identity_of(skill.folder()),
-        input_schema,
-        output_schema,
-        calls: plan.map_or_else(Vec::new, |plan| plan.skills().map(str::to_owned).collect()),
-        asked,
-        is_process: selected.runtime == SkillRuntime::External,
-    })
+impl Parts {
+    /// The skill whose folder lies there, or was unpacked to there.
+    fn at(&self, folder: Option<&Path>) -> Option<&Skill> {
+        let folder = folder?;
+        self.registry.skills().iter().find(|skill| self.shipped.is_at(skill.folder(), folder))
+    }
 }
 
 /// What a skill asks for when that script of it runs, or the one that runs where none is named: what it lists, and the tools that

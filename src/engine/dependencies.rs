@@ -34,13 +34,17 @@ fn missing<'a>(skill: &'a Skill, registry: &'a Registry) -> impl Iterator<Item =
     let skills = dependencies.map_or(&[][..], |dependencies| &dependencies.skills);
     let absent = tools.iter().filter(|tool| !runtimes::has_program(&tool.name));
     let absent = absent.map(|tool| (tool, told(tool, "is not on PATH")));
-    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet(needed, registry)?)));
+    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet(skill, needed, registry)?)));
     absent.chain(unmet)
 }
 
 /// How a skill that is needed falls short, where it does.
-fn unmet(needed: &Dependency, registry: &Registry) -> Option<String> {
-    let Ok(found) = registry.find(&needed.name) else { return Some(told(needed, "is no skill here")) };
+fn unmet(skill: &Skill, needed: &Dependency, registry: &Registry) -> Option<String> {
+    let Ok(found) = registry.find_for(skill, &needed.name) else {
+        let nearer = registry.find(&needed.name).map(Skill::qualified);
+        let only = |nearer| format!("is here only nearer to the project, as {nearer}");
+        return Some(told(needed, &nearer.map_or_else(|_| "is no skill here".to_owned(), only)));
+    };
     let version = found.version();
     let fits = needed.version.as_ref().is_none_or(|range| range.matches(version));
     (!fits).then(|| told(needed, &format!("is here as {version}")))

@@ -9,6 +9,7 @@ use super::{Invocation, Outcome, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
 use crate::plan::Plan;
+use crate::registry::Skill;
 
 /// How many skills may stand in one another's calls, as plans know it beforehand.
 const DEEPEST: usize = Plan::DEEPEST_CALLS;
@@ -26,7 +27,7 @@ impl SkillProvider for Callees {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
-        let skill = engine.registry.find(name)?.name();
+        let skill = engine.meant(ctx.qualified(), name)?.name();
         if ctx.depth() >= DEEPEST {
             return Err(too_deep(skill, ctx.depth()));
         }
@@ -45,6 +46,15 @@ impl SkillProvider for Callees {
 }
 
 impl Parts {
+    /// The skill that a name means to the one of that qualified name, where one says it.
+    pub(super) fn meant(&self, by: Option<&str>, name: &str) -> Result<&Skill> {
+        let says = |skill: &&Skill| by.is_some_and(|by| skill.qualified() == by);
+        match self.registry.skills().iter().find(says) {
+            Some(skill) => self.registry.find_for(skill, name),
+            None => self.registry.find(name),
+        }
+    }
+
     /// Runs on a thread of its own: what a language lets one script take of a stack is measured for one.
     fn run_apart(&self, invocation: Invocation) -> Result<Outcome> {
         let failed =

@@ -25,7 +25,8 @@ const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
-        let found = self.registry.find(&invocation.skill);
+        let by = invocation.caller.as_ref().and_then(SkillContext::qualified);
+        let found = self.meant(by, &invocation.skill);
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
@@ -117,6 +118,7 @@ impl Parts {
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
+            .qualified(skill.qualified())
             .project(Files::open(&self.project)?)
             .skill_files(Files::open(&folder)?)
             .permissions(self.permitted(skill, asked, invocation))

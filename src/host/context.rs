@@ -28,6 +28,7 @@ pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>);
 
 struct Inner {
     skill: String,
+    qualified: Option<String>,
     project: Option<Files>,
     skill_files: Option<Files>,
     permissions: Permissions,
@@ -59,6 +60,11 @@ impl SkillContext {
     /// The skill's name.
     pub fn skill(&self) -> &str {
         &self.0.skill
+    }
+
+    /// The skill's qualified name, where it has one: what tells it from others of its name.
+    pub fn qualified(&self) -> Option<&str> {
+        self.0.qualified.as_deref()
     }
 
     /// The project's files; `unavailable` when the run has no project.

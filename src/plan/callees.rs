@@ -1,6 +1,7 @@
 //! What a plan's steps may call, as far as it can be known before anything runs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -18,6 +19,11 @@ pub trait Callees: Send + Sync {
     /// Whose plan it is: the skill of that name, in that folder where it has one on disk.
     fn caller(&self, skill: &str, _folder: Option<&Path>) -> Caller {
         Caller { identity: skill.to_owned(), input_schema: None }
+    }
+
+    /// The same as that skill sees it, where the place of a skill decides what it means by a name.
+    fn seen_by(&self, _skill: &str, _folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
+        None
     }
 
     /// A text that changes when the files of the skill of that identity do, where that can be told.
@@ -68,7 +74,7 @@ pub struct Callee {
     pub input_schema: Option<Value>,
     /// What it answers with, as a JSON Schema (2020-12), where it says.
     pub output_schema: Option<Value>,
-    /// The skills that its own plan calls, by the names that are there.
+    /// The skills that its own plan calls, by names that mean them to whoever asks.
     pub calls: Vec<String>,
     /// What it asks for.
     pub asked: Asked,

@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::Registry;
+use super::root::Scope;
 use super::skill::Skill;
 use crate::error::{ErrorKind, Result, SkillError};
 
@@ -11,35 +12,64 @@ const SHOWN: usize = 8;
 /// Letters of a name that are looked at for a slip, and repeated in an error.
 const LONGEST: usize = 100;
 
+/// How far the one looks who says a name.
+#[derive(Clone, Copy)]
+pub(super) enum Sight<'a> {
+    /// A person, or a program in their stead.
+    Everything,
+    /// A skill. A project could give its own skills the names of those that a skill of the user relies on, and be run in their
+    /// place with what the user granted. So a skill that no project brought looks no nearer than where it lies itself.
+    Of(&'a Skill),
+}
+
+impl Sight<'_> {
+    fn reaches(self, scope: Scope) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Of(skill) => skill.scope() <= Scope::Project || scope >= skill.scope(),
+        }
+    }
+
+    /// Whether the name means that skill by it. Whoever names the scope means what lies there.
+    fn means(self, skill: &Skill, name: &str) -> bool {
+        let named =
+            || name.strip_prefix(skill.scope().name()).is_some_and(|rest| rest.starts_with(['/', ':']));
+        self.reaches(skill.scope()) || named()
+    }
+}
+
 /// The skill that name means.
 ///
 /// What reads as a qualified name is taken as one first, so that no skill can take the place of another by calling itself
 /// `user/metier:deploy`.
-pub(super) fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Skill> {
+pub(super) fn find<'a>(registry: &'a Registry, name: &str, sight: Sight<'_>) -> Result<&'a Skill> {
     let name = &name.trim().nfkc().collect::<String>();
     if name.contains([':', '@'])
-        && let Some(skill) = qualified(registry, name)?
+        && let Some(skill) = qualified(registry, name, sight)?
     {
         return Ok(skill);
     }
-    if let Some(skill) = plain(registry, name) {
+    if let Some(skill) = plain(registry, name, sight) {
         return Ok(skill);
     }
-    let broken = registry.broken.iter().find(|broken| {
+    let broken = registry.broken.iter().filter(|broken| sight.reaches(broken.address.origin.scope));
+    let broken = broken.into_iter().find(|broken| {
         let directory = broken.address.directory().nfkc().collect::<String>();
         qualifier(name, &directory, "").is_some_and(|at| at.is_empty() || broken.address.is_called(at))
     });
-    Err(broken.map_or_else(|| unknown(registry, name), |broken| broken.error(&legible(name))))
+    Err(broken.map_or_else(|| unknown(registry, name, sight), |broken| broken.error(&legible(name))))
 }
 
-/// The nearest skill of that name; they are sorted by name and nearness.
-fn plain<'a>(registry: &'a Registry, name: &str) -> Option<&'a Skill> {
+/// The nearest skill of that name within sight; they are sorted by name and nearness.
+fn plain<'a>(registry: &'a Registry, name: &str, sight: Sight<'_>) -> Option<&'a Skill> {
     let first = registry.skills.partition_point(|skill| skill.name() < name);
-    registry.skills.get(first).filter(|skill| skill.name() == name)
+    let named = registry.skills[first..].iter().take_while(|skill| skill.name() == name);
+    named.into_iter().find(|skill| sight.reaches(skill.scope()))
 }
 
-fn qualified<'a>(registry: &'a Registry, name: &str) -> Result<Option<&'a Skill>> {
-    let fitting: Vec<&Skill> = registry.skills.iter().filter(|skill| fits(skill, name)).collect();
+fn qualified<'a>(registry: &'a Registry, name: &str, sight: Sight<'_>) -> Result<Option<&'a Skill>> {
+    let fitting = registry.skills.iter().filter(|skill| fits(skill, name) && sight.means(skill, name));
+    let fitting: Vec<&Skill> = fitting.collect();
     if let Some(exact) = fitting.iter().find(|skill| skill.qualified() == name) {
         return Ok(Some(exact));
     }
@@ -73,7 +103,21 @@ fn qualifier<'a>(name: &'a str, plain: &str, version: &str) -> Option<&'a str> {
     unversioned.and_then(of).or_else(|| of(name))
 }
 
-fn unknown(registry: &Registry, name: &str) -> SkillError {
+fn unknown(registry: &Registry, name: &str, sight: Sight<'_>) -> SkillError {
+    if let Sight::Of(caller) = sight
+        && let Ok(nearer) = find(registry, name, Sight::Everything)
+    {
+        let message = format!(
+            "no skill is called `{}` where {} may look for one by a plain name; {} lies nearer to the project",
+            legible(name),
+            legible(&caller.qualified()),
+            legible(&nearer.qualified())
+        );
+        let full = nearer.qualified();
+        let full = full.rsplit_once('@').map_or(full.as_str(), |(full, _)| full);
+        return SkillError::new(ErrorKind::UnknownSkill, message)
+            .with_help(format!("write {} to mean that one", legible(full)));
+    }
     let error = SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{}`", legible(name)));
     let near = nearest(registry, name);
     if !near.is_empty() {

@@ -82,7 +82,16 @@ impl Registry {
     /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
     /// does not load.
     pub fn find(&self, name: &str) -> Result<&Skill> {
-        find::find(self, name)
+        find::find(self, name, find::Sight::Everything)
+    }
+
+    /// The skill that another one means by that name. A skill of the user means none of a project by a plain name, and one inside
+    /// the binary none but those beside it, so that nobody nearer takes the place of what it relies on; `project/.agents:name`
+    /// means what it says. Skills of a project, or of a root named by the caller, mean what everybody means.
+    ///
+    /// Fails as [`Registry::find`] does, and names the way out where only a nearer skill has the name.
+    pub fn find_for(&self, caller: &Skill, name: &str) -> Result<&Skill> {
+        find::find(self, name, find::Sight::Of(caller))
     }
 
     /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.

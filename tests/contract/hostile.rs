@@ -55,6 +55,44 @@ fn laughs_told_by_references_are_not_laughed_either() {
     assert_eq!(codes(&text), ["schema-too-large"]);
 }
 
+/// Forty schemas, each of which refers twice to the next by these references.
+fn doubling(reference: impl Fn(usize) -> String, named: impl Fn(usize) -> String) -> String {
+    let defs = lines(40, |n| {
+        let below = format!("{{$ref: '{}'}}", reference(n + 1));
+        format!("    d{n}: {{{}allOf: [{below}, {below}]}}\n", named(n))
+    });
+    let first = reference(0);
+    let last = format!("    d40: {{{}type: object}}\n", named(40));
+    format!("inputs:\n  type: object\n  $ref: '{first}'\n  $defs:\n{defs}{last}")
+}
+
+#[test]
+fn what_is_weighed_is_what_a_reference_leads_to() {
+    let decoys = lines(41, |n| format!("    e{n}: {{$anchor: x{n}}}\n"));
+    let named = doubling(|n| format!("#x{n}"), |n| format!("$anchor: x{n}, "));
+    let example = "examples: [{inputs: {a: 1}}]\n";
+    assert_eq!(codes(&format!("{named}  zzz:\n{decoys}{example}")), ["schema-reference"]);
+    assert_eq!(codes(&format!("{named}{example}")), ["schema-too-large"]);
+    let decoys = lines(41, |n| format!("    '%64{n}': true\n"));
+    let spelt = doubling(|n| format!("#/$defs/%64{n}"), |_| String::new());
+    assert_eq!(codes(&format!("{spelt}{decoys}{example}")), ["schema-reference"]);
+    let circle = "inputs: {type: object, $ref: '#/$defs/a', $defs: {'%61': true, a: {anyOf: [{$ref: '#/$defs/%61'}]}}}";
+    assert_eq!(codes(circle), ["schema-reference"]);
+}
+
+#[test]
+fn what_asks_for_the_rest_level_by_level_is_weighed_as_it_is_checked() {
+    let defs = lines(20, |n| {
+        format!(
+            "    l{}: {{anyOf: [{{$ref: '#/$defs/l{n}'}}], unevaluatedProperties: {{type: integer}}}}\n",
+            n + 1
+        )
+    });
+    let text =
+        format!("inputs:\n  type: object\n  $ref: '#/$defs/l20'\n  $defs:\n    l0: {{type: object}}\n{defs}");
+    assert_eq!(codes(&text), ["schema-too-large"]);
+}
+
 #[test]
 fn nothing_is_fetched_and_nothing_read() {
     for reference in
@@ -192,6 +230,20 @@ fn a_value_too_large_for_its_schema_is_refused_and_not_checked_for_ever() {
         "{}",
         sentence(&outcome)
     );
+}
+
+#[test]
+fn what_breaks_thousands_of_alternatives_is_not_told_of_each() {
+    let choices = (0..1000).map(|n| format!("{{const: {n}}}")).collect::<Vec<_>>().join(", ");
+    let yaml = format!(
+        "inputs: {{type: object, properties: {{l: {{type: array, items: {{anyOf: [{choices}]}}}}}}}}"
+    );
+    let project = Project::with_contract(&yaml, "return 1");
+    let texts: Vec<Value> = (0..60_000).map(|n| json!(n.to_string())).collect();
+    let begun = Instant::now();
+    let outcome = project.run_with(json!({"l": texts}), &[]);
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert_eq!(violations(&outcome), ["/l/0 anyOf"]);
 }
 
 #[test]

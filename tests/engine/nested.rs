@@ -113,7 +113,7 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
         caged.sandbox
     );
     assert_eq!(value(caged), json!(1));
-    let outcome = project("skill:y").run(&["skill:y", "exec:unsandboxed"]);
+    let outcome = project("skill:y exec:unsandboxed").run(&["skill:y", "exec:unsandboxed"]);
     assert_eq!(
         outcome.sandbox,
         Some(metier::host::SandboxReport::NONE),

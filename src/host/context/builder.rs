@@ -13,6 +13,7 @@ use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
     skill: String,
+    qualified: Option<String>,
     project: Option<Files>,
     skill_files: Option<Files>,
     permissions: Permissions,
@@ -32,6 +33,7 @@ impl ContextBuilder {
     pub(super) fn new(skill: String) -> Self {
         Self {
             skill,
+            qualified: None,
             project: None,
             skill_files: None,
             permissions: Permissions::read_only(),
@@ -45,6 +47,12 @@ impl ContextBuilder {
             handed_on: None,
             journal_file: None,
         }
+    }
+
+    /// The skill's qualified name, where it has one.
+    pub fn qualified(mut self, name: impl Into<String>) -> Self {
+        self.qualified = Some(name.into());
+        self
     }
 
     /// The project whose files the run may see.
@@ -123,6 +131,7 @@ impl ContextBuilder {
     pub fn build(self) -> SkillContext {
         let inner = Arc::new(Inner {
             skill: self.skill,
+            qualified: self.qualified,
             project: self.project,
             skill_files: self.skill_files,
             permissions: self.permissions,

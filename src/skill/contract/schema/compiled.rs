@@ -13,15 +13,27 @@ const MOST_PATTERN: usize = 1 << 20;
 pub(super) struct Compiled(pub(super) Validator);
 
 impl Compiled {
-    /// Compiles with patterns that match in linear time, and with nothing to fetch.
+    /// Compiles with patterns that match in linear time, with nothing to fetch, and with formats as annotations in every
+    /// dialect.
     pub(super) fn of(schema: &Json) -> Result<Self, Fault> {
         let patterns = PatternOptions::regex().size_limit(MOST_PATTERN).dfa_size_limit(MOST_PATTERN);
-        let validator = jsonschema::options().with_pattern_options(patterns).build(schema);
+        let options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(false);
+        let validator = match schema.get("$id") {
+            // References stay inside, and a name could make them lead into a dialect that is known by it.
+            Some(_) => options.build(&nameless(schema)),
+            None => options.build(schema),
+        };
         validator.map(Self).map_err(|error| {
             let (pointer, message) = (error.instance_path().as_str().to_owned(), sentence(&error));
             Fault { rule: &rule::SCHEMA_INVALID, pointer, message }
         })
     }
+}
+
+fn nameless(schema: &Json) -> Json {
+    let mut schema = schema.clone();
+    schema.as_object_mut().and_then(|keywords| keywords.remove("$id"));
+    schema
 }
 
 fn sentence(error: &jsonschema::ValidationError<'_>) -> String {

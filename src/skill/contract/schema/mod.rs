@@ -15,6 +15,7 @@ mod constraints;
 mod defaults;
 mod notation;
 mod part;
+mod places;
 mod raw;
 mod signature;
 mod violations;

@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::super::super::rule::{self, Rule};
 use super::Fault;
 use super::notation::escaped;
+use super::places::{anchors, is_in_data};
 
 /// How many parts a schema may have once references are copied out.
 pub(super) const MOST_PARTS: usize = 10_000;
@@ -60,12 +61,48 @@ pub(super) const KEYWORDS: [(&str, Holds); 22] = [
     ("definitions", Holds::NamedSchemas),
 ];
 
+/// Keywords whose schemas are held against the same value.
+const IN_PLACE: [&str; 8] =
+    ["allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
+/// Keywords whose schemas are held against what the value holds, to know which of it was looked at.
+const LOOKED_AT: [&str; 8] = [
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "prefixItems",
+    "items",
+    "additionalItems",
+    "contains",
+    "unevaluatedItems",
+];
+/// Keywords that ask which parts of a value the rest of their schema looked at.
+const ASKING: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+
 /// How large a schema is, references copied out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     /// Keywords, values in them, and what patterns count for.
     pub(super) parts: usize,
+    /// What it takes besides to find out which parts of a value it looks at: all that is held against the same value is held
+    /// once more, and of that again what is in it.
+    looking: usize,
     depth: usize,
+}
+
+impl Size {
+    /// Of so many parts that hold no schemas.
+    fn flat(parts: usize) -> Self {
+        Self { parts, looking: 0, depth: 0 }
+    }
+
+    fn referred_to(self) -> Self {
+        Self { parts: self.parts + 1, depth: self.depth + 1, ..self }
+    }
+}
+
+/// What a keyword holds, if it holds schemas.
+pub(super) fn holds(keyword: &str) -> Option<Holds> {
+    KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds)
 }
 
 /// The size of a schema that is small enough and refers only to itself.
@@ -85,8 +122,10 @@ pub(super) fn size(schema: &Json) -> Result<Size, Fault> {
             ));
         }
     }
-    let mut anchors = HashMap::new();
-    collect_anchors(schema, "", &mut anchors);
+    if values(schema) > MOST_PARTS {
+        return Err(too_many(""));
+    }
+    let anchors = anchors(schema)?;
     Walk { root: schema, anchors, known: HashMap::new(), open: Vec::new() }.schema(schema, "", 0)
 }
 
@@ -105,46 +144,52 @@ impl Walk<'_> {
         if depth > DEEPEST {
             return Err(too_deep(at));
         }
-        let Json::Object(keywords) = schema else { return Ok(Size { parts: 1, depth: 1 }) };
-        let mut size = Size { parts: 1, depth: 1 };
+        let Json::Object(keywords) = schema else {
+            return Ok(Size { depth: 1, ..Size::flat(values(schema)) });
+        };
+        let mut size = Size { parts: 1, looking: 1, depth: 1 };
         for (keyword, value) in keywords {
             let place = format!("{at}/{}", escaped(keyword));
-            let more = self.keyword(keyword, value, &place, depth, at.is_empty())?;
-            size = Size { parts: size.parts + more.parts, depth: size.depth.max(more.depth + 1) };
+            let more = self.keyword(keyword, value, &place, depth)?;
+            let looking = match keyword.as_str() {
+                "$ref" => more.looking,
+                "properties" => value.as_object().map_or(0, Map::len),
+                keyword if IN_PLACE.contains(&keyword) => more.parts + more.looking,
+                keyword if LOOKED_AT.contains(&keyword) => more.parts,
+                _ => 0,
+            };
+            size = Size {
+                parts: size.parts + more.parts,
+                looking: size.looking + looking,
+                depth: size.depth.max(more.depth + 1),
+            };
             if size.parts > MOST_PARTS {
-                let message = format!("it has more than {MOST_PARTS} parts once references are copied out");
-                return Err(fault(&rule::SCHEMA_TOO_LARGE, &place, &message));
+                return Err(too_many(&place));
             }
             if depth + size.depth > DEEPEST {
                 return Err(too_deep(&place));
             }
         }
+        for keyword in ASKING.into_iter().filter(|keyword| keywords.contains_key(*keyword)) {
+            size.parts += size.looking;
+            if size.parts > MOST_PARTS {
+                return Err(too_many(&format!("{at}/{keyword}")));
+            }
+        }
         Ok(size)
     }
 
-    fn keyword(
-        &mut self,
-        keyword: &str,
-        value: &Json,
-        at: &str,
-        depth: usize,
-        is_root: bool,
-    ) -> Result<Size, Fault> {
+    fn keyword(&mut self, keyword: &str, value: &Json, at: &str, depth: usize) -> Result<Size, Fault> {
         match keyword {
             "$ref" => return self.reference(value, at, depth),
             "$dynamicRef" | "$recursiveRef" => {
                 let message = format!("`{keyword}` is not supported; write `$ref`");
                 return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
             }
-            "$id" | "id" if !is_root && value.is_string() => {
-                let message = format!("`{keyword}` below the top would give references another meaning");
-                return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
-            }
-            "pattern" => return Ok(Size { parts: PATTERN, depth: 0 }),
+            "pattern" => return Ok(Size::flat(PATTERN)),
             _ => {}
         }
-        let held = KEYWORDS.iter().find(|(known, _)| *known == keyword);
-        match (held.map(|(_, holds)| *holds), value) {
+        match (holds(keyword), value) {
             (Some(Holds::Schema), Json::Object(_)) => self.schema(value, at, depth + 1),
             (Some(Holds::Schemas | Holds::Schema), Json::Array(schemas)) => {
                 let named =
@@ -159,7 +204,7 @@ impl Walk<'_> {
                 }
                 Ok(size)
             }
-            _ => Ok(Size { parts: values(value), depth: 0 }),
+            _ => Ok(Size::flat(values(value))),
         }
     }
 
@@ -168,10 +213,14 @@ impl Walk<'_> {
         schemas: impl Iterator<Item = (String, &'s Json)>,
         depth: usize,
     ) -> Result<Size, Fault> {
-        let mut total = Size { parts: 1, depth: 0 };
+        let mut total = Size::flat(1);
         for (at, schema) in schemas {
             let size = self.schema(schema, &at, depth + 1)?;
-            total = Size { parts: total.parts + size.parts, depth: total.depth.max(size.depth) };
+            total = Size {
+                parts: total.parts + size.parts,
+                looking: total.looking + size.looking,
+                depth: total.depth.max(size.depth),
+            };
             if total.parts > MOST_PARTS {
                 break;
             }
@@ -187,6 +236,10 @@ impl Walk<'_> {
             let message = format!("`{reference}` lies outside the schema, and nothing is fetched");
             return Err(fault(&rule::SCHEMA_REFERENCE, at, &format!("{message}; copy it to `$defs`")));
         };
+        if inner.contains('%') {
+            let message = format!("`{reference}` spells a name with `%`; write the name as it is");
+            return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
+        }
         let pointer = if inner.is_empty() || inner.starts_with('/') {
             Some(inner.to_owned())
         } else {
@@ -195,7 +248,7 @@ impl Walk<'_> {
         let nowhere = || fault(&rule::SCHEMA_REFERENCE, at, &format!("`{reference}` leads nowhere"));
         let pointer = pointer.ok_or_else(nowhere)?;
         if let Some(known) = self.known.get(&pointer) {
-            let size = Size { parts: known.parts + 1, depth: known.depth + 1 };
+            let size = known.referred_to();
             return if depth + size.depth > DEEPEST { Err(too_deep(at)) } else { Ok(size) };
         }
         if self.open.contains(&pointer) || is_above(&pointer, at) {
@@ -204,39 +257,18 @@ impl Walk<'_> {
             return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
         }
         let root = self.root;
-        let target = root.pointer(&pointer).ok_or_else(nowhere)?;
+        let target = root.pointer(&pointer).filter(|_| !is_in_data(root, &pointer)).ok_or_else(nowhere)?;
         self.open.push(pointer.clone());
         let size = self.schema(target, &pointer, depth + 1)?;
         self.open.pop();
         self.known.insert(pointer, size);
-        Ok(Size { parts: size.parts + 1, depth: size.depth + 1 })
+        Ok(size.referred_to())
     }
 }
 
 /// Whether the place lies in what the pointer points to.
 fn is_above(pointer: &str, place: &str) -> bool {
     place.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn collect_anchors<'a>(value: &'a Json, at: &str, anchors: &mut HashMap<&'a str, String>) {
-    match value {
-        Json::Object(fields) => {
-            for (key, value) in fields {
-                if let (true, Some(name)) =
-                    (matches!(key.as_str(), "$anchor" | "$dynamicAnchor"), value.as_str())
-                {
-                    anchors.insert(name, at.to_owned());
-                }
-                collect_anchors(value, &format!("{at}/{}", escaped(key)), anchors);
-            }
-        }
-        Json::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                collect_anchors(item, &format!("{at}/{index}"), anchors);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// How many values there are in a value, itself included.
@@ -253,13 +285,18 @@ fn too_deep(at: &str) -> Fault {
     fault(&rule::SCHEMA_TOO_LARGE, at, &message)
 }
 
-fn fault(rule: &'static Rule, pointer: &str, message: &str) -> Fault {
+fn too_many(at: &str) -> Fault {
+    let message = format!("it has more than {MOST_PARTS} parts once references are copied out");
+    fault(&rule::SCHEMA_TOO_LARGE, at, &message)
+}
+
+pub(super) fn fault(rule: &'static Rule, pointer: &str, message: &str) -> Fault {
     Fault { rule, pointer: pointer.to_owned(), message: message.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -280,6 +317,10 @@ mod tests {
             (json!({"properties": {"x": {"$dynamicRef": "#x"}}}), "/properties/x/$dynamicRef"),
             (json!({"items": {"$id": "https://example.com/", "$ref": "#/x"}}), "/items/$id"),
             (json!({"$schema": "https://example.com/own"}), "/$schema"),
+            (json!({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}}), "/items/$schema"),
+            (json!({"$ref": "#/examples/0", "examples": [{"$anchor": "x"}]}), "/$ref"),
+            (json!({"$dynamicAnchor": "x"}), "/$dynamicAnchor"),
+            (json!({"x-more": {"a": {"$id": "urn:x"}}, "$ref": "#/x-more/a/b"}), "/x-more/a/$id"),
         ] {
             assert_eq!(refused(&schema), ("schema-reference", pointer.to_owned()), "{schema}");
         }
@@ -299,6 +340,65 @@ mod tests {
         defs.insert("d30".into(), json!({"type": "string"}));
         let doubling = json!({"$defs": defs, "$ref": "#/$defs/d0"});
         assert_eq!(refused(&doubling).0, "schema-too-large");
+    }
+
+    #[test]
+    fn a_name_is_given_once_and_to_a_schema() {
+        for (schema, pointer) in [
+            (
+                json!({"$ref": "#x", "$defs": {"a": {"$anchor": "x"}}, "zzz": {"$anchor": "x"}}),
+                "/zzz/$anchor",
+            ),
+            (json!({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}), "/$defs/b/$anchor"),
+            (
+                json!({"$ref": "#/$defs/%61", "$defs": {"%61": true, "a": {"$ref": "#/$defs/%61"}}}),
+                "/$defs/a/$ref",
+            ),
+            (json!({"$ref": "#/$defs/%61", "$defs": {"%61": true}}), "/$ref"),
+        ] {
+            assert_eq!(refused(&schema), ("schema-reference", pointer.to_owned()), "{schema}");
+        }
+        let data = json!({"properties": {"$anchor": {"const": {"$anchor": "x"}}, "default": {"default": {"$id": "x"}}},
+            "$ref": "#/properties/default"});
+        assert!(size(&data).is_ok());
+    }
+
+    #[test]
+    fn what_asks_for_the_rest_is_counted_at_every_level() {
+        let below = |keyword: &str, levels: usize| {
+            let mut defs = Map::new();
+            defs.insert("l0".into(), json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
+            for level in 1..=levels {
+                let below = json!({"$ref": format!("#/$defs/l{}", level - 1)});
+                let schema = match keyword {
+                    "if" => json!({"if": below, "unevaluatedProperties": true}),
+                    "unevaluatedProperties" => json!({"unevaluatedProperties": below}),
+                    "additionalProperties" => {
+                        json!({"additionalProperties": below, "unevaluatedProperties": true})
+                    }
+                    "dependentSchemas" => {
+                        json!({"dependentSchemas": {"a": below}, "unevaluatedProperties": true})
+                    }
+                    "items" => json!({"items": below, "unevaluatedItems": true}),
+                    keyword => json!({keyword: [below], "unevaluatedProperties": {"type": "integer"}}),
+                };
+                defs.insert(format!("l{level}"), schema);
+            }
+            json!({"$defs": defs})
+        };
+        for keyword in [
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "if",
+            "unevaluatedProperties",
+            "additionalProperties",
+            "dependentSchemas",
+            "items",
+        ] {
+            assert_eq!(refused(&below(keyword, 20)).0, "schema-too-large", "{keyword}");
+            assert!(size(&below(keyword, 3)).is_ok(), "{keyword}");
+        }
     }
 
     #[test]
