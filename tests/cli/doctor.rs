@@ -95,17 +95,16 @@ fn roots_are_counted_and_shadowed_and_broken_skills_are_named() {
     assert!(page.code == 1 && page.stderr.contains("error: ") && page.stderr.contains("help: "), "{page:?}");
 }
 
-/// The answer of a doctor whose `PATH` is a folder with these programs.
+/// The answer of a doctor whose `PATH` is a folder with these programs, which no stranger put there.
 fn with_programs(programs: &[(&str, &str)]) -> Answer {
-    let project = Project::new();
+    let (project, folder) = (Project::new(), tempfile::tempdir().unwrap());
     for (name, script) in programs {
-        let path = project.path("bin").join(name);
-        std::fs::create_dir_all(project.path("bin")).unwrap();
+        let path = folder.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = project.command(&["doctor", "--json"]);
-    command.env("PATH", project.path("bin")).env("SECRET", "s3cret").output().unwrap().into()
+    command.env("PATH", folder.path()).env("SECRET", "s3cret").output().unwrap().into()
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn processor_time_that_the_caller_named_is_held() {
     }
     assert_eq!(value(engine.run(says("__import__('resource').getrlimit(0)[0]").limits(limits()))), json!(1));
     let burns = engine
-        .run(says("[0 for _ in iter(int, 1)]").limits(limits().deadline(std::time::Duration::from_secs(60))));
+        .run(says("[0 for _ in iter(int, 1)]").limits(limits().deadline(std::time::Duration::from_secs(50))));
     assert_eq!(burns.result.unwrap_err().kind(), ErrorKind::Cpu);
     assert_eq!(stage.living(), 0);
 }
