@@ -7,31 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, Scope as Threads};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::attempt::{Failed, Tried, tried};
 use super::check::declared_inputs;
 use super::failure::StepFailure;
 use super::journal::{Finished, Journal};
 use super::scope::{Ended, Scope, memory, take};
-use super::{Call, OnFailure, Plan, Schedule, Step};
+use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
 use crate::policy::{CancelToken, Limits, Watchdog};
-
-/// Where steps run.
-pub trait Stage: Sync {
-    /// Whether a call can do no more than read, under the permissions of this run. Such calls run side by side.
-    fn is_quiet(&self, ctx: &SkillContext, call: &Call) -> bool;
-
-    /// Whether nothing comes of making a call once more. What is not is warned of when it has to be.
-    fn is_repeatable(&self, ctx: &SkillContext, call: &Call) -> bool {
-        self.is_quiet(ctx, call)
-    }
-
-    /// Makes the call and answers with its value. The context's token stops it.
-    fn call(&self, ctx: &SkillContext, call: &Call, arguments: Map<String, Value>) -> Result<Value>;
-}
 
 /// One run of a plan that [`check`](super::check) found no fault with.
 pub struct Drive<'a> {
