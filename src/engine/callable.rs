@@ -149,7 +149,7 @@ fn schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
 }
 
 /// The skill's plan, where it has one.
-fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
+pub(super) fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
     if selected.runtime != SkillRuntime::ToolSequence {
         return Ok(None);
     }

@@ -32,7 +32,7 @@ pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
-pub use explain::{Explanation, FunctionReach};
+pub use explain::{CalleeReach, Explanation, FunctionReach};
 pub use future::Run;
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};

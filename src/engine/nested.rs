@@ -11,7 +11,7 @@ use crate::host::{SkillContext, SkillProvider};
 use crate::registry::Skill;
 
 /// How many skills may stand in one another's calls, the one that was invoked first not counted.
-const DEEPEST: usize = 8;
+pub(super) const DEEPEST: usize = 8;
 
 /// The skills of an engine, for those of the same engine. Holds it weakly, since the engine holds this.
 pub(super) struct Callees(Weak<Parts>);
