@@ -166,9 +166,9 @@ pub(crate) fn machine(shared: &Shared) -> Machine {
     external::machine(shared)
 }
 
-/// The commands that run external scripts, installed or not.
-pub(crate) fn interpreters() -> Vec<InterpreterReport> {
-    external::interpreters()
+/// The commands that run external scripts, installed or not. What the project brings is not trusted to be started.
+pub(crate) fn interpreters(shared: &Shared, project: &std::path::Path) -> Vec<InterpreterReport> {
+    external::interpreters(shared, project)
 }
 
 /// Cargo features that bring something to skills, and whether this build has them.

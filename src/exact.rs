@@ -10,11 +10,32 @@ use serde_json::{Map, Number, Value};
 /// Fails, with the reason in words, where the text is not one JSON value, or says more than a value holds: an object with
 /// the same key twice, an integer outside 64 bits, a number beyond every float, more than 127 levels.
 pub fn json(text: &str) -> Result<Value, String> {
-    let Exact(value) = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    located(text).map_err(|fault| fault.reason)
+}
+
+/// Why a text is not exactly a value, and the byte where that shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) reason: String,
+    pub(crate) at: usize,
+}
+
+/// The same, and where it fails.
+pub(crate) fn located(text: &str) -> Result<Value, Fault> {
+    let Exact(value) = serde_json::from_str(text)
+        .map_err(|error| Fault { at: place(text, &error), reason: error.to_string() })?;
     match integers(text).find(|integer| !fits(integer)) {
-        Some(integer) => Err(format!("the integer {} does not fit into 64 bits", brief(integer))),
+        Some(integer) => Err(Fault {
+            reason: format!("the integer {} does not fit into 64 bits", brief(integer)),
+            at: (integer.as_ptr() as usize).saturating_sub(text.as_ptr() as usize),
+        }),
         None => Ok(value),
     }
+}
+
+fn place(text: &str, error: &serde_json::Error) -> usize {
+    let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    line + error.column().saturating_sub(1)
 }
 
 /// A JSON value whose objects have each key once.
@@ -73,10 +94,11 @@ impl<'de> Visitor<'de> for ExactVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
-        while let Some((key, Exact(value))) = entries.next_entry::<String, Exact>()? {
+        while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
             }
+            let Exact(value) = entries.next_value()?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))
@@ -150,6 +172,14 @@ mod tests {
         ] {
             assert_eq!(read(text), Ok(value), "{text}");
         }
+    }
+
+    #[test]
+    fn the_place_of_a_fault_is_where_it_stands() {
+        let line = |text: &str| text[..super::located(text).unwrap_err().at].lines().count();
+        assert_eq!(line("{\n\"a\": 1,\n  \"a\": 2}"), 3);
+        assert_eq!(line("{\n\"a\": 1,\n  \"b\": 99999999999999999999}"), 3);
+        assert_eq!(line("{\n\"a\" 1}"), 2);
     }
 
     #[test]

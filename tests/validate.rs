@@ -294,7 +294,7 @@ fn hostile_bodies_cost_little() {
 #[test]
 fn nothing_a_terminal_obeys_comes_out_raw() {
     let folder = "a\u{1b}[31m\u{9b}2J\u{202e}";
-    let text = "---\nname: \"\\e[31m\\x9b\"\ndescription: \u{202e}d\nver\u{202e}sion: 1\n---\n[a](\u{1b}x) [b](no\u{9b}pe) [c](no\u{7f})\n";
+    let text = "---\nname: \"\\e[31m\\x9b\"\ndescription: \u{202e}d\nver\u{202e}sion: 1\nx\u{200f}\u{2028}\u{e0041}y: 1\n---\n[a](\u{1b}x) [b](no\u{9b}pe) [c](no\u{7f})\n";
     let project = Project::new().file(&format!("{folder}/SKILL.md"), text).file("f\u{1b}[0m", "");
     for args in
         [&["validate", "."][..], &["validate", ".", "--json"], &["validate", "f\u{1b}[0m", "gone\u{9b}"]]
@@ -307,7 +307,8 @@ fn nothing_a_terminal_obeys_comes_out_raw() {
             "{}",
             answer.stdout.escape_debug()
         );
-        assert!(args.contains(&"--json") || !answer.stdout.contains('\u{202e}'), "{}", answer.stdout);
+        let turns = ['\u{202e}', '\u{200f}', '\u{2028}', '\u{e0041}'];
+        assert!(args.contains(&"--json") || !answer.stdout.contains(turns), "{}", answer.stdout);
     }
     let json = project.metier(&["validate", ".", "--json"]).json();
     assert_eq!(json[0]["path"], format!("./{folder}"));

@@ -1,4 +1,5 @@
-//! A process in a cage: against the same one alone, in a host that holds much memory, and against bubblewrap.
+//! A process in a cage: against the same one alone, in a host that holds much memory, and against bubblewrap; and the cage
+//! alone, around a program that does nothing.
 //!
 //! The sides are measured by turns, for what else a machine does must not fall on one of them.
 
@@ -16,7 +17,10 @@ use super::ratios;
 const ROUNDS: usize = 300;
 
 /// Names, and how a script is run by them. A side that cannot run here is not measured.
-const SIDES: [(&str, Side); 4] = [
+const SIDES: [(&str, Side); 7] = [
+    ("true", Side::NothingAlone),
+    ("true_landlock", Side::NothingCaged(Tier::Landlock, "landlock")),
+    ("true_namespaces", Side::NothingCaged(Tier::Namespaces, "namespaces")),
     ("spawn", Side::Alone),
     ("landlock", Side::Caged(Tier::Landlock, "landlock")),
     ("namespaces", Side::Caged(Tier::Namespaces, "namespaces")),
@@ -25,6 +29,10 @@ const SIDES: [(&str, Side); 4] = [
 
 #[derive(Clone, Copy)]
 enum Side {
+    /// `/bin/true`, alone and in the strictest cage of this tier.
+    NothingAlone,
+    NothingCaged(Tier, &'static str),
+    /// An empty script of the shell, alone and run by an engine.
     Alone,
     /// In this tier, which reports itself by this name.
     Caged(Tier, &'static str),
@@ -75,6 +83,11 @@ impl Side {
     fn runner(self, project: &Path) -> Box<dyn Fn() -> bool + '_> {
         let script = project.join(".metier/skills/nothing/scripts/main.sh");
         match self {
+            Self::NothingAlone => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
+            Self::NothingCaged(tier, name) => {
+                let engine = Engine::builder(project).tier(tier).build().expect("an engine");
+                Box::new(move || engine.machine().sandbox.tier == name)
+            }
             // The floor: the standard library spawns without copying the process.
             Self::Alone => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
             Self::Caged(tier, name) => {

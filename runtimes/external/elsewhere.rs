@@ -55,7 +55,7 @@ pub(in super::super) fn machine(_: &Shared) -> Machine {
 }
 
 /// None of them would be started.
-pub(in super::super) fn interpreters() -> Vec<InterpreterReport> {
+pub(in super::super) fn interpreters(_: &Shared, _: &Path) -> Vec<InterpreterReport> {
     Vec::new()
 }
 

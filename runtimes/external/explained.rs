@@ -10,6 +10,7 @@ use super::run::{Caged, External};
 use super::{interpreter, process, verdict, version};
 use crate::error::Result;
 use crate::executor::{Script, SkillInput};
+use crate::host::strangers::Strangers;
 use crate::host::{InterpreterReport, Machine, Place, ProcessPlan, SandboxReport, SkillContext};
 
 /// What the script would reach; fails as the run would before its process starts.
@@ -29,12 +30,19 @@ impl External {
         }
         let caged = self.caged(Self::arguments(input, ctx), ctx)?;
         match probed(&self.shared, caged.order.cage.clone()) {
-            Ok(report) => Ok(described(&caged, verdict::held(&report), ctx)),
+            Ok(report) => {
+                let version = self.version(Path::new(&caged.order.program), ctx);
+                Ok(described(&caged, version, verdict::held(&report), ctx))
+            }
             Err(error) => {
                 let error = verdict::not_started(self.file.name(), caged.project, error);
                 if Self::may_do_without(ctx, &error) { self.planned_plainly(input, ctx) } else { Err(error) }
             }
         }
+    }
+
+    fn version(&self, program: &Path, ctx: &SkillContext) -> Option<String> {
+        version::of(program, &self.strangers(ctx), self.shared.launcher())
     }
 
     fn planned_plainly(&self, input: &SkillInput, ctx: &SkillContext) -> Result<ProcessPlan> {
@@ -43,7 +51,7 @@ impl External {
         let everything = || vec![Place { path: "/".into(), why: "user" }];
         Ok(ProcessPlan {
             command: words(command.get_program(), command.get_args()),
-            interpreter_version: version::of(Path::new(command.get_program())),
+            interpreter_version: self.version(Path::new(command.get_program()), ctx),
             folder: command.get_current_dir().map(PathBuf::from).unwrap_or_default(),
             environment: sorted(names),
             scratch: None,
@@ -65,7 +73,12 @@ fn probed(shared: &Shared, cage: Cage) -> std::io::Result<Report> {
     process::checked(report)
 }
 
-fn described(caged: &Caged<'_>, sandbox: SandboxReport, ctx: &SkillContext) -> ProcessPlan {
+fn described(
+    caged: &Caged<'_>,
+    version: Option<String>,
+    sandbox: SandboxReport,
+    ctx: &SkillContext,
+) -> ProcessPlan {
     let (order, places) = (&caged.order, caged.places());
     let rules = order.cage.files.clone().unwrap_or_default();
     // What does not exist is passed over when the cage is put up.
@@ -79,7 +92,7 @@ fn described(caged: &Caged<'_>, sandbox: SandboxReport, ctx: &SkillContext) -> P
     };
     ProcessPlan {
         command: words(&order.program, order.args.iter().map(AsRef::as_ref)),
-        interpreter_version: version::of(Path::new(&order.program)),
+        interpreter_version: version,
         folder: order.folder.clone().into(),
         environment: sorted(order.environment.iter().map(|(name, _)| name.as_os_str())),
         scratch: Some(places.scratch.into()),
@@ -150,13 +163,13 @@ fn found(report: &Report, helper: Option<PathBuf>) -> Machine {
 }
 
 /// The commands that run scripts, installed or not, with what they say of their version.
-pub(in super::super) fn interpreters() -> Vec<InterpreterReport> {
-    let folders = interpreter::search_path();
+pub(in super::super) fn interpreters(shared: &Shared, project: &Path) -> Vec<InterpreterReport> {
+    let (folders, strangers) = (interpreter::search_path(), Strangers::of([project]));
     interpreter::commands()
         .into_iter()
         .map(|(name, endings)| {
             let path = interpreter::on_path(name, &folders);
-            let version = path.as_deref().and_then(version::of);
+            let version = path.as_deref().and_then(|path| version::of(path, &strangers, shared.launcher()));
             InterpreterReport { command: name.to_owned(), endings, path, version }
         })
         .collect()

@@ -92,7 +92,9 @@ impl Walk<'_> {
                 May::Nothing => self.guarded.hidden.push(inner.place.into()),
                 May::Read if is_plain => self.keep(inner),
                 May::Read if inner.is_kept => {}
-                May::Read => self.add_kept(inner.place),
+                May::Read => {
+                    self.add_kept(inner.place);
+                }
                 May::Everything if is_plain => self.waiting.push_back(inner),
                 May::Everything => {}
             }
@@ -102,17 +104,21 @@ impl Walk<'_> {
 
     /// Keeps a folder whole; what is to be hidden in it is looked for.
     fn keep(&mut self, folder: Folder) {
-        if !folder.is_kept {
-            self.add_kept(folder.place.clone());
+        if folder.is_kept || self.add_kept(folder.place.clone()) {
+            self.waiting.push_back(Folder { is_kept: true, ..folder });
         }
-        self.waiting.push_back(Folder { is_kept: true, ..folder });
     }
 
-    fn add_kept(&mut self, place: PathBuf) {
+    /// Whether it was not kept before.
+    fn add_kept(&mut self, place: PathBuf) -> bool {
         let kept = &mut self.guarded.kept;
-        if !kept.iter().any(|known| *known == place) {
-            if kept.len() < FOUND { kept.push(place.into()) } else { self.guarded.more = true }
+        let is_new = !kept.iter().any(|known| *known == place);
+        if is_new && kept.len() < FOUND {
+            kept.push(place.into());
+        } else if is_new {
+            self.guarded.more = true;
         }
+        is_new
     }
 
     fn keep_skills(&mut self, project: &Path) {

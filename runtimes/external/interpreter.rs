@@ -89,11 +89,33 @@ impl Interpreter {
 
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
     pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
-        let found = self.candidates.iter().find_map(|command| {
+        self.first(folders, |_| true).ok_or_else(|| self.missing(script))
+    }
+
+    /// The same, passing over programs that are not to be run; `unavailable` with that reason where there is no other.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
+    pub(super) fn found_but(
+        &self,
+        script: &str,
+        folders: &[PathBuf],
+        is_shunned: impl Fn(&Path) -> bool,
+        reason: &str,
+    ) -> Result<Found> {
+        let shunned = |found: Found| {
+            let sentence = format!("{script} needs {}, which {reason}", found.program.display());
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("run it in a cage, or put the folder of another one on PATH")
+        };
+        let found = self.first(folders, |program| !is_shunned(program));
+        found.ok_or_else(|| self.found(script, folders).map_or_else(|missing| missing, shunned))
+    }
+
+    fn first(&self, folders: &[PathBuf], is_fit: impl Fn(&Path) -> bool) -> Option<Found> {
+        self.candidates.iter().find_map(|command| {
             let (name, args) = command.split_first()?;
-            Some(Found { program: on_path(name, folders)?, args: args.to_vec() })
-        });
-        found.ok_or_else(|| self.missing(script))
+            let program = all_on_path(name, folders).find(|program| is_fit(program))?;
+            Some(Found { program, args: args.to_vec() })
+        })
     }
 
     fn missing(&self, script: &str) -> SkillError {
@@ -128,7 +150,11 @@ pub(super) fn search_path() -> Vec<PathBuf> {
 
 /// The first program of that name.
 pub(super) fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path))
+    all_on_path(name, folders).next()
+}
+
+fn all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_program(path))
 }
 
 /// Every command that runs scripts, with the endings of scripts it runs, in the order of the languages.
@@ -146,7 +172,7 @@ pub(super) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     commands
 }
 
-fn is_program(path: &Path) -> bool {
+pub(super) fn is_program(path: &Path) -> bool {
     path.is_file() && run::is_executable(path)
 }
 

@@ -65,7 +65,7 @@ impl Life {
         };
         self.secrets.learn_from(ctx.redaction());
         let status = match &answered.end {
-            End::Exited(Ok(status)) => Some(*status),
+            End::Exited(Ok((status, _))) => Some(*status),
             _ => None,
         };
         let (result, kept_to_it) = self.judged(ctx, answered.end, &answered.stderr);
@@ -86,9 +86,14 @@ impl Life {
             End::Stopped => ctx.cancel().check().err().unwrap_or_else(|| self.silent("was stopped")),
             End::TooMuch(stream) => exceeded::too_much_said(ctx.limits(), &self.script, stream),
             End::Exited(Err(error)) => verdict::not_started(&self.script, &self.project, error),
-            End::Exited(Ok(status)) => {
-                let ended = Ended::silently(status, stderr);
-                verdict::failed(ctx, &self.script, &ended).unwrap_or_else(|| self.silent("ended"))
+            End::Exited(Ok((status, report))) => {
+                let ended = Ended::silently(status, report, stderr);
+                // What several runs used together is the fault of none.
+                let single = self.worker.is_single();
+                let stopped = || exceeded::stopped(ctx.limits(), &self.script, &ended).filter(|_| single);
+                stopped()
+                    .or_else(|| verdict::failed(ctx, &self.script, &ended))
+                    .unwrap_or_else(|| self.silent("ended"))
             }
         };
         (Err(error), false)

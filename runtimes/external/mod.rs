@@ -18,6 +18,8 @@ mod explained;
 mod file;
 #[cfg(unix)]
 mod guarded;
+#[cfg(unix)]
+mod home;
 mod interpreter;
 #[cfg(unix)]
 mod life;

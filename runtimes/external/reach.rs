@@ -1,13 +1,13 @@
 //! What a script in a cage may reach: what interpreters read, the project, the skill, and a folder of its own.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::super::sandbox::{Cage, Ceilings, FileRules};
 use super::guarded::guarded;
-use super::interpreter::search_path;
+use super::home::homes;
 use crate::host::SkillContext;
+use crate::host::strangers::Strangers;
 use crate::policy::{Isolation, Limits, Need};
 
 /// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
@@ -55,6 +55,13 @@ pub(super) struct Places<'a> {
     pub(super) interpreter: &'a Path,
 }
 
+impl Places<'_> {
+    /// Those that a stranger may have filled.
+    pub(super) fn strangers(&self) -> Strangers {
+        Strangers::of([self.project, self.skill])
+    }
+}
+
 /// The cage for a run with these permissions and limits.
 pub(super) fn cage(ctx: &SkillContext, places: &Places<'_>) -> Cage {
     let network = ctx.permissions().allows(&Need::network());
@@ -77,6 +84,17 @@ pub(super) fn strictest() -> Cage {
         ceilings: ceilings(&Limits::default()),
         ..Cage::default()
     }
+}
+
+/// The same for a program of a stranger's, who needs their folders and what it is run by.
+pub(super) fn strictest_for(program: &Path, strangers: &Strangers) -> Cage {
+    let mut cage = Cage { required: true, ..strictest() };
+    if let Some(rules) = &mut cage.files {
+        let homes = homes(program, strangers).into_iter().filter(|home| opens_more(home));
+        rules.read.extend(homes.chain(strangers.folders().iter().cloned()).map(Into::into));
+        rules.write.push("/dev/null".into());
+    }
+    cage
 }
 
 /// Why a path is among the rules for these places.
@@ -123,8 +141,7 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if network {
         read.extend(NETWORK.iter().map(Into::into));
     }
-    let programs = called().into_iter().chain([places.interpreter.to_owned()]);
-    let homes: BTreeSet<PathBuf> = programs.flat_map(|program| homes(&program)).collect();
+    let homes = homes(places.interpreter, &places.strangers());
     read.extend(homes.into_iter().filter(|home| opens_more(home)).map(Into::into));
     read.extend([places.project, places.skill].map(Into::into));
     let mut write = vec![PathBuf::from("/dev/null")];
@@ -150,16 +167,6 @@ pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Interpreters that scripts of other languages call.
-const CALLED: [&str; 3] = ["python3", "python", "node"];
-
-/// Where they lie outside of the system.
-fn called() -> Vec<PathBuf> {
-    let folders = search_path().into_iter().filter(|folder| !is_system(folder));
-    let programs = folders.flat_map(|folder| CALLED.map(|name| folder.join(name)));
-    programs.filter(|program| program.is_file()).collect()
-}
-
 /// What the grants lead to inside the project. A project may come from anywhere, with links to anywhere.
 fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
     let Some(root) = real(project) else { return Vec::new() };
@@ -170,53 +177,6 @@ fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
 /// The path without links; nothing where there is nothing.
 fn real(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok()
-}
-
-/// Where an interpreter outside the system keeps what it reads: beside the file, and beside each link to it.
-fn homes(program: &Path) -> Vec<PathBuf> {
-    let mut homes = Vec::new();
-    let mut next = Some(program.to_owned());
-    // As many links as the system itself follows.
-    for _ in 0..40 {
-        let Some(path) = next.take() else { break };
-        homes.extend(home(&path));
-        next = std::fs::read_link(&path).ok().map(|target| path.with_file_name(target));
-    }
-    homes.extend(std::fs::canonicalize(program).ok().into_iter().flat_map(|real| home(&real)));
-    homes
-}
-
-/// What lies beside `bin` in the folder of an interpreter or of an environment of one. Whatever else is in that folder is not
-/// theirs: `bin/python3` may stand in anything.
-const PARTS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg"];
-
-/// What lies beside `shims` in the folder of a version manager, which is its own as a whole.
-const MANAGED: [&str; 2] = ["versions", "installs"];
-
-/// The parts of `PREFIX/bin/python3`, the root of the version manager of `ROOT/shims/python3`, and the file alone where the
-/// folder above holds more than an interpreter.
-fn home(program: &Path) -> Vec<PathBuf> {
-    let folder = program.parent().and_then(Path::file_name);
-    let above = || program.parent().and_then(Path::parent).and_then(real).filter(|above| !holds_more(above));
-    let found = match folder {
-        Some(name) if name == "bin" => above().map(|prefix| PARTS.map(|part| prefix.join(part)).to_vec()),
-        Some(name) if name == "shims" => {
-            above().filter(|root| MANAGED.iter().any(|part| root.join(part).is_dir())).map(|root| vec![root])
-        }
-        _ => None,
-    };
-    found.unwrap_or_else(|| vec![program.to_owned()])
-}
-
-/// Everything, all homes, somebody's home, or what all of somebody's programs keep: key rings are in `~/.local/share`.
-fn holds_more(prefix: &Path) -> bool {
-    let mut parts = prefix.components().filter(|part| matches!(part, Component::Normal(_)));
-    let is_home = match parts.next() {
-        None => true,
-        Some(first) => first.as_os_str() == "home" && parts.nth(1).is_none(),
-    };
-    let user = std::env::var_os("HOME").and_then(|home| real(Path::new(&home)));
-    is_home || user.is_some_and(|user| user.starts_with(prefix) || prefix == user.join(".local"))
 }
 
 fn ceilings(limits: &Limits) -> Ceilings {

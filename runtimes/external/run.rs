@@ -19,7 +19,8 @@ use super::worker::{Key, Workers};
 use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{LogLevel, SandboxReport, SkillContext};
+use crate::host::strangers::Strangers;
+use crate::host::{Files, LogLevel, SandboxReport, SkillContext};
 use crate::policy::{Isolation, Need, Permissions, Worker};
 
 pub(super) use super::process::is_executable;
@@ -88,9 +89,13 @@ impl External {
         if ctx.worker().is_some() { &[] } else { &input.args }
     }
 
-    /// The program that runs the script, and what it is told before it.
-    fn interpreter(&self) -> Result<Found> {
-        let mut found = self.interpreter.found(self.file.name(), &search_path())?;
+    /// Who may have put anything on the way to a program.
+    pub(super) fn strangers(&self, ctx: &SkillContext) -> Strangers {
+        Strangers::of(ctx.project().ok().map(Files::root).into_iter().chain([self.file.folder()]))
+    }
+
+    /// The program, and what it is told before the script.
+    fn told(&self, mut found: Found) -> Result<Found> {
         if imports(&found.program, self.file.source()) {
             let import = self.shared.clients().import(self.shared.launcher().program());
             let import = import.map_err(unwritten)?;
@@ -102,8 +107,13 @@ impl External {
     /// The command of a plain process.
     pub(super) fn plain(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter()?;
-        let project = ctx.project()?.root();
+        let (project, strangers) = (ctx.project()?.root(), self.strangers(ctx));
+        // In a cage it would do no harm; here it would have all the rights of the user.
+        let is_shunned = |program: &Path| strangers.lead_to(program);
+        let (name, reason) =
+            (self.file.name(), "comes from the project or the skill and runs in a cage only");
+        let interpreter = self.interpreter.found_but(name, &search_path(), is_shunned, reason)?;
+        let interpreter = self.told(interpreter)?;
         let mut command = command::of(&interpreter, &script, args, self.file.folder(), project);
         self.shared.clients().excuse(&mut command, self.shared.launcher().program());
         Ok(command)
@@ -113,7 +123,7 @@ impl External {
     pub(super) fn caged<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.file.unchanged()?;
-        let interpreter = self.interpreter()?;
+        let interpreter = self.told(self.interpreter.found(name, &search_path())?)?;
         let scratch =
             Scratch::new().map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
@@ -121,7 +131,7 @@ impl External {
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
             .map_err(|error| verdict::not_started(name, project, error))?;
-        if ctx.worker().is_some() {
+        if ctx.worker().is_some_and(|worker| !worker.is_single()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
@@ -149,7 +159,11 @@ impl External {
             self.file.unchanged()?;
             let before = Before::of(ctx, ctx.project()?.root(), None);
             let start = || self.kept(worker, input, ctx);
-            let value = self.workers.run(Key::of(ctx)?, input, ctx, start);
+            let value = if worker.is_single() {
+                start().and_then(|mut life| life.run(input, ctx).0)
+            } else {
+                Key::of(ctx).and_then(|key| self.workers.run(key, input, ctx, start))
+            };
             self.settle(before);
             return value.map(SkillOutput::from);
         }

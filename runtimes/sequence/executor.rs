@@ -31,7 +31,8 @@ pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<
     let seen = callees.seen_by(&script.skill, script.folder.as_deref());
     let callees = seen.unwrap_or(callees);
     let caller = callees.caller(&script.skill, script.folder.as_deref());
-    let found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
+    let mut found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
+    found.retain(|found| found.blocks);
     if !found.is_empty() {
         return Err(plan::refusal(&script.path, &found));
     }

@@ -1,6 +1,8 @@
 //! A git history from a list: the same commits, down to their hashes, on every machine.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
@@ -8,6 +10,7 @@ use serde::Deserialize;
 use super::layout::{Content, lay_out};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::Files;
+use crate::host::strangers::Strangers;
 
 /// One commit: its message, the files it writes, the tag it gets.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,11 +35,13 @@ const FIXED: [(&str, &str); 6] = [
 const NOON: u64 = 1_769_860_800;
 
 /// Makes a repository of these commits, oldest first.
-pub(super) fn write_history(project: &Files, commits: &[Commit]) -> Result<()> {
+pub(super) fn write_history(project: &Files, commits: &[Commit], strangers: &Strangers) -> Result<()> {
     if let Some(path) = commits.iter().flat_map(|commit| commit.files.keys()).find(|path| is_gits_own(path)) {
         let sentence = format!("failed to lay out {path}: what is in .git is git's own");
         return Err(SkillError::new(ErrorKind::Denied, sentence));
     }
+    let git = Git::found(strangers)?;
+    let git = |project: &Files, time, args: &[&str]| git.run(project, time, args);
     git(project, NOON, &["init", "--quiet", "--template=", "--initial-branch=main"])?;
     for (commit, time) in commits.iter().zip((NOON..).step_by(60)) {
         lay_out(project, &commit.files)?;
@@ -58,24 +63,48 @@ fn is_gits_own(path: &str) -> bool {
     path.split(['/', '\\']).any(is_git)
 }
 
-fn git(project: &Files, time: u64, args: &[&str]) -> Result<()> {
-    let time = format!("{time} +0000");
-    let done = Command::new("git")
-        .args(args)
-        .current_dir(project.root())
-        .stdin(Stdio::null())
-        // Run from a git hook, git would otherwise write into the repository of that hook.
-        .env_clear()
-        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-        .envs(FIXED)
-        .envs([("GIT_AUTHOR_DATE", &time), ("GIT_COMMITTER_DATE", &time)])
-        .output()
-        .map_err(|source| SkillError::io("failed to start git", source))?;
-    if done.status.success() {
-        return Ok(());
+/// The program, and the folders it finds others in.
+struct Git {
+    program: PathBuf,
+    path: OsString,
+}
+
+impl Git {
+    /// The first one on `PATH` that no stranger put there: it runs with all the rights of the user.
+    fn found(strangers: &Strangers) -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_fit = |folder: &PathBuf| folder.is_absolute() && !strangers.lead_to(folder);
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).filter(is_fit).collect();
+        let name = format!("git{}", std::env::consts::EXE_SUFFIX);
+        let mut programs = folders.iter().map(|folder| folder.join(&name));
+        let program = programs.find(|program| program.is_file() && !strangers.lead_to(program));
+        let program = program.ok_or_else(|| {
+            let sentence = "git is not on PATH, or in the project alone, which is not trusted to bring one";
+            SkillError::new(ErrorKind::Unavailable, sentence).with_help("install git")
+        })?;
+        let failed = |error| SkillError::io("failed to start git", std::io::Error::other(error));
+        Ok(Self { program, path: std::env::join_paths(folders).map_err(failed)? })
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(SkillError::new(ErrorKind::Io, format!("git {} failed: {}", args[0], said.trim())))
+
+    fn run(&self, project: &Files, time: u64, args: &[&str]) -> Result<()> {
+        let time = format!("{time} +0000");
+        let done = Command::new(&self.program)
+            .args(args)
+            .current_dir(project.root())
+            .stdin(Stdio::null())
+            // Run from a git hook, git would otherwise write into the repository of that hook.
+            .env_clear()
+            .env("PATH", &self.path)
+            .envs(FIXED)
+            .envs([("GIT_AUTHOR_DATE", &time), ("GIT_COMMITTER_DATE", &time)])
+            .output()
+            .map_err(|source| SkillError::io("failed to start git", source))?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        Err(SkillError::new(ErrorKind::Io, format!("git {} failed: {}", args[0], said.trim())))
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +120,8 @@ mod tests {
                 files: BTreeMap::from([(path.into(), Content::of(b"x"))]),
                 tag: None,
             };
-            let error = write_history(&Files::open(folder.path()).unwrap(), &[commit]).unwrap_err();
+            let error = write_history(&Files::open(folder.path()).unwrap(), &[commit], &Strangers::of([]))
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Denied, "{path}");
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was laid out");
         }

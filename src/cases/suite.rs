@@ -12,12 +12,12 @@ use super::history::write_history;
 use super::layout::{Content, lay_out};
 use super::recorder::Calls;
 use super::verdict::{Status, Verdict};
-use crate::engine::{Engine, Invocation, Outcome, asks_of};
+use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::SkillRuntime;
+use crate::host::strangers::Strangers;
 use crate::host::{Canned, Files, Providers};
 use crate::policy::{Asked, Permission};
-use crate::registry::{Roots, Skill};
+use crate::registry::{Folder, Roots, Scope, Skill, project_root};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
 const LEADING_OUT: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
@@ -92,7 +92,7 @@ impl Suite {
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
         let project = Files::open(folder.path())?;
         if let Some(commits) = &case.says.git {
-            write_history(&project, commits)?;
+            write_history(&project, commits, &strangers(skill))?;
         }
         lay_out(&project, &common(skill)?)?;
         lay_out(&project, &case.says.files)?;
@@ -109,13 +109,25 @@ impl Suite {
     }
 }
 
+/// Who may have put a program on `PATH`: the project one is in, and the one the skill is of.
+fn strangers(skill: &Skill) -> Strangers {
+    let here = std::env::current_dir().ok();
+    let own = match skill.folder() {
+        Folder::Disk(path) if skill.scope() == Scope::Project => Some(path.clone()),
+        _ => None,
+    };
+    let projects: Vec<PathBuf> =
+        here.into_iter().chain(own).map(|place| project_root(&place, "metier")).collect();
+    Strangers::of(projects.iter().map(PathBuf::as_path))
+}
+
 /// What the case grants, or else what its skill asks for.
 fn granted(skill: &Skill, case: &Case) -> Vec<Permission> {
     match &case.allow {
         Some(named) => named.clone(),
-        // In process or not, a skill that asks for everything names nothing that could be granted here.
-        None => match asks_of(skill, SkillRuntime::External) {
+        None => match asked_for(skill, case.says.script.as_deref()) {
             Asked::These(asked) => asked,
+            // It names nothing that could be granted here.
             Asked::Everything => Vec::new(),
         },
     }

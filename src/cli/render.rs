@@ -8,7 +8,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use metier::skill::{Diagnostic, Severity};
 
-use super::terminal::visible_line;
+use super::terminal::{is_obeyed, visible_line};
 
 /// A longer line is named, not shown.
 const MAX_LINE: usize = 4096;
@@ -67,9 +67,16 @@ fn pointed_at<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Rang
     (1..=MAX_LINE).contains(&line.len()).then(|| (line, within(span.start)..within(span.end)))
 }
 
-/// The line with C1 controls replaced by a sign of as many bytes, so that spans still fit. The renderer replaces the others.
+/// The line with what a terminal would obey replaced by signs of as many bytes, so that spans still fit. The renderer has
+/// pictures for controls of one byte.
 fn same_length(line: &str) -> String {
-    line.replace(|c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{61c}'), "·")
+    let shown = |c: char| match c.len_utf8() {
+        length if length == 1 || !is_obeyed(c) => c.to_string(),
+        2 => "·".to_owned(),
+        3 => "\u{fffd}".to_owned(),
+        _ => "··".to_owned(),
+    };
+    line.chars().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -78,7 +85,11 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
-        assert_eq!(same_length("a\u{9b}b").len(), "a\u{9b}b".len());
+        for c in ('\0'..=char::MAX).filter(|c| is_obeyed(*c)) {
+            let (line, shown) = (format!("a{c}b"), same_length(&format!("a{c}b")));
+            assert_eq!(shown.len(), line.len(), "{c:?}");
+            assert!(c.is_ascii() || !shown.contains(is_obeyed), "{c:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `metier show`: one skill, with what it asks for and what it can do.
 
-use metier::engine::{Engine, asks_of};
+use metier::engine::{Engine, asked_for};
 use metier::error::Result;
 use metier::executor::SkillRuntime;
 use metier::policy::Asked;
@@ -48,7 +48,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "compatibility": manifest.compatibility,
         "metadata": manifest.metadata,
         "allowed_tools": manifest.allowed_tools,
-        "asks": asks(engine, skill),
+        "asks": asks(skill),
         "scripts": skill.scripts()?,
         "diagnostics": skill.diagnostics(),
         "signature": signature::of(skill),
@@ -78,7 +78,7 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
         ("path", skill.path()),
         ("runs", runnable),
         ("scripts", if scripts.is_empty() { "none".into() } else { scripts.join(", ") }),
-        ("asks for", asks(engine, skill).join(", ")),
+        ("asks for", asks(skill).join(", ")),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
     rows.extend(availability.warnings.into_iter().map(|warning| ("without", warning)));
@@ -111,9 +111,8 @@ fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
 }
 
 /// What the skill asks for, as permissions; `everything` for an external script that names none.
-fn asks(engine: &Engine, skill: &Skill) -> Vec<String> {
-    let runtime = engine.availability(skill).runtime.unwrap_or(SkillRuntime::Lua);
-    match asks_of(skill, runtime) {
+fn asks(skill: &Skill) -> Vec<String> {
+    match asked_for(skill, None) {
         Asked::Everything => vec!["everything".into()],
         Asked::These(permissions) => {
             let mut names = vec!["read".to_owned()];

@@ -1,9 +1,10 @@
 //! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::asked::asks_of;
 use super::select::{Selected, select};
@@ -35,15 +36,14 @@ impl Callable {
     fn callee(&self, engine: &Parts, skill: &Skill) -> Result<Callee> {
         let selected = select(skill, None)?;
         let plan = plan_of(skill, &selected)?;
-        let asked = match (asks_of(skill, selected.runtime), &plan) {
-            (Asked::These(asked), Some(plan)) => {
-                Asked::These(asked.into_iter().chain(plan.tools().filter_map(Permission::tool)).collect())
-            }
-            (asked, _) => asked,
-        };
-        let calls = plan.iter().flat_map(Plan::skills);
-        let calls =
-            calls.filter_map(|name| self.name_of(engine, engine.registry.find_for(skill, name).ok()?, name));
+        let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
+        let asker = engine.called(self.asker.as_deref());
+        let mut known = HashSet::new();
+        let named = plan.iter().flat_map(Plan::skills).filter(|name| known.insert(*name));
+        let calls = named.filter_map(|name| {
+            let meant = engine.registry.find_for(skill, name).ok()?;
+            name_of(meant, name, |name| engine.meant(asker, name))
+        });
         let (input_schema, output_schema) = schemas(skill);
         Ok(Callee {
             identity: identity_of(skill.folder()),
@@ -54,13 +54,6 @@ impl Callable {
             is_process: selected.runtime == SkillRuntime::External,
         })
     }
-
-    /// What the asker calls the skill: as another one does where that means the same, or else in full.
-    fn name_of(&self, engine: &Parts, skill: &Skill, name: &str) -> Option<String> {
-        let is_same = |meant: &Skill| identity_of(meant.folder()) == identity_of(skill.folder());
-        let means = |name: &str| engine.meant(self.asker.as_deref(), name).is_ok_and(is_same);
-        [name.to_owned(), skill.qualified()].into_iter().find(|name| means(name))
-    }
 }
 
 impl Callees for Callable {
@@ -68,7 +61,8 @@ impl Callees for Callable {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_foreign_skills) else {
             return Lookup::Untold;
         };
-        match engine.meant(self.asker.as_deref(), name).and_then(|skill| self.callee(&engine, skill)) {
+        let asker = engine.called(self.asker.as_deref());
+        match engine.meant(asker, name).and_then(|skill| self.callee(&engine, skill)) {
             Ok(callee) => Lookup::Found(callee),
             Err(error) => Lookup::Missing(error),
         }
@@ -87,7 +81,7 @@ impl Callees for Callable {
         match looked_up {
             Ok((Some(tool), _)) => Lookup::Found(tool.input_schema),
             // Whoever has many tools may answer for one without listing it.
-            Ok((None, true)) => Lookup::Untold,
+            Ok((None, true)) => Lookup::Found(Value::Object(Map::new())),
             Ok((None, false)) => missing(),
             Err(error) => Lookup::Missing(error),
         }
@@ -117,6 +111,12 @@ fn caller(skill: &Skill) -> Caller {
     Caller { identity: identity_of(skill.folder()), input_schema: schemas(skill).0 }
 }
 
+/// What the asker calls a skill that is another one's `name`: the same where that means the same, or else its name in full.
+fn name_of<'a>(skill: &Skill, name: &str, meant: impl Fn(&str) -> Result<&'a Skill>) -> Option<String> {
+    let is_same = |meant: &Skill| identity_of(meant.folder()) == identity_of(skill.folder());
+    [name.to_owned(), skill.qualified()].into_iter().find(|name| meant(name).is_ok_and(is_same))
+}
+
 /// What tells a skill from every other one: its folder.
 fn identity_of(folder: &Folder) -> String {
     match folder {
@@ -131,6 +131,27 @@ impl Parts {
         let folder = folder?;
         self.registry.skills().iter().find(|skill| self.shipped.is_at(skill.folder(), folder))
     }
+}
+
+/// What a skill asks for when that script of it runs, or the one that runs where none is named: what it lists, and the tools that
+/// its plan names. Of a skill that could not run, what it lists.
+pub fn asked_for(skill: &Skill, script: Option<&str>) -> Asked {
+    let Ok(selected) = select(skill, script) else { return asks_of(skill, SkillRuntime::ToolSequence) };
+    let plan = plan_of(skill, &selected).ok().flatten();
+    besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools))
+}
+
+/// What is asked for, and this as well.
+pub(super) fn besides(asked: Asked, more: impl IntoIterator<Item = Permission>) -> Asked {
+    match asked {
+        Asked::These(listed) => Asked::These(listed.into_iter().chain(more).collect()),
+        Asked::Everything => Asked::Everything,
+    }
+}
+
+/// The tools that steps of a plan name, as permissions.
+fn tools(plan: &Plan) -> impl Iterator<Item = Permission> {
+    plan.tools().filter_map(Permission::tool)
 }
 
 impl Engine {

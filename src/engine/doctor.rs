@@ -129,7 +129,7 @@ const USUAL: [&str; 3] = ["python3", "node", "bash"];
 impl Parts {
     pub(super) fn diagnosis(&self) -> Diagnosis {
         let cage = runtimes::machine(self.loaded.shared());
-        let interpreters = runtimes::interpreters();
+        let interpreters = runtimes::interpreters(self.loaded.shared(), &self.project);
         let mut findings = of_cage(&cage);
         findings.extend(interpreters.iter().filter_map(missing));
         findings.extend(self.registry.problems().iter().filter_map(unloaded));

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::callable::plan_of;
 use super::contract::{narrowed, narrowed_in};
-use super::nested::DEEPEST;
 use super::select::{Selected, select};
 use super::{Invocation, LimitsReport, Parts, worker};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -127,12 +126,12 @@ impl Parts {
 
     /// Looks at the skills that one calls, and at those they call: once for all that may do the same.
     fn below(&self, of: &Reached, seen: &mut HashSet<String>, callees: &mut Vec<CalleeReach>) -> Result<()> {
-        if of.ctx.depth() >= DEEPEST {
+        if of.ctx.depth() >= Plan::DEEPEST_CALLS {
             return Ok(());
         }
         for name in &of.calls {
             // Whether there is such a skill is found out by whoever calls it.
-            let Ok(skill) = self.meant(of.ctx.qualified(), name) else { continue };
+            let Ok(skill) = self.meant(self.called(of.ctx.qualified()), name) else { continue };
             let Ok(callee) = self.reached(skill, &Invocation::by(&of.ctx, name)) else { continue };
             let permissions = callee.ctx.permissions();
             let free = permissions.allows(&Need::unsandboxed());
@@ -161,10 +160,12 @@ impl Parts {
 
     fn reached(&self, skill: &Skill, invocation: &Invocation) -> Result<Reached> {
         let selected = select(skill, invocation.script.as_deref())?;
-        let named = narrowed(skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let named = narrowed(skill, given);
         let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
-        let ctx = context.limits_handed_on(named).build();
+        let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+        let ctx = context.worker(worker).limits_handed_on(named).build();
         let mut of = Reached {
             skill: skill.qualified(),
             script: selected.path.clone(),

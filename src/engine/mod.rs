@@ -24,13 +24,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::host::Providers;
+use crate::host::{Machine, Providers};
 use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
+use crate::runtimes;
 
 pub use asked::{asked_by, asks_of};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
+pub use callable::asked_for;
 pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
 pub use explain::{CalleeReach, Explanation, FunctionReach};
 pub use future::Run;
@@ -91,6 +93,11 @@ impl Engine {
     /// Whether a skill could run now, in which runtime, and if not, why.
     pub fn availability(&self, skill: &Skill) -> Availability {
         self.0.availability(skill)
+    }
+
+    /// What this machine offers to external scripts: what held of the strictest cage around a program that does nothing.
+    pub fn machine(&self) -> Machine {
+        runtimes::machine(self.0.loaded.shared())
     }
 
     /// The skills this engine knows.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::asked::asks_of;
 use super::bound::Bound;
+use super::callable::besides;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
 use super::select::{Selected, select};
@@ -25,7 +26,7 @@ impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
         let by = invocation.caller.as_ref().and_then(SkillContext::qualified);
-        let found = self.meant(by, &invocation.skill);
+        let found = self.meant(self.called(by), &invocation.skill);
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
@@ -58,7 +59,12 @@ impl Parts {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
-        let (executor, context) = match self.prepared(skill, &selected, &invocation, &limits, token) {
+        let prepared = self.prepared(skill, &selected, &invocation, &limits, token);
+        let prepared = prepared.and_then(|(executor, context)| {
+            let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+            Ok((executor, context.worker(worker)))
+        });
+        let (executor, context) = match prepared {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
             Err(error) => return Outcome::of(name, version, &limits, Err(error)),
         };
@@ -110,10 +116,7 @@ impl Parts {
         let script = self.script(skill, selected)?;
         let folder = self.shipped.folder(skill.folder())?;
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
-        let asked = match asks_of(skill, selected.runtime) {
-            Asked::These(listed) => Asked::These(listed.into_iter().chain(executor.asks()).collect()),
-            Asked::Everything => Asked::Everything,
-        };
+        let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .qualified(skill.qualified())
             .project(Files::open(&self.project)?)
@@ -121,7 +124,6 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
-            .worker(worker::asked_for(skill.manifest(), selected.runtime)?)
             .providers(self.providers.clone())
             .cancel(token);
         let context = match &invocation.observer {

@@ -13,6 +13,8 @@ mod providers;
 mod redaction;
 mod report;
 mod steps;
+#[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
+pub(crate) mod strangers;
 mod table;
 mod tools;
 

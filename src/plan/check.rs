@@ -1,32 +1,45 @@
 //! All that can be known of a plan before its first step: whether its references lead anywhere, and whether what it calls is
 //! there, takes what it is given and answers with what is used of it.
 
+mod given;
+
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::argument::{Argument, Place};
-use super::callees::{Callee, Callees, Lookup};
-use super::circle::circle;
-use super::findings::{Findings, brief, nearest};
+use super::argument::Place;
+use super::callees::{Callees, Lookup};
+use super::circle::Ways;
+use super::findings::{Findings, brief, listed, near, nearest};
+use super::known::{Known, Takes};
 use super::reference::{Reference, Root, Segment};
-use super::{Call, Plan, Step, rule, schema};
+use super::{Argument, Call, ForEach, Plan, Step, Template, rule, schema};
 use crate::host::function;
 use crate::skill::Diagnostic;
 
-/// What is wrong with a plan of the skill of that identity, whose input this schema describes, where one does.
+/// What is wrong with a plan of the skill of that identity, whose input this schema describes, where one does; and what is worth
+/// knowing. What blocks keeps it from loading.
 pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Callees) -> Vec<Diagnostic> {
     let mut checker = Checker {
         plan,
+        at: 0,
         own,
         inputs,
-        callees,
+        known: Known::new(callees),
         findings: Findings::on(plan.text()),
-        skills: HashMap::new(),
+        taken: HashMap::new(),
+        answered: HashMap::new(),
         cleared: BTreeSet::new(),
+        ways: Ways::default(),
+        effort: given::EFFORT,
     };
     for (at, step) in plan.steps().iter().enumerate() {
+        checker.at = at;
         checker.step(at, step);
+        if checker.findings.is_full() {
+            break;
+        }
     }
     if let Some(outputs) = plan.outputs() {
         let every = plan.steps().len();
@@ -37,14 +50,20 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
 
 struct Checker<'a> {
     plan: &'a Plan,
+    /// The step that is looked at.
+    at: usize,
     own: &'a str,
     inputs: Option<&'a Value>,
-    callees: &'a dyn Callees,
+    known: Known<'a>,
     findings: Findings<'a>,
-    /// Each callee is looked up once, however many steps call it.
-    skills: HashMap<&'a str, Lookup<Callee>>,
+    /// What calls are given and answer with, each described once however many steps make it.
+    taken: HashMap<&'a Call, Option<Rc<Takes>>>,
+    answered: HashMap<&'a Call, Option<Rc<Value>>>,
     /// Callees that lead into no circle.
     cleared: BTreeSet<&'a str>,
+    ways: Ways,
+    /// What holding constants against schemas may still cost.
+    effort: u64,
 }
 
 impl<'a> Checker<'a> {
@@ -53,7 +72,8 @@ impl<'a> Checker<'a> {
         for id in &step.after {
             if self.plan.position(id).is_none_or(|earlier| earlier >= at) {
                 let message = format!("{} is no step before {}", brief(id), step.id);
-                self.findings.add(&rule::AFTER, &step.places.after, message, self.earlier(at));
+                let help = self.earlier(at, id);
+                self.findings.add(&rule::AFTER, &step.places.after, message, help);
             }
         }
         let variable = step.for_each.as_ref().map(|each| each.variable.as_str());
@@ -69,11 +89,16 @@ impl<'a> Checker<'a> {
         }
         if let Some(each) = &step.for_each {
             each.list.each_reference(&mut |reference, place| self.reference(at, None, reference, place));
+            self.list(each);
         }
+        self.given(step);
     }
 
     /// Whether a reference in the step at that place leads anywhere.
     fn reference(&mut self, at: usize, variable: Option<&str>, reference: &Reference, place: &Place) {
+        if self.findings.is_full() {
+            return;
+        }
         let named = match &reference.root {
             Root::Inputs => return self.input(reference, place),
             Root::Variable(name) if variable == Some(name.as_str()) => return,
@@ -86,7 +111,8 @@ impl<'a> Checker<'a> {
         };
         let Some(named) = named else {
             let message = format!("{reference} names no step");
-            return self.findings.add(&rule::REFERENCE_UNKNOWN, place, message, self.earlier(at));
+            let help = self.earlier(at, if let Root::Step(id) = &reference.root { id } else { "" });
+            return self.findings.add(&rule::REFERENCE_UNKNOWN, place, message, help);
         };
         if named >= at {
             let which = if named == at { "the step itself" } else { "a later step" };
@@ -98,10 +124,20 @@ impl<'a> Checker<'a> {
                 "a step sees what came before it",
             );
         }
-        let Some(schema) = self.outputs_of(named) else { return };
-        if let Some((what, help)) = schema::misses(&schema, &reference.path) {
+        if let Some((what, help)) = self.misses(named, &reference.path) {
             let message = format!("{reference}: what {} answers with {what}", self.plan.steps()[named].id);
             self.findings.add(&rule::OUTPUT, place, message, help);
+        }
+    }
+
+    /// Why a step answers with nothing where the path leads.
+    fn misses(&mut self, at: usize, path: &[Segment]) -> Option<(String, String)> {
+        let step = &self.plan.steps()[at];
+        let schema = self.answers(&step.call);
+        match (&step.for_each, path.split_first()) {
+            (None, _) => schema::misses(&*schema?, path),
+            (Some(_), Some((Segment::Index(_), rest))) => schema::misses(&*schema?, rest),
+            (Some(_), _) => schema::misses(&json!({"type": "array"}), path),
         }
     }
 
@@ -113,53 +149,58 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a step answers with, as far as it is declared.
-    fn outputs_of(&mut self, at: usize) -> Option<Value> {
+    /// The types of what a reference leads to, as far as they are declared.
+    fn types(&mut self, reference: &Reference, each: Option<&'a ForEach>) -> Option<Vec<String>> {
+        let at = match &reference.root {
+            Root::Inputs => return schema::types_at(self.inputs?, &reference.path),
+            Root::Variable(_) => {
+                let Argument::Text(Template::Whole(list), _) = &each?.list else { return None };
+                let mut item = list.clone();
+                item.path.push(Segment::Index(0));
+                item.path.extend(reference.path.iter().cloned());
+                return self.types(&item, None);
+            }
+            // Of a later step it is told already that it is one.
+            root => self.plan.step_of(root).filter(|named| *named < self.at)?,
+        };
         let step = &self.plan.steps()[at];
-        let schema = match &step.call {
+        match (&step.for_each, reference.path.split_first()) {
+            (None, _) => schema::types_at(&*self.answers(&step.call)?, &reference.path),
+            (Some(_), None) => Some(vec!["array".to_owned()]),
+            (Some(_), Some((_, rest))) => schema::types_at(&*self.answers(&step.call)?, rest),
+        }
+    }
+
+    /// What a call answers with, as far as it is declared.
+    fn answers(&mut self, call: &'a Call) -> Option<Rc<Value>> {
+        if let Some(known) = self.answered.get(call) {
+            return known.clone();
+        }
+        let schema = match call {
             Call::Function(name) => function(name).map(|function| function.returns.schema()),
-            Call::Skill(name) => match self.skill(name) {
+            Call::Skill(name) => match &*self.known.skill(name) {
                 Lookup::Found(callee) => callee.output_schema.clone(),
                 _ => None,
             },
             Call::Tool(_) => None,
         };
-        match &step.for_each {
-            Some(_) => Some(json!({"type": "array", "items": schema.unwrap_or_else(|| json!({}))})),
-            None => schema,
-        }
+        self.answered.entry(call).or_insert(schema.map(Rc::new)).clone()
     }
 
     fn call(&mut self, step: &'a Step) {
         match &step.call {
-            Call::Function(name) => {
-                let Some(function) = function(name) else { return };
-                let properties: serde_json::Map<String, Value> = function
-                    .params
-                    .iter()
-                    .map(|param| (param.name.to_owned(), param.kind.schema()))
-                    .collect();
-                let required: Vec<&str> =
-                    function.params.iter().filter(|param| param.required).map(|param| param.name).collect();
-                let schema = json!({"type": "object", "properties": properties, "required": required});
-                self.parameters(step, &schema, true);
-            }
-            Call::Tool(name) => match self.callees.tool(name) {
-                Lookup::Found(schema) => self.parameters(step, &schema, schema::is_closed(&schema)),
-                Lookup::Untold => {}
+            Call::Function(_) => {}
+            Call::Tool(name) => match &*self.known.tool(name) {
+                Lookup::Found(_) => {}
+                Lookup::Untold => self.untold(name, step),
                 Lookup::Missing(why) => {
                     let functions = crate::host::functions().iter().map(|function| function.name);
                     let help = why.help().map_or_else(|| nearest(name, functions), str::to_owned);
                     self.findings.add(&rule::TOOL_UNKNOWN, &step.places.call, why.message(), help);
                 }
             },
-            Call::Skill(name) => match self.skill(name) {
-                Lookup::Found(callee) => {
-                    if let Some(schema) = callee.input_schema.clone() {
-                        self.parameters(step, &schema, schema::takes_only_declared(&schema));
-                    }
-                    self.circle(name, step);
-                }
+            Call::Skill(name) => match &*self.known.skill(name) {
+                Lookup::Found(_) => self.ways(name, step),
                 Lookup::Untold => {}
                 Lookup::Missing(why) => {
                     let (message, help) = (why.message().to_owned(), why.help().map(str::to_owned));
@@ -170,69 +211,54 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn circle(&mut self, name: &'a str, step: &Step) {
+    /// A tool that whoever runs the plan may have or not.
+    fn untold(&mut self, name: &str, step: &Step) {
+        let functions = crate::host::functions().iter().map(|function| function.name);
+        let message =
+            format!("no function is called {}, so it is a tool that the host must offer", brief(name));
+        match near(name, functions) {
+            Some(function) => {
+                let help = format!("did you mean {function}?");
+                self.findings.add(&rule::TOOL_SLIP, &step.places.call, message, help);
+            }
+            None => {
+                let help = "it runs only where that tool is offered; `metier api` lists the functions";
+                self.findings.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
+            }
+        }
+    }
+
+    /// Where a call leads.
+    fn ways(&mut self, name: &'a str, step: &Step) {
         if !self.cleared.insert(name) {
             return;
         }
-        if let Some(names) = circle(self.own, name, self.callees) {
-            let message = format!("skills call one another in a circle: {}", names.join(" > "));
-            self.findings.add(&rule::CIRCLE, &step.places.call, message, "take one of these calls out");
-        }
-    }
-
-    /// Holds what a step gives against what is taken.
-    fn parameters(&mut self, step: &Step, schema: &Value, is_closed: bool) {
-        let declared = schema::declared(schema);
-        for parameter in &step.args {
-            match declared.and_then(|declared| declared.get(&parameter.name)) {
-                Some(inner) => {
-                    let Argument::Constant(value) = &parameter.value else { continue };
-                    if let Some(expected) = schema::unfit(inner, value) {
-                        let message = format!(
-                            "{} of {} cannot be {}",
-                            parameter.name,
-                            step.call,
-                            brief(&value.to_string())
-                        );
-                        self.findings.add(
-                            &rule::PARAMETER_VALUE,
-                            &parameter.place,
-                            message,
-                            format!("it is {expected}"),
-                        );
-                    }
-                }
-                None if is_closed && declared.is_some() => {
-                    let known = declared.into_iter().flatten().map(|(name, _)| name.as_str());
-                    let message = format!("{} has no parameter {}", step.call, brief(&parameter.name));
-                    let help = nearest(&parameter.name, known);
-                    self.findings.add(&rule::PARAMETER_UNKNOWN, &parameter.place, message, help);
-                }
-                None => {}
+        let place = &step.places.call;
+        match self.ways.from(self.own, name, &mut self.known) {
+            Err(names) => {
+                let message = format!("skills call one another in a circle: {}", names.join(" > "));
+                self.findings.add(&rule::CIRCLE, place, message, "take one of these calls out");
             }
-        }
-        for name in schema::required(schema) {
-            if !step.args.iter().any(|parameter| parameter.name == name) {
-                let message = format!("{} must be given {}", step.call, brief(name));
-                self.findings.add(
-                    &rule::PARAMETER_MISSING,
-                    &step.places.args,
-                    message,
-                    "add it to what the step is given",
+            Ok(names) if names.len() > Plan::DEEPEST_CALLS => {
+                let (deepest, count) = (Plan::DEEPEST_CALLS, names.len());
+                let shown = names[..=deepest].join(" > ");
+                let message = format!(
+                    "skills may call one another {deepest} deep, and these would be {count} deep: {shown}"
                 );
+                self.findings.add(&rule::TOO_DEEP, place, message, "let one skill do what two of them do");
             }
+            Ok(_) => {}
         }
     }
 
-    fn skill(&mut self, name: &'a str) -> &Lookup<Callee> {
-        self.skills.entry(name).or_insert_with(|| self.callees.skill(name))
-    }
-
-    /// The steps that a reference may name there, as a way out.
-    fn earlier(&self, at: usize) -> String {
+    /// The steps that a reference may name there, as a way out for one that names `word`.
+    fn earlier(&self, at: usize, word: &str) -> String {
         match self.plan.steps().get(..at) {
             None | Some([]) => "no step comes before this one".into(),
-            Some(earlier) => nearest("", earlier.iter().map(|step| step.id.as_str())),
+            Some(earlier) => {
+                let ids = earlier.iter().map(|step| step.id.as_str());
+                if word.is_empty() { listed(ids) } else { nearest(word, ids) }
+            }
         }
     }
 }
@@ -240,6 +266,13 @@ impl<'a> Checker<'a> {
 /// The names of inputs that may be left out without being wrong: those that are declared.
 pub(super) fn declared_inputs(schema: Option<&Value>) -> BTreeSet<String> {
     schema.and_then(schema::declared).into_iter().flatten().map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether a declared input may be left out, and nothing stands in for it.
+fn may_be_absent(schema: &Value, name: &str) -> bool {
+    let property = schema::declared(schema).and_then(|declared| declared.get(name));
+    property.is_some_and(|property| property.get("default").is_none())
+        && !schema::required(schema).any(|required| required == name)
 }
 
 /// The input a reference names first, where it names one.

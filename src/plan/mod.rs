@@ -17,6 +17,7 @@ mod failure;
 mod findings;
 mod journal;
 mod json;
+mod known;
 mod read;
 mod reference;
 mod rule;
@@ -28,7 +29,7 @@ mod step_reader;
 mod template;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
@@ -76,6 +77,8 @@ pub enum Form {
 impl Plan {
     /// Bytes a plan's file may have.
     pub const LARGEST: usize = 4 << 20;
+    /// How many skills may stand in one another's calls, the one that was invoked first not counted.
+    pub const DEEPEST_CALLS: usize = 8;
     /// The most steps a plan may have.
     pub const MOST_STEPS: usize = 10_000;
     /// Steps that run side by side when the plan names no number.
@@ -127,20 +130,20 @@ impl Plan {
         }
     }
 
-    /// The embedder's tools that its steps name.
+    /// The embedder's tools that its steps name, each once.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter_map(|step| match &step.call {
-            Call::Tool(name) => Some(name.as_str()),
-            _ => None,
-        })
+        self.named(|call| if let Call::Tool(name) = call { Some(name) } else { None })
     }
 
-    /// The skills that its steps name.
+    /// The skills that its steps name, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().filter_map(|step| match &step.call {
-            Call::Skill(name) => Some(name.as_str()),
-            _ => None,
-        })
+        self.named(|call| if let Call::Skill(name) = call { Some(name) } else { None })
+    }
+
+    fn named<'a>(&'a self, name: impl Fn(&'a Call) -> Option<&'a String>) -> impl Iterator<Item = &'a str> {
+        let mut seen = HashSet::new();
+        let names = self.steps.iter().filter_map(move |step| name(&step.call)).map(String::as_str);
+        names.filter(move |name| seen.insert(*name))
     }
 }
 

@@ -20,10 +20,10 @@ use crate::skill::yaml::{self, Entry, Node, Value};
 pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
     let text = readable(source)?;
     let mut findings = Findings::on(text);
-    if let Err(reason) = exact::json(text) {
+    if let Err(exact::Fault { reason, at }) = exact::located(text) {
         findings.add(
             &rule::SYNTAX,
-            &at_error(text),
+            &(at..at),
             reason,
             "the file is a JSON list of {\"tool\": …, \"args\": {…}}",
         );
@@ -186,14 +186,6 @@ fn readable(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
     })
 }
 
-/// Where JSON stops being JSON.
-fn at_error(text: &str) -> std::ops::Range<usize> {
-    let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) else { return 0..0 };
-    let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
-    let at = line + error.column().saturating_sub(1);
-    at..at
-}
-
 pub(super) fn found<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
@@ -201,6 +193,9 @@ pub(super) fn found<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
 /// Finds fault with every key that is not among the known ones.
 pub(super) fn known_keys(entries: &[Entry], known: &[&str], findings: &mut Findings<'_>) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        if findings.is_full() {
+            return;
+        }
         let message = format!("nothing is called {} here", super::findings::brief(&entry.key));
         findings.add(&rule::KEY, &entry.key_span, message, nearest(&entry.key, known.iter().copied()));
     }

@@ -45,7 +45,8 @@ fn field<'a>(schema: &'a Map<String, Value>, key: &str) -> Result<Option<&'a Val
 
 /// Whether other names than the declared ones are described as well.
 fn is_open(schema: &Map<String, Value>) -> bool {
-    schema.get("additionalProperties").is_some_and(Value::is_object)
+    let others = schema.get("additionalProperties");
+    others.is_some_and(|others| others.is_object() || *others == Value::Bool(true))
         || schema.contains_key("patternProperties")
 }
 
@@ -61,9 +62,41 @@ pub(super) fn is_closed(schema: &Value) -> bool {
 
 /// Whether nothing is said of names that are not declared.
 pub(super) fn takes_only_declared(schema: &Value) -> bool {
-    plain(schema).is_some_and(|schema| {
-        !is_open(schema) && schema.get("additionalProperties") != Some(&Value::Bool(true))
-    })
+    plain(schema).is_some_and(|schema| !is_open(schema))
+}
+
+/// Whether what holds for a name that is given depends on no other name.
+pub(super) fn is_by_name(schema: &Value) -> bool {
+    const BETWEEN: [&str; 3] = ["dependentSchemas", "dependencies", "unevaluatedProperties"];
+    plain(schema).is_some_and(|schema| !BETWEEN.iter().any(|word| schema.contains_key(*word)))
+}
+
+/// The types that a value where the path leads may have, where they are declared.
+pub(super) fn types_at(schema: &Value, path: &[Segment]) -> Option<Vec<String>> {
+    let schema = path.iter().try_fold(schema, |schema, segment| {
+        let plain = plain(schema)?;
+        match segment {
+            Segment::Field(key) => field(plain, key).ok()?,
+            Segment::Index(_) if may_be(plain, "array") => plain.get("items"),
+            Segment::Index(_) => None,
+        }
+    })?;
+    let words = match plain(schema)?.get("type")? {
+        Value::String(only) => vec![only.clone()],
+        Value::Array(some) => some.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => return None,
+    };
+    Some(words).filter(|words| !words.is_empty())
+}
+
+/// What the schema wants, where a value of none of these types can be that.
+pub(super) fn clash(schema: &Value, types_of_value: &[String]) -> Option<String> {
+    let schema = plain(schema)?;
+    let is_number = |word: &str| word == "integer" || word == "number";
+    let may = |word: &String| {
+        may_be(schema, word) || is_number(word) && (may_be(schema, "integer") || may_be(schema, "number"))
+    };
+    (!types_of_value.iter().any(may)).then(|| types(schema))
 }
 
 /// The names that must be given.

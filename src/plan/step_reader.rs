@@ -9,10 +9,11 @@ use serde_json::Value as Json;
 use super::argument::{Argument, Parameter};
 use super::argument_reader::{argument, parameter};
 use super::condition::Condition;
-use super::findings::{Findings, brief};
+use super::findings::{Findings, told};
 use super::read::{found, known_keys};
 use super::reference::{RESERVED, is_name};
 use super::step::{Call, ForEach, OnFailure, Places, Step};
+use super::template::Template;
 use super::{Form, rule};
 use crate::host::function;
 use crate::policy::amount::duration;
@@ -134,7 +135,7 @@ fn call<'a>(
 fn id(node: &Node, findings: &mut Findings<'_>) -> String {
     let id = text(node).unwrap_or_default();
     if !is_name(id) || id.chars().count() > LONGEST_NAME {
-        let message = format!("{} is no id of a step", brief(id));
+        let message = format!("{} is no id of a step", told(node));
         findings.add(&rule::ID, &node.span, message, "use letters, digits, `_`, and hyphens between them");
     }
     id.to_owned()
@@ -177,7 +178,7 @@ fn when(node: &Node, findings: &mut Findings<'_>) -> Option<Condition> {
 
 fn for_each(node: &Node, findings: &mut Findings<'_>) -> Option<ForEach> {
     let Value::Map(entries) = &node.value else {
-        let list = argument(node, findings)?;
+        let list = list(node, findings)?;
         return Some(ForEach { list, variable: "item".into(), max: ForEach::DEFAULT });
     };
     known_keys(entries, &["in", "as", "max"], findings);
@@ -206,20 +207,33 @@ fn for_each(node: &Node, findings: &mut Findings<'_>) -> Option<ForEach> {
             _ => return refuse(node, "`max` is a whole number from 1 to 10,000", "write max: 100"),
         },
     };
-    let Some(list) = found(entries, "in") else {
-        return refuse(
-            node,
-            "a loop says what it is for",
-            "write for_each: {in: $inputs.files, as: file, max: 100}",
-        );
+    let Some(items) = found(entries, "in") else {
+        return refuse(node, "a loop says what it is for", LOOP);
     };
-    Some(ForEach { list: argument(list, findings)?, variable: variable.to_owned(), max })
+    Some(ForEach { list: list(items, findings)?, variable: variable.to_owned(), max })
+}
+
+const LOOP: &str = "write for_each: {in: $inputs.files, as: file, max: 100}";
+
+/// What a loop is for, where that may be a list.
+fn list(node: &Node, findings: &mut Findings<'_>) -> Option<Argument> {
+    let list = argument(node, findings)?;
+    let may_be = match &list {
+        Argument::Constant(value) => value.is_array(),
+        Argument::Text(template, _) => matches!(template, Template::Whole(_)),
+        Argument::List(_) => true,
+        Argument::Object(_) => false,
+    };
+    if !may_be {
+        let message = format!("a loop is for a list, and {} is none", told(node));
+        findings.add(&rule::FOR_EACH, &node.span, message, LOOP);
+    }
+    may_be.then_some(list)
 }
 
 fn on_failure(node: &Node, findings: &mut Findings<'_>) -> OnFailure {
     text(node).and_then(outcome).unwrap_or_else(|| {
-        let message =
-            format!("{} is nothing that can come of a failure", brief(node.text().unwrap_or("a list")));
+        let message = format!("{} is nothing that can come of a failure", told(node));
         let help = "write abort, continue, skip_rest, retry(3) or retry(3, 500ms); at most 10 times and 60s";
         findings.add(&rule::ON_FAILURE, &node.span, message, help);
         OnFailure::Abort

@@ -23,6 +23,11 @@ impl Worker {
         self
     }
 
+    /// Whether its process answers one run, and can be held to all limits of that run.
+    pub(crate) fn is_single(self) -> bool {
+        self.runs == 1
+    }
+
     /// The same, waiting so long.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;

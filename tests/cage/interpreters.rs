@@ -180,16 +180,22 @@ fn a_link_to_an_interpreter_does_not_open_what_lies_around_it() {
     std::fs::set_permissions(here("other/bin/python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::symlink(here("other/bin/python3"), here(".local/bin/python3")).unwrap();
     let path = format!("{}:/usr/bin:/bin", here(".local/bin").display());
-    let ended = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "interpreters::a_link_to_an_interpreter_does_not_open_what_lies_around_it",
-            "--nocapture",
-        ])
-        .env(HOME, home.path())
-        .env("HOME", home.path())
-        .env("PATH", path)
-        .output()
-        .unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    // Whatever the environment says of where the user is at home.
+    for set in [Some(home.path()), Some(Path::new("/nowhere")), None] {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again
+            .args([
+                "--exact",
+                "interpreters::a_link_to_an_interpreter_does_not_open_what_lies_around_it",
+                "--nocapture",
+            ])
+            .env(HOME, home.path())
+            .env("PATH", &path);
+        match set {
+            Some(set) => again.env("HOME", set),
+            None => again.env_remove("HOME"),
+        };
+        let ended = again.output().unwrap();
+        assert!(ended.status.success(), "{set:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
 }

@@ -150,6 +150,9 @@ fn a_skill_that_is_kept_is_explained_as_that() {
     let plan = explained(&project, &[]);
     assert_eq!(plan["process"]["worker"], json!({"runs": 100, "idle_ms": 30_000}));
     assert_eq!(plan["limits"]["cpu_ms"], Value::Null, "no system counts it run by run");
+    let plan = explained(&project, &["--cpu", "5s"]);
+    assert_eq!(plan["process"]["worker"]["runs"], json!(1), "it can be held for a single run");
+    assert_eq!(plan["limits"]["cpu_ms"], json!(5000));
     let wrong = project.file(".metier/skills/x/SKILL.md", skill.replace("json-lines", "carrier pigeons"));
     let answer = wrong.metier(&["run", "x", "--json"]);
     assert_eq!((answer.code, &answer.json()["error"]["kind"]), (3, &json!("invalid-skill")));

@@ -16,6 +16,7 @@ mod input;
 mod listing;
 mod options;
 mod outcome;
+mod path;
 mod plans;
 mod providing;
 mod running;

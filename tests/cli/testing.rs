@@ -312,3 +312,16 @@ fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+#[test]
+fn a_plan_is_granted_the_tools_that_its_steps_name() {
+    let plan = "steps:\n- {tool: add, args: {a: 1}}\n- {tool: write, args: {path: o, content: x}}\noutputs_from: '$result[0]'\n";
+    let head = "---\nname: x\ndescription: d\nallowed-tools: write\n---\n";
+    let project =
+        Project::new().file(".metier/skills/x/SKILL.md", head).file(".metier/skills/x/skill.yaml", plan);
+    let told = json!({"given": {"tools": {"add": 3}}, "expect": {"value": 3, "files": {"o": "x"}}});
+    let project = case(project, "x", "one", &told);
+    passes(&project);
+    let shown = project.metier(&["show", "x", "--json"]).json();
+    assert_eq!(shown["asks"], json!(["read", "write", "tool:add"]));
+}

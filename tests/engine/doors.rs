@@ -250,3 +250,11 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
     }
     assert_eq!(loads.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn the_machine_is_told_as_the_doctor_tells_it() {
+    let engine = Engine::builder(tempfile::tempdir().unwrap().path()).build().unwrap();
+    let machine = engine.machine();
+    assert_eq!(machine, engine.diagnosis().cage);
+    assert_eq!(machine.reason.is_none(), machine.tree_kill.is_some(), "{machine:?}");
+}

@@ -132,6 +132,24 @@ fn grants_limits_and_isolation_of_one_run_are_never_those_of_another() {
     assert_eq!(value(engine.run(says("runs"))), json!(5));
 }
 
+/// No skill lifts a limit that its caller named: a process that is held to processor time answers one run.
+#[test]
+fn processor_time_that_the_caller_named_is_held() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let limits = || Limits::default().cpu(std::time::Duration::from_secs(1));
+    for _ in 0..2 {
+        let outcome = engine.run(says("runs").limits(limits()));
+        assert_eq!(outcome.limits.cpu_ms, Some(1000));
+        assert_eq!(value(outcome), json!(1));
+    }
+    assert_eq!(value(engine.run(says("__import__('resource').getrlimit(0)[0]").limits(limits()))), json!(1));
+    let burns = engine
+        .run(says("[0 for _ in iter(int, 1)]").limits(limits().deadline(std::time::Duration::from_secs(60))));
+    assert_eq!(burns.result.unwrap_err().kind(), ErrorKind::Cpu);
+    assert_eq!(stage.living(), 0);
+}
+
 #[test]
 fn a_new_script_has_a_new_process_at_once() {
     let Some(stage) = Stage::new() else { return };

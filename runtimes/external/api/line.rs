@@ -4,7 +4,7 @@ use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_type;
 use rustix::net::{
@@ -19,6 +19,9 @@ const TURN: usize = 16 << 10;
 
 /// Descriptors that are taken with one message; the system closes further ones.
 const DESCRIPTORS: usize = 4;
+
+/// No time at all.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A line to a process. Whoever has the other end may do with it what they like: nothing here waits for them, and the
 /// descriptor's own flags, which they share, do not matter.
@@ -106,9 +109,14 @@ impl Line {
         if !self.came.is_empty() || !self.going.is_empty() {
             return State::Speaks;
         }
+        // Who shares the socket can have a look at it find nothing (`SO_PEEK_OFF`), but not keep it from being ready.
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&AT_ONCE)) {
+            Ok(0) => return State::Quiet,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return State::Gone,
+        }
         match recv(&self.socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, 1..)) | Err(Errno::INTR) => State::Speaks,
-            Err(Errno::AGAIN) => State::Quiet,
+            Ok((_, 1..)) | Err(Errno::INTR | Errno::AGAIN) => State::Speaks,
             Ok(_) | Err(_) => State::Gone,
         }
     }

@@ -71,9 +71,9 @@ pub(super) struct Kept {
 
 impl Ended {
     /// The end of a process whose output was no matter of its end.
-    pub(super) fn silently(status: ExitStatus, stderr: &Kept) -> Self {
+    pub(super) fn silently(status: ExitStatus, report: Option<Report>, stderr: &Kept) -> Self {
         let stdout = Kept { bytes: Vec::new(), truncated: false, came: 0 };
-        Self { report: None, status, signal: status.signal(), stdout, stderr: stderr.clone() }
+        Self { report, status, signal: status.signal(), stdout, stderr: stderr.clone() }
     }
 }
 

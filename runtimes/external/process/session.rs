@@ -6,10 +6,11 @@
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::super::super::sandbox::Report;
 use super::super::api::{Lines, Service};
 use super::door::Door;
 use super::stream::{Feed, Intake};
@@ -56,8 +57,8 @@ pub(in super::super) enum End {
     Stopped,
     /// A stream met its cap: the name of the stream.
     TooMuch(&'static str),
-    /// The process ended before it answered, or never became the program.
-    Exited(io::Result<ExitStatus>),
+    /// The process ended before it answered, or never became the program; with what its cage says.
+    Exited(io::Result<(ExitStatus, Option<Report>)>),
 }
 
 /// What came of waiting.
@@ -110,15 +111,21 @@ impl Session {
     /// Waits until somebody asks by this pipe, which hangs up when nobody will; no longer than this, and only while the process
     /// keeps still.
     pub(in super::super) fn wait(&mut self, called: &PipeReader, patience: Duration) -> Waited {
-        let patience = Timespec::try_from(patience).ok();
+        // By a time that is fixed: what is no reason to end must not be one to wait anew. Without one it waits as long as it takes.
+        let until = Instant::now().checked_add(patience);
         loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Waited::Over;
+            }
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             let ready = {
                 let mut waiting =
                     vec![PollFd::new(called, PollFlags::IN), PollFd::new(&self.exit, PollFlags::IN)];
                 waiting.extend(self.stdout.waiting());
                 waiting.extend(self.stderr.waiting());
                 waiting.extend(self.lines.waiting());
-                poll(&mut waiting, patience.as_ref())
+                poll(&mut waiting, left.as_ref())
             };
             match ready {
                 Err(rustix::io::Errno::INTR) => {}
@@ -183,9 +190,9 @@ impl Session {
     }
 
     /// Ends it, where it has not ended.
-    fn status(&mut self) -> io::Result<ExitStatus> {
+    fn status(&mut self) -> io::Result<(ExitStatus, Option<Report>)> {
         self.tree.kill();
-        self.tree.reap().map(|(status, _)| status)
+        self.tree.reap()
     }
 }
 

@@ -126,12 +126,12 @@ fn a_script_that_fails_after_its_output_was_cut_fails_as_it_would() {
 #[test]
 fn an_endless_output_that_is_cut_ends_at_the_deadline_and_is_not_kept() {
     for source in ["yes", "yes >&2", "yes & yes >&2 & wait"] {
-        let stage = truncating(source).deadline(700);
+        let stage = truncating(source).deadline(1500);
         let ran = stage.run();
         assert_eq!(ran.error().kind(), ErrorKind::Deadline, "{source}");
         assert!(ran.process().usage.stdout_bytes + ran.process().usage.stderr_bytes > 1 << 20, "{source}");
         assert!(ran.process().stdout.len() <= 1000 && ran.process().stderr.len() <= 1000);
-        assert!(ran.took < Duration::from_secs(3), "{:?}", ran.took);
+        assert!(ran.took < Duration::from_secs(5), "{:?}", ran.took);
     }
 }
 

@@ -386,6 +386,31 @@ threading.Thread(target=later, daemon=True).start()";
     assert!(!stage.file("late").exists());
 }
 
+/// A word on a line that the host is told to look past (`SO_PEEK_OFF`) is one all the same.
+#[test]
+fn a_word_that_hides_from_who_looks_for_it_ends_the_process() {
+    let stage = by_hand(
+        "import array, socket
+door = socket.socket(fileno=os.dup(3))
+ours, theirs = socket.socketpair()
+door.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [theirs.fileno()]))])
+ours.sendall(b'{\"id\": 1, \"call\": \"api\"}\\n')
+ours.recv(1)
+time.sleep(0.2)
+ours.recv(1 << 20)
+answer(request, os.environ['HOME'])
+if input == 'more':
+    time.sleep(0.2)
+    theirs.setsockopt(socket.SOL_SOCKET, 42, 1 << 20)
+    ours.sendall(b'x')",
+    );
+    let executor = stage.load().unwrap();
+    let first = value(stage.again(&*executor, json!("no more")));
+    assert_eq!(value(stage.again(&*executor, json!("more"))), first, "a line alone is no offence");
+    std::thread::sleep(Duration::from_millis(800));
+    assert_ne!(value(stage.again(&*executor, json!("no more"))), first);
+}
+
 #[test]
 fn too_much_output_ends_the_process() {
     let stage = python(PYTHON).output(100_000);

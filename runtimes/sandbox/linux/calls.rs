@@ -86,9 +86,21 @@ const REFUSED: &[i64] = &[
 ];
 
 /// Calls that programs try and do without when the kernel has none of them. `clone3` hides its flags from filters; the
-/// C library goes on with `clone`.
-const ABSENT: &[i64] =
-    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3];
+/// C library goes on with `clone`. Memory that is secret is counted by nobody, and the list of mounts is the host's.
+const ABSENT: &[i64] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_clone3,
+    MEMFD_SECRET,
+    STATMOUNT,
+    LISTMOUNT,
+];
+
+/// Calls that have the same number on every machine, and a name in `libc` on few.
+const MEMFD_SECRET: i64 = 447;
+const STATMOUNT: i64 = 457;
+const LISTMOUNT: i64 = 458;
 
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWNS,
@@ -188,6 +200,11 @@ fn refused(shut_network: bool) -> BTreeMap<i64, Vec<Rule>> {
     }
     // Who may not be looked into cannot be counted by its stub.
     calls.insert(libc::SYS_prctl, vec![vec![is(0, PR_SET_DUMPABLE), is_not(1, 1)]]);
+    // A socket that lingers holds up whoever closes it last. A script can make that its host, by sending it one: by a line it
+    // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a cage closes slowly, so
+    // that this is refused at its source, and closing needs no thread of its own.
+    let lingering = vec![is(1, libc::SOL_SOCKET.cast_unsigned()), is(2, libc::SO_LINGER.cast_unsigned())];
+    calls.insert(libc::SYS_setsockopt, vec![lingering]);
     // Typing into a terminal; the kernel compares 32 bits, so must this.
     let typing =
         [libc::TIOCSTI, libc::TIOCLINUX].into_iter().filter_map(|request| u32::try_from(request).ok());

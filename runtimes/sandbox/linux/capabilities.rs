@@ -7,20 +7,30 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// Drops every capability, for good. Root in a container keeps `DAC_OVERRIDE`, where it has it: a project may belong to
-/// somebody else, and Landlock holds what it opens. A host that is not root may have been given some that outlive the program.
-pub(super) fn drop_all() -> Result<()> {
-    let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
-    let kept = capabilities(None)?.permitted.intersection(power);
-    for capability in CapabilitySet::all().difference(kept).iter() {
-        // Only some may do this; without new privileges no program gets back what is dropped below either.
+/// Sees to it that no program started from here on gets a capability back. What this process has it keeps.
+pub(super) fn bound() -> Result<()> {
+    for capability in CapabilitySet::all().difference(left_to_scripts()?).iter() {
+        // Only some may do this; without new privileges no program gets back what is dropped either.
         if remove_capability_from_bounding_set(capability).is_err() {
             break;
         }
     }
+    Ok(())
+}
+
+/// Drops every capability, for good.
+pub(super) fn drop_all() -> Result<()> {
+    let left = left_to_scripts()?;
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
+        CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() },
     )
+}
+
+/// Root in a container keeps `DAC_OVERRIDE`, where it has it: a project may belong to somebody else, and Landlock holds what it
+/// opens. A host that is not root may have been given some that outlive the program.
+fn left_to_scripts() -> Result<CapabilitySet> {
+    let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
+    Ok(capabilities(None)?.permitted.intersection(power))
 }

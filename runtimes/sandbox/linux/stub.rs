@@ -22,7 +22,7 @@ use super::memory::Watch;
 use super::namespaces::Made;
 use super::system::{self, Side};
 use super::wire::{Ends, Kind};
-use super::{children, files};
+use super::{capabilities, children, files};
 use crate::policy::Tier;
 
 /// How long killed processes may take to go.
@@ -45,6 +45,7 @@ impl Ready {
         // In a cage of somebody else's who is watched may not hide.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
+        capabilities::bound().map_err(at("capabilities"))?;
         let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
         // On machines whose calls nobody has looked at there is none.
         Ok(Self { ends, reach, filter: Filter::new(kind.shut_network).ok() })

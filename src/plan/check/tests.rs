@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::error::{ErrorKind, SkillError};
+use crate::plan::Callee;
 use crate::plan::{from_contract, from_sequence};
 use crate::policy::Asked;
 
@@ -117,7 +118,10 @@ fn cluster() -> Table {
 fn found(yaml: &str) -> Vec<Diagnostic> {
     match from_contract(yaml.as_bytes(), "skill.yaml") {
         Ok(plan) => {
-            let inputs = object(&[("cluster", "string"), ("chart", "string"), ("list", "array")], &[]);
+            let inputs = object(
+                &[("cluster", "string"), ("chart", "string"), ("list", "array"), ("flag", "string")],
+                &["cluster", "chart", "list"],
+            );
             check(&plan.expect("a plan"), "deploy", Some(&inputs), &cluster())
         }
         Err(found) => found,
@@ -187,6 +191,20 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
         ("on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
         ("on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
         ("on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
+        ("on_failure: abort", "for_each: null", "step-for-each", 7),
+        ("on_failure: abort", "for_each: words", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: 5}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: {a: $inputs.list}}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: $inputs.chart", "step-for-each", 7),
+        ("{chart_path: $inputs.chart}", "{chart_path: $inputs.list}", "parameter-type", 9),
+        ("{chart_path: $inputs.chart}", "{chart_path: [$inputs.chart]}", "parameter-type", 9),
+        (
+            "{chart_path: $inputs.chart}",
+            "{chart_path: $steps.cluster-auth.outputs.kubeconfig}",
+            "parameter-type",
+            9,
+        ),
+        ("{chart_path: $inputs.chart}", "{chart_path: $inputs.flag}", "parameter-optional", 9),
         ("on_failure: abort", "on_error: abort", "step-key-unknown", 7),
         ("inputs_from: {cluster: $inputs.cluster}", "inputs_from: [a]", "step-args", 6),
         ("cluster: $inputs.cluster", "cluster: .nan", "step-args", 6),
@@ -212,7 +230,7 @@ fn a_way_out_is_named() {
 fn a_loop_hands_out_a_list_of_what_its_step_answers_with() {
     let plan = |reference: &str| {
         format!(
-            "steps:\n- {{skill: validate-chart, for_each: $inputs.list, args: {{chart_path: $item}}}}\n- {{tool: search, args: {{query: '{reference}'}}}}"
+            "steps:\n- {{skill: validate-chart, for_each: $inputs.list, args: {{chart_path: $item}}}}\n- {{tool: strict, args: {{a: '{reference}'}}}}"
         )
     };
     for reference in ["$result[0]", "$result[0][3].valid", "$steps.validate-chart.outputs[0]"] {
@@ -339,4 +357,131 @@ fn hostile_plans_end_in_few_words() {
     );
     let plan = from_sequence(names.as_bytes(), "x").unwrap();
     assert_eq!(check(&plan, "own", None, &Table::default()).len(), 50);
+}
+
+#[test]
+fn an_object_that_is_open_may_have_any_name() {
+    let open =
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true});
+    let table = Table::default().skill("y", open.clone(), open.clone());
+    let yaml =
+        b"steps:\n- {id: first, skill: y, args: {b: $inputs.other}}\n- {skill: y, args: {a: '$result[0].other'}}\n";
+    let plan = from_contract(yaml, "skill.yaml").unwrap().unwrap();
+    assert_eq!(check(&plan, "x", Some(&open), &table), []);
+}
+
+#[test]
+fn a_plain_value_is_held_against_all_that_is_declared_for_it() {
+    let takes = json!({"type": "object", "properties": {
+        "a": {"type": "integer", "minimum": 2},
+        "b": {"type": "object", "properties": {"c": {"type": "string", "pattern": "^x"}}},
+        "d": {"type": "array", "maxItems": 1}, "e": {},
+    }, "required": ["a", "e"]});
+    let table = Table::default().skill("y", takes, json!({}));
+    let told = |args: &str| {
+        let yaml = format!("steps:\n- {{skill: y, args: {{e: 1, {args}}}}}\n");
+        let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
+        let found = check(&plan, "x", None, &table);
+        found.into_iter().map(|found| (found.code, found.message, found.help.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(told("a: 2, b: {c: xy}, d: [1]"), []);
+    for (args, message, help) in [
+        ("a: 1", "a of skill y cannot be 1", "/a: expected"),
+        ("a: two", "a of skill y cannot be \"two\"", "it is an integer"),
+        ("a: 2, b: {c: y}", "b of skill y cannot be {\"c\":\"y\"}", "/b/c: expected"),
+        ("a: 2, d: [1, 2]", "d of skill y cannot be [1,2]", "/d: expected"),
+    ] {
+        let found = told(args);
+        assert_eq!(found.len(), 1, "{args}: {found:?}");
+        assert_eq!((found[0].0, found[0].1.as_str()), ("parameter-value", message));
+        assert!(found[0].2.starts_with(help), "{found:?}");
+    }
+}
+
+#[test]
+fn types_that_may_meet_are_left_to_the_run() {
+    let number = |word: Value| json!({"type": "object", "properties": {"n": {"type": word}}});
+    for (given, taken, is_told) in [
+        (json!("integer"), json!("number"), false),
+        (json!("number"), json!("integer"), false),
+        (json!(["string", "null"]), json!("string"), false),
+        (json!("string"), json!(["integer", "null"]), true),
+        (json!("boolean"), json!("object"), true),
+    ] {
+        let table = Table::default().skill("y", number(taken.clone()), json!({}));
+        let plan =
+            from_contract(b"steps: [{skill: y, args: {n: $inputs.n}}]", "skill.yaml").unwrap().unwrap();
+        let found = check(&plan, "x", Some(&number(given.clone())), &table);
+        assert_eq!(!found.is_empty(), is_told, "{given} {taken}: {found:?}");
+    }
+}
+
+#[test]
+fn an_input_that_may_be_left_out_is_fine_where_something_stands_in_or_asks_for_it() {
+    let inputs = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"default": "x"}}});
+    let codes = |step: &str| {
+        let yaml = format!("steps:\n- {step}\n");
+        let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
+        let found = check(&plan, "x", Some(&inputs), &Table::default());
+        found.into_iter().map(|found| (found.code, found.blocks)).collect::<Vec<_>>()
+    };
+    assert_eq!(codes("{tool: read_file, args: {path: $inputs.a}}"), [("parameter-optional", false)]);
+    assert_eq!(codes("{tool: read_file, args: {path: $inputs.b}}"), []);
+    assert_eq!(codes("{tool: read_file, args: {path: $inputs.a}, when: $inputs.a}"), []);
+    assert_eq!(codes("{tool: tree, args: {path: $inputs.a}}"), []);
+}
+
+#[test]
+fn a_chain_deeper_than_skills_may_call_is_told_before_it_runs() {
+    let names: Vec<String> = (0..10).map(|at| format!("s{at}")).collect();
+    let rows: Vec<(&str, Vec<&str>)> = (0..10)
+        .map(|at| (names[at].as_str(), names.get(at + 1).map(String::as_str).into_iter().collect()))
+        .collect();
+    let rows: Vec<(&str, &[&str])> = rows.iter().map(|(name, calls)| (*name, calls.as_slice())).collect();
+    let table = Table::calling(&rows);
+    let found = |first: &str| {
+        let yaml = format!("steps: [{{skill: {first}}}]");
+        check(&from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap(), "x", None, &table)
+    };
+    assert_eq!(found("s2"), [], "eight are as many as there may be");
+    let told = found("s1").remove(0);
+    assert_eq!(told.code, "skill-depth");
+    assert!(
+        told.message.starts_with("skills may call one another 8 deep, and these would be 9 deep: s1 > s2"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_tool_that_nobody_tells_of_is_a_warning_and_nearly_a_function_an_error() {
+    let codes = |tool: &str| {
+        let json = format!("[{{\"tool\": \"{tool}\"}}]");
+        let plan = from_sequence(json.as_bytes(), "x").unwrap();
+        let found = check(&plan, "x", None, &crate::plan::Nobody);
+        found.into_iter().map(|found| (found.code, found.blocks, found.help.unwrap())).collect::<Vec<_>>()
+    };
+    let help = "it runs only where that tool is offered; `metier api` lists the functions";
+    assert_eq!(codes("search"), [("tool-untold", false, help.to_owned())]);
+    assert_eq!(codes("read_fiel"), [("tool-slip", false, "did you mean read_file?".to_owned())]);
+    assert_eq!(codes("tree"), []);
+}
+
+#[test]
+fn sentences_say_what_stands_there_and_what_was_meant() {
+    let first = |yaml: &str| found(yaml).remove(0);
+    let steps = "steps:\n- {id: ab, tool: tree}\n- {id: fetch, tool: tree}\n";
+    let slip = first(&format!("{steps}- {{tool: tree, args: {{path: $steps.fetchh.outputs}}}}"));
+    assert_eq!(slip.help.as_deref(), Some("did you mean fetch?"));
+    let none = first(&format!("{steps}- {{tool: tree, args: {{path: '$result[7]'}}}}"));
+    assert_eq!(none.help.as_deref(), Some("there are ab, fetch"));
+    assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is no id"));
+    let retry = first("steps: [{tool: tree, on_failure: {retry: 3}}]").message;
+    assert!(retry.starts_with("a map is nothing that can come"), "{retry}");
+    assert!(first("steps: [{tool: tree, args: {path: 3}}]").message.ends_with("cannot be 3"));
+}
+
+#[test]
+fn a_key_given_twice_is_told_where_it_is_given_again() {
+    let found = from_sequence(b"[\n  {\"tool\": \"tree\",\n   \"tool\": \"tree\"}]", "x").unwrap_err();
+    assert_eq!((found[0].code, found[0].line), ("plan-syntax", 3));
 }

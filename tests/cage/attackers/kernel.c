@@ -77,6 +77,9 @@ static int absent(void) {
     TRY("io_uring_enter", syscall(426, 0, 0, 0, 0, 0));
     TRY("io_uring_register", syscall(427, 0, 0, 0, 0));
     TRY("clone3", syscall(435, text, 0));
+    TRY("memfd_secret", syscall(447, 0));
+    TRY("statmount", syscall(457, text, text, sizeof text, 0));
+    TRY("listmount", syscall(458, text, text, sizeof text / 8, 0));
 #ifdef __x86_64__
     TRY("x32 getpid", syscall(0x40000000 + SYS_getpid));
     TRY("x32 socket", syscall(0x40000000 + SYS_socket, 2, 1, 0));

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::time::Duration;
 
 use super::case;
 use crate::case::{Case, Tried};
@@ -14,6 +15,7 @@ pub const CASES: &[Case] = &[
     case("E24c", "pairs of local sockets, which programs need", pairs),
     case("E25", "sockets that the host listens on, by path and by name, by pairs too", local),
     case("E25b", "the same with the network open", local_with_network),
+    case("M11", "to have the host wait for a socket that lingers", lingering),
     case("M1", "what lies beside an open network", beside),
 ];
 
@@ -83,5 +85,45 @@ fn beside() -> Tried {
     let (open, shut) = (lines.drain(..3).collect::<Vec<_>>(), lines);
     assert!(open[0] == "tcp: done" && open[2] == "routes: done", "{open:?}");
     assert!(shut.len() == 7 && shut.iter().all(|line| line.ends_with(": EPERM")), "{shut:?}");
+    Ok(())
+}
+
+/// Sends the host what takes its time to be closed: at once, among more than it takes, within another socket, and unread.
+fn lingering() -> Tried {
+    let ran = Stage::python(
+        "import array, os, socket, struct, sys
+host = socket.socket(fileno=os.dup(int(os.environ['METIER_API_FD'])))
+def lingers():
+    listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen(1)
+    near = socket.socket(); near.connect(listener.getsockname()); far, _ = listener.accept()
+    try:
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 60))
+        print('linger: done')
+    except OSError as error:
+        print('linger:', 'EPERM' if error.errno == 1 else error)
+    near.setblocking(False)
+    try:
+        while near.send(b'x' * 65536): pass
+    except BlockingIOError: pass
+    return near, far
+def send(to, files):
+    numbers = array.array('i', [file.fileno() for file in files])
+    to.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+kept = []
+for form in ['alone', 'many', 'within']:
+    near, far = lingers()
+    kept.append(far)
+    one, other = socket.socketpair()
+    if form == 'within': send(one, [near])
+    send(host, {'alone': [near], 'many': [one] * 6 + [near], 'within': [other]}[form])
+    send(host, [far])
+    near.close()
+sys.stdout.flush(); os._exit(0)",
+    )
+    .grant("net")
+    .deadline(30_000)
+    .run();
+    ran.refused(3, &["EPERM"]);
+    assert!(ran.0.duration < Duration::from_secs(30), "{:?}", ran.0.duration);
     Ok(())
 }

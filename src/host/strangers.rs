@@ -1,0 +1,144 @@
+//! Folders in which a stranger may have put anything: the project, the skill. What a link in one of them leads to is not vouched
+//! for by anybody.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folders of a run, without links.
+pub(crate) struct Strangers(Vec<PathBuf>);
+
+impl Strangers {
+    /// A folder that holds the home of the user is not among them: what lies in there is the user's own.
+    pub(crate) fn of<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
+        let folders = folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
+        Self(folders.filter(|folder| home().is_none_or(|home| !home.starts_with(folder))).collect())
+    }
+
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        &self.0
+    }
+
+    /// Whether a stranger may have a say in what lies at this path: it leads through a folder of theirs, or by more links than
+    /// the system follows.
+    pub(crate) fn lead_to(&self, path: &Path) -> bool {
+        let (mut place, mut rest) = (PathBuf::new(), parts(path));
+        let mut left = LINKS;
+        while let Some(part) = rest.pop() {
+            if part == ".." {
+                place.pop();
+                continue;
+            }
+            let next = place.join(part);
+            if self.0.iter().any(|folder| next.starts_with(folder)) {
+                return true;
+            }
+            match std::fs::read_link(&next) {
+                Ok(_) if left == 0 => return true,
+                Ok(target) => {
+                    left -= 1;
+                    // An absolute one begins at the root again.
+                    rest.extend(parts(&target));
+                }
+                Err(_) => place = next,
+            }
+        }
+        false
+    }
+}
+
+/// As many as the system itself follows.
+pub(crate) const LINKS: usize = 40;
+
+/// The parts of a path, last one first; the root and `..` among them.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components()
+        .rev()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| part.as_os_str().to_owned())
+        .collect()
+}
+
+/// The homes of the user, without links: the one that is set, and the one the system knows.
+pub(crate) fn homes() -> HashSet<PathBuf> {
+    let set = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
+    set.into_iter().chain(home().cloned()).collect()
+}
+
+/// The home that the system knows of the user, whatever the environment says.
+fn home() -> Option<&'static PathBuf> {
+    static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let users = std::fs::read_to_string("/etc/passwd").ok()?;
+        let home = home_in(&users, user()?)?;
+        std::fs::canonicalize(home).ok().filter(|home| home != Path::new("/"))
+    })
+    .as_ref()
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps, reason = "there is none elsewhere")]
+fn user() -> Option<u32> {
+    Some(rustix::process::getuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn user() -> Option<u32> {
+    None
+}
+
+/// The home of a user by number, in a list of users.
+fn home_in(users: &str, number: u32) -> Option<&str> {
+    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut own = fields.filter(|fields| fields.get(2).and_then(|field| field.parse().ok()) == Some(number));
+    own.next()?.get(5).copied().filter(|home| home.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_through_a_folder_of_theirs_is_theirs_wherever_it_leads() {
+        use std::os::unix::fs::symlink;
+        let stage = tempfile::tempdir().unwrap();
+        let at = |path: &str| stage.path().join(path);
+        for folder in ["project/sub", "away/bin", "mine"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::fs::write(at("away/bin/x"), "").unwrap();
+        symlink(at("away"), at("project/away")).unwrap();
+        symlink("../away/bin/x", at("project/x")).unwrap();
+        symlink(at("project/x"), at("mine/x")).unwrap();
+        symlink("../project/away/bin", at("mine/bin")).unwrap();
+        symlink(at("away/bin/x"), at("mine/own")).unwrap();
+        symlink("loop", at("mine/loop")).unwrap();
+        let strangers = Strangers::of([at("project").as_path(), Path::new("/nowhere/at/all")]);
+        for path in
+            ["project/x", "project/away/bin/x", "mine/x", "mine/bin/x", "mine/../project/sub", "mine/loop"]
+        {
+            assert!(strangers.lead_to(&at(path)), "{path}");
+        }
+        for path in ["away/bin/x", "mine/own", "mine/nothing", "mine/../away/bin", "project-not", ""] {
+            assert!(!strangers.lead_to(&at(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_project_that_holds_the_home_is_the_users_own() {
+        assert!(Strangers::of([Path::new("/")]).folders().is_empty() || home().is_none());
+        assert!(Strangers::of(home().map(PathBuf::as_path)).folders().is_empty());
+    }
+
+    #[test]
+    fn a_home_is_that_of_the_number() {
+        let users =
+            "root:x:0:0::/root:/bin/sh\nbroken\na:x:10:1:A, B:/home/a:/bin/sh\nb:x:100:1::nowhere:/bin/sh\n";
+        assert_eq!(
+            [0, 10, 100, 1].map(|number| home_in(users, number)),
+            [Some("/root"), Some("/home/a"), None, None]
+        );
+    }
+}

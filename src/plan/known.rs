@@ -1,0 +1,60 @@
+//! Callees that were looked up, each name once: looking one up may mean reading its plan.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::callees::{Callee, Callees, Lookup};
+use crate::skill::Schema;
+
+/// What there is to call, as far as somebody asked.
+pub(super) struct Known<'a> {
+    pub(super) callees: &'a dyn Callees,
+    skills: HashMap<String, Rc<Lookup<Callee>>>,
+    tools: HashMap<String, Rc<Lookup<Takes>>>,
+}
+
+/// What a call is given, as a schema.
+#[derive(Clone, Debug)]
+pub(super) struct Takes {
+    pub(super) json: Value,
+    /// Compiled to hold values against, where that is possible.
+    pub(super) schema: Option<Schema>,
+}
+
+impl Takes {
+    pub(super) fn new(json: Value) -> Self {
+        Self { schema: Schema::parse(json.clone()).ok(), json }
+    }
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(callees: &'a dyn Callees) -> Self {
+        Self { callees, skills: HashMap::new(), tools: HashMap::new() }
+    }
+
+    /// The skill of that name.
+    pub(super) fn skill(&mut self, name: &str) -> Rc<Lookup<Callee>> {
+        if let Some(known) = self.skills.get(name) {
+            return known.clone();
+        }
+        let found = Rc::new(self.callees.skill(name));
+        self.skills.insert(name.to_owned(), found.clone());
+        found
+    }
+
+    /// What the embedder's tool of that name takes.
+    pub(super) fn tool(&mut self, name: &str) -> Rc<Lookup<Takes>> {
+        if let Some(known) = self.tools.get(name) {
+            return known.clone();
+        }
+        let found = Rc::new(match self.callees.tool(name) {
+            Lookup::Found(json) => Lookup::Found(Takes::new(json)),
+            Lookup::Missing(why) => Lookup::Missing(why),
+            Lookup::Untold => Lookup::Untold,
+        });
+        self.tools.insert(name.to_owned(), found.clone());
+        found
+    }
+}
