@@ -1,6 +1,6 @@
 //! `metier run --explain`: what a run would reach, for a person to read before it runs.
 
-use metier::engine::{Explanation, FunctionReach, LimitsReport};
+use metier::engine::{CalleeReach, Explanation, FunctionReach, LimitsReport};
 use metier::error::Result;
 use metier::host::{Place, ProcessPlan, SandboxReport};
 
@@ -33,12 +33,34 @@ fn page(of: &Explanation) -> String {
     if let Some(process) = &of.process {
         rows.extend(process_rows(process));
     }
+    if !of.callees.is_empty() {
+        rows.push(("calls", of.callees.iter().map(callee).collect::<Vec<_>>().join("\n")));
+    }
     if of.process.as_ref().is_none_or(|process| process.has_api) {
         rows.extend(function_rows(&of.functions));
     } else {
         rows.push(("host API", "none: there is one in a sandbox only".into()));
     }
     facts::table(&rows)
+}
+
+/// What a callee may do, and what holds it.
+fn callee(of: &CalleeReach) -> String {
+    let held = match (&of.reason, &of.process, of.sandbox) {
+        (Some(reason), ..) => format!("would not start: {}", visible_line(&reason.to_string())),
+        (None, Some(process), Some(held)) => {
+            let words: Vec<String> = process.command.iter().map(|word| visible_line(word)).collect();
+            let sandbox = if held.tier == "none" {
+                "without a sandbox, with all the rights of the user".to_owned()
+            } else {
+                format!("in a sandbox ({}), which holds {}", held.tier, walls(held))
+            };
+            format!("a process, {} ({sandbox})", words.join(" "))
+        }
+        _ => format!("in {}", of.runtime),
+    };
+    let (skill, script) = (visible_line(&of.skill), visible_line(&of.script));
+    format!("{skill}, {script}: {held}; may {}", of.permissions.join(", "))
 }
 
 fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {

@@ -1,5 +1,6 @@
 //! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -36,9 +37,13 @@ impl Callable {
         let selected = select(skill, None)?;
         let plan = plan_of(skill, &selected)?;
         let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
-        let calls = plan.iter().flat_map(Plan::skills);
-        let calls =
-            calls.filter_map(|name| self.name_of(engine, engine.registry.find_for(skill, name).ok()?, name));
+        let asker = engine.called(self.asker.as_deref());
+        let mut known = HashSet::new();
+        let named = plan.iter().flat_map(Plan::skills).filter(|name| known.insert(*name));
+        let calls = named.filter_map(|name| {
+            let meant = engine.registry.find_for(skill, name).ok()?;
+            name_of(meant, name, |name| engine.meant(asker, name))
+        });
         let (input_schema, output_schema) = schemas(skill);
         Ok(Callee {
             identity: identity_of(skill.folder()),
@@ -49,13 +54,6 @@ impl Callable {
             is_process: selected.runtime == SkillRuntime::External,
         })
     }
-
-    /// What the asker calls the skill: as another one does where that means the same, or else in full.
-    fn name_of(&self, engine: &Parts, skill: &Skill, name: &str) -> Option<String> {
-        let is_same = |meant: &Skill| identity_of(meant.folder()) == identity_of(skill.folder());
-        let means = |name: &str| engine.meant(self.asker.as_deref(), name).is_ok_and(is_same);
-        [name.to_owned(), skill.qualified()].into_iter().find(|name| means(name))
-    }
 }
 
 impl Callees for Callable {
@@ -63,7 +61,8 @@ impl Callees for Callable {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_foreign_skills) else {
             return Lookup::Untold;
         };
-        match engine.meant(self.asker.as_deref(), name).and_then(|skill| self.callee(&engine, skill)) {
+        let asker = engine.called(self.asker.as_deref());
+        match engine.meant(asker, name).and_then(|skill| self.callee(&engine, skill)) {
             Ok(callee) => Lookup::Found(callee),
             Err(error) => Lookup::Missing(error),
         }
@@ -110,6 +109,12 @@ impl Callees for Callable {
 
 fn caller(skill: &Skill) -> Caller {
     Caller { identity: identity_of(skill.folder()), input_schema: schemas(skill).0 }
+}
+
+/// What the asker calls a skill that is another one's `name`: the same where that means the same, or else its name in full.
+fn name_of<'a>(skill: &Skill, name: &str, meant: impl Fn(&str) -> Result<&'a Skill>) -> Option<String> {
+    let is_same = |meant: &Skill| identity_of(meant.folder()) == identity_of(skill.folder());
+    [name.to_owned(), skill.qualified()].into_iter().find(|name| meant(name).is_ok_and(is_same))
 }
 
 /// What tells a skill from every other one: its folder.
@@ -170,7 +175,7 @@ fn schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
 }
 
 /// The skill's plan, where it has one.
-fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
+pub(super) fn plan_of(skill: &Skill, selected: &Selected) -> Result<Option<Plan>> {
     if selected.runtime != SkillRuntime::ToolSequence {
         return Ok(None);
     }

@@ -1,21 +1,29 @@
 //! What a run would reach, told by the code that would run it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::select::select;
+use super::callable::plan_of;
+use super::contract::{narrowed, narrowed_in};
+use super::select::{Selected, select};
 use super::{Invocation, LimitsReport, Parts, worker};
-use crate::error::{Result, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{SkillInput, SkillRuntime};
 use crate::host::{Access, HostFunction, ProcessPlan, SandboxReport, SkillContext, functions};
-use crate::policy::{CancelToken, Need, Permission};
+use crate::plan::Plan;
+use crate::policy::{CancelToken, Limits, Need, Permission};
+use crate::registry::Skill;
 use crate::runtimes;
+
+/// How many callees are looked at, a cage put up for each that is a process.
+const MOST: usize = 100;
 
 /// What a run would reach, before it runs.
 ///
 /// In JSON every key is always present: `{skill, script, runtime, project, isolation, limits, permissions, functions, sandbox,
-/// process, reason}`.
+/// process, callees, reason}`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The skill's qualified name.
@@ -34,10 +42,13 @@ pub struct Explanation {
     pub permissions: Vec<String>,
     /// The functions of the host API, in the order of the documentation.
     pub functions: Vec<FunctionReach>,
-    /// Which isolation would hold; `null` where the run would not start, and where an embedder's own executor runs it.
+    /// Which isolation would hold of the skill and all that it calls, the weakest of them; `null` where the run would not start,
+    /// and where an embedder's own executor runs it.
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
     pub process: Option<ProcessPlan>,
+    /// The skills that its plan calls, and those it may call by a grant that names them, and the skills that those call.
+    pub callees: Vec<CalleeReach>,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
 }
@@ -55,46 +66,149 @@ pub struct FunctionReach {
     pub way_out: Option<String>,
 }
 
+/// A skill that the run would or could call, by that caller and those before it.
+#[derive(Clone, Debug, Serialize)]
+pub struct CalleeReach {
+    /// The skill's qualified name.
+    pub skill: String,
+    /// The qualified name of the skill that calls it.
+    pub caller: String,
+    /// The script, by its path in the skill's folder.
+    pub script: String,
+    /// The language it is in.
+    pub runtime: SkillRuntime,
+    /// What it may do: what it and every caller ask for and the caller grants.
+    pub permissions: Vec<String>,
+    /// Which isolation would hold, as in [`Explanation`].
+    pub sandbox: Option<SandboxReport>,
+    /// The process, for external scripts that would start.
+    pub process: Option<ProcessPlan>,
+    /// Why it would not start.
+    pub reason: Option<SkillError>,
+}
+
+/// One skill under the grants of one run.
+struct Reached {
+    skill: String,
+    script: String,
+    runtime: SkillRuntime,
+    limits: Limits,
+    ctx: SkillContext,
+    /// The skills it calls, as its plan names them, or by the grants that it holds.
+    calls: Vec<String>,
+    sandbox: Option<SandboxReport>,
+    process: Option<ProcessPlan>,
+    reason: Option<SkillError>,
+}
+
 impl Parts {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         let skill = self.registry.find(&invocation.skill)?;
+        let of = self.reached(skill, invocation)?;
+        let mut callees = Vec::new();
+        self.below(&of, &mut HashSet::new(), &mut callees)?;
+        let held = callees.iter().filter_map(|callee: &CalleeReach| callee.sandbox);
+        Ok(Explanation {
+            isolation: of.ctx.isolation().name(),
+            project: self.project.clone(),
+            limits: LimitsReport::new(&of.limits, None),
+            permissions: names(&of.ctx.permissions().held()),
+            functions: reach(&of.ctx),
+            sandbox: of.sandbox.map(|own| held.fold(own, SandboxReport::weaker)),
+            skill: of.skill,
+            script: of.script,
+            runtime: of.runtime,
+            process: of.process,
+            callees,
+            reason: of.reason,
+        })
+    }
+
+    /// Looks at the skills that one calls, and at those they call: once for all that may do the same.
+    fn below(&self, of: &Reached, seen: &mut HashSet<String>, callees: &mut Vec<CalleeReach>) -> Result<()> {
+        if of.ctx.depth() >= Plan::DEEPEST_CALLS {
+            return Ok(());
+        }
+        for name in &of.calls {
+            // Whether there is such a skill is found out by whoever calls it.
+            let Ok(skill) = self.meant(self.called(of.ctx.qualified()), name) else { continue };
+            let Ok(callee) = self.reached(skill, &Invocation::by(&of.ctx, name)) else { continue };
+            let permissions = callee.ctx.permissions();
+            let free = permissions.allows(&Need::unsandboxed());
+            if !seen.insert(format!("{} {free} {:?}", callee.skill, names(&permissions.held()))) {
+                continue;
+            }
+            if callees.len() == MOST {
+                let sentence =
+                    format!("failed to explain {}: it leads to more than {MOST} skills", of.ctx.skill());
+                return Err(SkillError::new(ErrorKind::Unavailable, sentence));
+            }
+            callees.push(CalleeReach {
+                skill: callee.skill.clone(),
+                caller: of.skill.clone(),
+                script: callee.script.clone(),
+                runtime: callee.runtime,
+                permissions: names(&permissions.held()),
+                sandbox: callee.sandbox,
+                process: callee.process.clone(),
+                reason: callee.reason.clone(),
+            });
+            self.below(&callee, seen, callees)?;
+        }
+        Ok(())
+    }
+
+    fn reached(&self, skill: &Skill, invocation: &Invocation) -> Result<Reached> {
         let selected = select(skill, invocation.script.as_deref())?;
-        let named = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
-        let limits = selected.settled(named.clone());
+        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let named = narrowed(skill, given);
+        let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
-        let ctx = context.worker(worker::asked_for(skill.manifest(), selected.runtime, &named)?).build();
-        let limits = worker::held_by(ctx.worker(), &limits);
-        let mut explanation = Explanation {
+        let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+        let ctx = context.worker(worker).limits_handed_on(named).build();
+        let mut of = Reached {
             skill: skill.qualified(),
             script: selected.path.clone(),
             runtime: selected.runtime,
-            project: self.project.clone(),
-            isolation: ctx.isolation().name(),
-            limits: LimitsReport::new(&limits, None),
-            permissions: names(&ctx.permissions().held()),
-            functions: reach(&ctx),
+            limits: worker::held_by(ctx.worker(), &limits),
+            calls: calls(skill, &selected, &ctx)?,
+            ctx,
             sandbox: None,
             process: None,
             reason: None,
         };
         if self.loaded.is_own(selected.runtime) {
-            return Ok(explanation);
+            return Ok(of);
         }
         if selected.runtime != SkillRuntime::External {
-            explanation.sandbox = Some(SandboxReport::IN_PROCESS);
-            return Ok(explanation);
+            of.sandbox = Some(SandboxReport::IN_PROCESS);
+            return Ok(of);
         }
         let script = self.script(skill, &selected)?;
         let input = SkillInput { value: invocation.input.clone(), args: invocation.args.clone() };
-        match runtimes::plan(&script, self.loaded.shared(), &input, &ctx) {
+        match runtimes::plan(&script, self.loaded.shared(), &input, &of.ctx) {
             Ok(process) => {
-                explanation.sandbox = Some(process.sandbox);
-                explanation.process = Some(process);
+                of.sandbox = Some(process.sandbox);
+                of.process = Some(process);
             }
-            Err(reason) => explanation.reason = Some(reason),
+            Err(reason) => of.reason = Some(reason),
         }
-        Ok(explanation)
+        Ok(of)
     }
+}
+
+/// The skills that its plan names, and those that it may call by name.
+fn calls(skill: &Skill, selected: &Selected, ctx: &SkillContext) -> Result<Vec<String>> {
+    let plan = plan_of(skill, selected)?;
+    let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
+    let held = ctx.permissions().held();
+    let granted = held.iter().filter(|permission| permission.is_called("skill"));
+    let granted =
+        granted.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned()));
+    let mut calls: Vec<String> = planned.chain(granted).collect();
+    let mut known = HashSet::new();
+    calls.retain(|name| known.insert(name.clone()));
+    Ok(calls)
 }
 
 fn reach(ctx: &SkillContext) -> Vec<FunctionReach> {

@@ -34,7 +34,7 @@ pub use availability::Availability;
 pub use builder::EngineBuilder;
 pub use callable::asked_for;
 pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
-pub use explain::{Explanation, FunctionReach};
+pub use explain::{CalleeReach, Explanation, FunctionReach};
 pub use future::Run;
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};

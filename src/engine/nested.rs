@@ -27,7 +27,7 @@ impl SkillProvider for Callees {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
-        let skill = engine.meant(ctx.qualified(), name)?.name();
+        let skill = engine.meant(engine.called(ctx.qualified()), name)?.name();
         if ctx.depth() >= DEEPEST {
             return Err(too_deep(skill, ctx.depth()));
         }
@@ -46,13 +46,15 @@ impl SkillProvider for Callees {
 }
 
 impl Parts {
-    /// The skill that a name means to the one of that qualified name, where one says it.
-    pub(super) fn meant(&self, by: Option<&str>, name: &str) -> Result<&Skill> {
-        let says = |skill: &&Skill| by.is_some_and(|by| skill.qualified() == by);
-        match self.registry.skills().iter().find(says) {
-            Some(skill) => self.registry.find_for(skill, name),
-            None => self.registry.find(name),
-        }
+    /// The skill of that qualified name.
+    pub(super) fn called(&self, qualified: Option<&str>) -> Option<&Skill> {
+        let qualified = qualified?;
+        self.registry.skills().iter().find(|skill| skill.qualified() == qualified)
+    }
+
+    /// The skill that a name means to the one that says it, where a skill does.
+    pub(super) fn meant(&self, by: Option<&Skill>, name: &str) -> Result<&Skill> {
+        by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for(skill, name))
     }
 
     /// Runs on a thread of its own: what a language lets one script take of a stack is measured for one.

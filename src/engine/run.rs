@@ -26,7 +26,7 @@ impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
         let started = Instant::now();
         let by = invocation.caller.as_ref().and_then(SkillContext::qualified);
-        let found = self.meant(by, &invocation.skill);
+        let found = self.meant(self.called(by), &invocation.skill);
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();

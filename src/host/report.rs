@@ -88,7 +88,7 @@ impl SandboxReport {
     }
 
     /// What still holds where both do.
-    pub(super) fn weaker(self, other: Self) -> Self {
+    pub(crate) fn weaker(self, other: Self) -> Self {
         let strength = |report: &Self| report.walls().iter().filter(|holds| **holds).count();
         let [
             files,

@@ -210,3 +210,45 @@ fn names_of_strangers_are_shown_and_not_obeyed() {
     let answer = project.metier(&["run", "x", "--explain"]);
     assert!(answer.code == 0 && !answer.stdout.contains('\u{1b}'), "{answer:?}");
 }
+
+#[test]
+fn the_limits_of_a_contract_are_explained_as_they_hold() {
+    let limits = "limits: {timeout: 1s, memory: 8MB, output: 1KB}\n";
+    let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", limits);
+    let (plan, outcome) = (explained(&project, &[]), project.metier(&["run", "x", "--json"]).json());
+    for limit in ["deadline_ms", "memory_bytes", "output_bytes"] {
+        assert_eq!(plan["limits"][limit], outcome["limits"][limit], "{limit}");
+    }
+    assert_eq!(plan["limits"]["deadline_ms"], json!(1000));
+}
+
+#[test]
+fn what_a_plan_calls_is_explained_with_it() {
+    let plan = json!({"steps": [{"skill": "y"}, {"skill": "z"}]}).to_string();
+    let head = |asks: &str| format!("---\nname: x\ndescription: d\nallowed-tools: {asks}\n---\n");
+    let project = Project::new()
+        .lua("z", "return 1")
+        .shell("y", "echo 1")
+        .file(".metier/skills/x/SKILL.md", head("exec:unsandboxed"))
+        .file(".metier/skills/x/skill.yaml", plan);
+    let free = explained(&project, &["--allow", "exec:unsandboxed"]);
+    assert_eq!((&free["process"], &free["sandbox"]["tier"]), (&Value::Null, &json!("none")), "{free}");
+    let callees = free["callees"].as_array().unwrap();
+    let of = |key: &str| -> Vec<&Value> { callees.iter().map(|callee| &callee[key]).collect() };
+    assert_eq!(of("skill"), ["project/.metier:y@0.0.0", "project/.metier:z@0.0.0"]);
+    assert_eq!(callees[0]["process"]["sandbox"]["tier"], json!("none"));
+    assert_eq!(
+        (&callees[1]["process"], &callees[1]["sandbox"]["tier"]),
+        (&Value::Null, &json!("in-process"))
+    );
+    let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;
+    assert!(!page.contains("none is needed") && page.contains("with all the rights of the user"), "{page}");
+    let held = explained(&project, &[]);
+    assert_eq!(held["sandbox"], held["callees"][0]["sandbox"], "the weakest is that of the process");
+    let project = project.file(".metier/skills/x/SKILL.md", head("write"));
+    let unasked = explained(&project, &["--allow", "exec:unsandboxed"]);
+    assert_eq!(
+        unasked["sandbox"], held["sandbox"],
+        "a callee leaves no cage that its caller does not ask to leave"
+    );
+}
