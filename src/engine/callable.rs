@@ -37,12 +37,12 @@ impl Callable {
         let selected = select(skill, None)?;
         let plan = plan_of(skill, &selected)?;
         let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
-        let asker = engine.called(self.asker.as_deref());
+        let seer = engine.called(self.asker.as_deref());
         let mut known = HashSet::new();
         let named = plan.iter().flat_map(Plan::skills).filter(|name| known.insert(*name));
         let calls = named.filter_map(|name| {
             let meant = engine.registry.find_for(skill, name).ok()?;
-            name_of(meant, name, |name| engine.meant(asker, name))
+            name_of(meant, name, |name| engine.meant(seer, name))
         });
         let (input_schema, output_schema) = schemas(skill);
         Ok(Callee {
@@ -61,8 +61,8 @@ impl Callees for Callable {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.has_foreign_skills) else {
             return Lookup::Untold;
         };
-        let asker = engine.called(self.asker.as_deref());
-        match engine.meant(asker, name).and_then(|skill| self.callee(&engine, skill)) {
+        let seer = engine.called(self.asker.as_deref());
+        match engine.meant(seer, name).and_then(|skill| self.callee(&engine, skill)) {
             Ok(callee) => Lookup::Found(callee),
             Err(error) => Lookup::Missing(error),
         }

@@ -243,12 +243,12 @@ fn what_a_plan_calls_is_explained_with_it() {
     );
     let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;
     assert!(!page.contains("none is needed") && page.contains("with all the rights of the user"), "{page}");
-    let held = explained(&project, &[]);
-    assert_eq!(held["sandbox"], held["callees"][0]["sandbox"], "the weakest is that of the process");
+    let caged = explained(&project, &[]);
+    assert_eq!(caged["sandbox"], caged["callees"][0]["sandbox"], "the weakest is that of the process");
     let project = project.file(".metier/skills/x/SKILL.md", head("write"));
     let unasked = explained(&project, &["--allow", "exec:unsandboxed"]);
     assert_eq!(
-        unasked["sandbox"], held["sandbox"],
+        unasked["sandbox"], caged["sandbox"],
         "a callee leaves no cage that its caller does not ask to leave"
     );
 }

@@ -140,6 +140,20 @@ fn a_pattern_takes_no_longer_than_its_text_is_long() {
 }
 
 #[test]
+fn a_pattern_that_repeats_much_is_not_tried_at_every_letter_of_a_long_text() {
+    let text: String = (0..600_000_u64).map(|n| if n * n * 7919 % 11 < 5 { '0' } else { '1' }).collect();
+    let project = Project::with_contract(
+        "inputs: {a: {type: string, required: true, pattern: '[01]*1[01]{1000}2'}}",
+        "return 1",
+    );
+    let begun = Instant::now();
+    let outcome = project.run_with(json!({"a": text}), &[]);
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    let told = sentence(&outcome);
+    assert!(told.ends_with("too large to be held against its contract"), "{told}");
+}
+
+#[test]
 fn a_pattern_that_grows_when_it_is_compiled_is_refused() {
     assert_eq!(
         codes("inputs: {a: {type: string, required: true, pattern: '((a{200}){200}){200}'}}"),

@@ -15,6 +15,7 @@ mod constraints;
 mod defaults;
 mod notation;
 mod part;
+mod pattern;
 mod places;
 mod raw;
 mod signature;

@@ -10,7 +10,7 @@ use crate::error::Violation;
 
 /// How many violations are told one by one.
 const MOST: usize = 32;
-/// Steps that checking a value may take: parts of the schema times parts of the value.
+/// Steps that checking a value may take: parts of the schema times parts of the value, and places of its patterns times bytes.
 const MOST_STEPS: usize = 500_000_000;
 /// What takes more steps is not searched for further violations once one is found, since each is made up with all that led to it.
 const SEARCHED: usize = 5_000_000;
@@ -46,7 +46,8 @@ impl Schema {
         let fault = |faults: &[Fault]| faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
         let compiled = self.compiled().map_err(|faults| Unfit::Schema(fault(faults)))?;
         let steps = cost(value).saturating_mul(self.0.weight.parts);
-        if steps > MOST_STEPS {
+        let places = letters(value).saturating_mul(self.0.weight.places);
+        if steps > MOST_STEPS || places > MOST_STEPS {
             return Err(Unfit::TooLarge);
         }
         if compiled.0.is_valid(value) {
@@ -60,6 +61,16 @@ impl Schema {
         }
         let Told { violations, more, meant, .. } = told;
         Err(Unfit::Broken { violations, more, meant })
+    }
+}
+
+/// The bytes of its texts and names, each of which a pattern may have to look at from all its places.
+fn letters(value: &Json) -> usize {
+    match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(letters).sum(),
+        Json::Object(fields) => fields.iter().map(|(name, value)| name.len() + letters(value)).sum(),
+        _ => 0,
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::super::super::rule::{self, Rule};
 use super::Fault;
 use super::notation::escaped;
+use super::pattern;
 use super::places::{anchors, is_in_data};
 
 /// How many parts a schema may have once references are copied out.
@@ -18,6 +19,8 @@ pub(super) const MOST_PARTS: usize = 10_000;
 const DEEPEST: usize = 64;
 /// A pattern costs as much as so many other parts.
 const PATTERN: usize = 64;
+/// And so does finding the multiples of a fraction, which is reckoned exactly.
+const RECKONING: usize = 100;
 /// Dialects whose references this file knows how to follow.
 const DIALECTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
@@ -86,13 +89,15 @@ pub(super) struct Size {
     /// What it takes besides to find out which parts of a value it looks at: all that is held against the same value is held
     /// once more, and of that again what is in it.
     looking: usize,
+    /// How many places its patterns have.
+    pub(super) places: usize,
     depth: usize,
 }
 
 impl Size {
     /// Of so many parts that hold no schemas.
     fn flat(parts: usize) -> Self {
-        Self { parts, looking: 0, depth: 0 }
+        Self { parts, ..Self::default() }
     }
 
     fn referred_to(self) -> Self {
@@ -147,7 +152,7 @@ impl Walk<'_> {
         let Json::Object(keywords) = schema else {
             return Ok(Size { depth: 1, ..Size::flat(values(schema)) });
         };
-        let mut size = Size { parts: 1, looking: 1, depth: 1 };
+        let mut size = Size { parts: 1, looking: 1, places: 0, depth: 1 };
         for (keyword, value) in keywords {
             let place = format!("{at}/{}", escaped(keyword));
             let more = self.keyword(keyword, value, &place, depth)?;
@@ -161,6 +166,7 @@ impl Walk<'_> {
             size = Size {
                 parts: size.parts + more.parts,
                 looking: size.looking + looking,
+                places: size.places.saturating_add(more.places),
                 depth: size.depth.max(more.depth + 1),
             };
             if size.parts > MOST_PARTS {
@@ -171,6 +177,8 @@ impl Walk<'_> {
             }
         }
         for keyword in ASKING.into_iter().filter(|keyword| keywords.contains_key(*keyword)) {
+            let times = 1 + size.looking.div_ceil(size.parts);
+            size.places = size.places.saturating_mul(times);
             size.parts += size.looking;
             if size.parts > MOST_PARTS {
                 return Err(too_many(&format!("{at}/{keyword}")));
@@ -186,7 +194,11 @@ impl Walk<'_> {
                 let message = format!("`{keyword}` is not supported; write `$ref`");
                 return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
             }
-            "pattern" => return Ok(Size::flat(PATTERN)),
+            "pattern" => {
+                let places = value.as_str().map_or(0, pattern::places);
+                return Ok(Size { places, ..Size::flat(PATTERN) });
+            }
+            "multipleOf" if value.as_u64().is_none() => return Ok(Size::flat(RECKONING)),
             _ => {}
         }
         match (holds(keyword), value) {
@@ -201,6 +213,8 @@ impl Walk<'_> {
                 let mut size = self.each(named, depth)?;
                 if keyword == "patternProperties" {
                     size.parts += PATTERN * schemas.len();
+                    let places = schemas.keys().map(|name| pattern::places(name));
+                    size.places = places.fold(size.places, usize::saturating_add);
                 }
                 Ok(size)
             }
@@ -219,6 +233,7 @@ impl Walk<'_> {
             total = Size {
                 parts: total.parts + size.parts,
                 looking: total.looking + size.looking,
+                places: total.places.saturating_add(size.places),
                 depth: total.depth.max(size.depth),
             };
             if total.parts > MOST_PARTS {
