@@ -76,14 +76,17 @@ fn first_line(said: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::sandbox::Source;
     use super::*;
+    use crate::policy::Tier;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_version_is_the_first_line_that_says_something_and_never_more() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
-        let (nobody, launcher) = (Strangers::of([]), Launcher::default());
+        let launcher = Launcher::new(Source::default(), Tier::default());
+        let nobody = Strangers::of([]);
         for (script, version) in [
             ("echo; echo '  Thing 1.2  '; echo more", Some("Thing 1.2".to_owned())),
             ("echo Thing 1.2 >&2", Some("Thing 1.2".into())),
