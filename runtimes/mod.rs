@@ -81,6 +81,11 @@ impl Shared {
         }
     }
 
+    /// What plans may call.
+    pub(crate) fn callees(&self) -> Option<std::sync::Arc<dyn Callees>> {
+        self.callees.clone()
+    }
+
     /// The same, with what plans may call.
     pub(crate) fn with_callees(self, callees: std::sync::Arc<dyn Callees>) -> Self {
         Self { callees: Some(callees), ..self }

@@ -63,17 +63,17 @@ fn every_key_is_always_there() {
     let answer = project.metier(&["validate", "--json", "a", "b", "c"]);
     assert_eq!(answer.code, 1);
     let expected = json!([
-        {"path": "a", "name": "a", "valid": true, "loads": true, "diagnostics": [], "contract": null, "sequence": null},
+        {"path": "a", "name": "a", "valid": true, "loads": true, "diagnostics": [], "contract": null, "sequences": []},
         {"path": "b", "name": "B", "valid": false, "loads": true, "diagnostics": [
             {"code": "name-uppercase", "severity": "error", "line": 2, "column": 7,
              "message": "name `B` must be lowercase", "help": "call it `b`, and its directory too"},
             {"code": "name-mismatch", "severity": "error", "line": 2, "column": 7,
              "message": "directory name `b` must match skill name `B`", "help": "rename the directory or the skill"},
-        ], "contract": null, "sequence": null},
+        ], "contract": null, "sequences": []},
         {"path": "c", "name": null, "valid": false, "loads": false, "diagnostics": [
             {"code": "path-missing", "severity": "error", "line": 1, "column": 1,
              "message": "Path does not exist: c", "help": null},
-        ], "contract": null, "sequence": null},
+        ], "contract": null, "sequences": []},
     ]);
     assert_eq!(answer.json(), expected);
 }

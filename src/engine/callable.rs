@@ -155,6 +155,11 @@ fn tools(plan: &Plan) -> impl Iterator<Item = Permission> {
 }
 
 impl Engine {
+    /// What plans of its skills may call: for whoever checks one that is not run. Knows nothing once the engine is gone.
+    pub fn callees(&self) -> Option<Arc<dyn Callees>> {
+        self.0.loaded.shared().callees()
+    }
+
     /// The plan that a skill runs, read and not checked; nothing where it runs none. `invalid-skill` where it cannot be read.
     pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
         // Why a skill cannot run is told by its availability.

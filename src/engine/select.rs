@@ -48,7 +48,7 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
     if let Some(entered) = entered {
         return enter(skill, entered, declared, named.is_none());
     }
-    if let Some(path) = planned(skill, named, declared) {
+    if let Some(path) = planned(skill, named, declared)? {
         return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
     }
     let path = match named {
@@ -129,16 +129,25 @@ fn enter(
     Ok(Selected { path, runtime, function })
 }
 
-/// The contract's file, where its steps are what runs: no entrypoint and no other runtime is named.
-fn planned(skill: &Skill, named: Option<&str>, declared: Option<SkillRuntime>) -> Option<String> {
-    let file = skill
-        .contract_file()
-        .filter(|_| skill.contract().is_some_and(|contract| contract.steps.is_some()))?;
-    let is_meant = match named {
-        Some(path) => path.strip_prefix("./").unwrap_or(path) == file,
-        None => declared.is_none_or(|runtime| runtime == SkillRuntime::ToolSequence),
+/// The contract's file, where its steps are what runs: no entrypoint is named. Another runtime beside them is a fault.
+fn planned(skill: &Skill, named: Option<&str>, declared: Option<SkillRuntime>) -> Result<Option<String>> {
+    let has_steps = skill.contract().is_some_and(|contract| contract.steps.is_some());
+    let Some(file) = skill.contract_file().filter(|_| has_steps) else { return Ok(None) };
+    let is_meant = match (named, declared) {
+        (Some(path), _) => path.strip_prefix("./").unwrap_or(path) == file,
+        (None, None | Some(SkillRuntime::ToolSequence)) => true,
+        (None, Some(runtime)) => {
+            let sentence = format!(
+                "skill {} says runtime: {runtime}, and has steps, which run in {}",
+                skill.name(),
+                SkillRuntime::ToolSequence
+            );
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_location(in_contract(skill, None))
+                .with_help("take out the steps, or the runtime"));
+        }
     };
-    is_meant.then(|| file.to_owned())
+    Ok(is_meant.then(|| file.to_owned()))
 }
 
 /// The path as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.

@@ -155,13 +155,25 @@ pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
     read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| refusal(file, &found))
 }
 
-/// What is wrong with the plan in a file, as far as it can be told without knowing what there is to call; nothing where the
-/// file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is declared.
+/// What is wrong with the plan in a file, or worth knowing, as far as it can be told without knowing what there is to call; nothing
+/// where the file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is
+/// declared.
 pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
+    diagnostics_among(source, file, inputs, "", &Nobody)
+}
+
+/// The same, where it is known what there is to call. `own` is the identity of the skill.
+pub fn diagnostics_among(
+    source: &[u8],
+    file: &str,
+    inputs: Option<&serde_json::Value>,
+    own: &str,
+    callees: &dyn Callees,
+) -> Vec<Diagnostic> {
     let read =
         if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
     match read {
-        Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, "", inputs, &Nobody)),
+        Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, own, inputs, callees)),
         Err(found) => found,
     }
 }

@@ -115,7 +115,7 @@ fn validate_checks_plans_in_both_files() {
         found.as_array().unwrap().iter().map(|found| found["code"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(
-        codes(&checked[0]["sequence"]["diagnostics"]),
+        codes(&checked[0]["sequences"][0]["diagnostics"]),
         ["parameter-missing", "parameter-unknown", "reference-forward"]
     );
     assert_eq!(codes(&checked[1]["contract"]["diagnostics"]), ["reference-input"]);
@@ -123,4 +123,101 @@ fn validate_checks_plans_in_both_files() {
     let shown = project.metier(&["validate", ".metier"]).stdout;
     assert!(shown.contains("scripts/sequence.json:1:"), "{shown}");
     assert!(shown.contains("did you mean pattern?"), "{shown}");
+}
+
+/// A project in which `x` has this contract, and a checked skill beside it.
+fn planned(contract: &str) -> Project {
+    let head = |name: &str| format!("---\nname: {name}\ndescription: d\n---\n");
+    Project::new()
+        .file(".metier/skills/x/SKILL.md", head("x"))
+        .file(".metier/skills/x/skill.yaml", contract)
+        .lua("y", "return {}")
+        .file(
+            ".metier/skills/y/skill.yaml",
+            "inputs:\n  a: {type: string, required: true}\noutputs:\n  b: {type: string}\n",
+        )
+}
+
+/// `code severity line` of all that is wrong in the contract and the sequences of `x`.
+#[track_caller]
+fn told(project: &Project) -> (bool, Vec<String>) {
+    let checked = project.metier(&["validate", ".metier/skills/x", "--json"]).json()[0].take();
+    let lists = std::iter::once(&checked["contract"]).chain(checked["sequences"].as_array().unwrap());
+    let found = lists.filter_map(|list| list["diagnostics"].as_array()).flatten();
+    let line = |found: &Value| {
+        format!(
+            "{} {} {}",
+            found["code"].as_str().unwrap(),
+            found["severity"].as_str().unwrap(),
+            found["line"]
+        )
+    };
+    (checked["valid"] == true, found.map(line).collect())
+}
+
+#[test]
+fn validate_holds_a_plan_against_the_skills_of_its_project() {
+    for (steps, found) in [
+        ("- {skill: y, args: {a: x}}", None),
+        ("- {skill: nobody}", Some("skill-unknown error 2")),
+        ("- {skill: y}", Some("parameter-missing error 2")),
+        ("- {skill: y, args: {a: x, c: x}}", Some("parameter-unknown error 2")),
+        ("- {skill: y, args: {a: 1}}", Some("parameter-value error 2")),
+        (
+            "- {skill: y, args: {a: x}}\n- {tool: tree, args: {path: $steps.y.outputs.c}}",
+            Some("reference-output error 3"),
+        ),
+        ("- {skill: x}", Some("skill-circle error 2")),
+        ("- {tool: read_fiel}", Some("tool-slip error 2")),
+        ("- {tool: search}", Some("tool-untold warning 2")),
+    ] {
+        let (is_valid, all) = told(&planned(&format!("steps:\n{steps}\n")));
+        assert_eq!(all, found.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{steps}");
+        assert_eq!(is_valid, found.is_none_or(|found| found.contains("warning")), "{steps}");
+    }
+    let circle = planned("steps:\n- {skill: cy2}\n")
+        .file(".metier/skills/cy2/SKILL.md", "---\nname: cy2\ndescription: d\n---\n")
+        .file(".metier/skills/cy2/skill.yaml", "steps:\n- {skill: x}\n");
+    assert_eq!(told(&circle).1, ["skill-circle error 2"]);
+}
+
+#[test]
+fn validate_says_what_can_be_told_of_a_plan_outside_of_any_project() {
+    let project = Project::new()
+        .skill("lib/x")
+        .file("lib/x/skill.yaml", "inputs:\n  a: {type: string, required: true}\nsteps:\n- {skill: nobody}\n- {tool: tree, args: {path: $inputs.b}}\n");
+    let answer = project.metier(&["validate", "lib/x", "--json"]).json();
+    let codes: Vec<&Value> =
+        answer[0]["contract"]["diagnostics"].as_array().unwrap().iter().map(|found| &found["code"]).collect();
+    assert_eq!(codes, ["reference-input"]);
+}
+
+#[test]
+fn validate_reads_every_sequence_and_knows_the_inputs_of_its_contract() {
+    let project = planned("inputs:\n  a: {type: string, required: true}\nentrypoints:\n  main: scripts/sequence.json\n  first: {path: scripts/first.json, runtime: tool-sequence}\n")
+        .file(".metier/skills/x/scripts/sequence.json", r#"[{"tool": "tree", "args": {"path": "$inputs.b"}}]"#)
+        .file(".metier/skills/x/scripts/first.json", "[{\"tool\":");
+    assert_eq!(told(&project), (false, vec!["reference-input error 1".into(), "plan-syntax error 1".into()]));
+}
+
+#[test]
+fn validate_tells_of_plans_that_something_else_keeps_from_running() {
+    let steps = "steps:\n- {tool: tree}\n";
+    let sequence = |project: Project| project.file(".metier/skills/x/scripts/sequence.json", "[]");
+    let script = |project: Project| project.file(".metier/skills/x/scripts/main.lua", "return 1");
+    for (project, found, is_valid) in [
+        (script(planned(&format!("runtime: lua\n{steps}"))), "steps-unfit error 2", false),
+        (script(planned(&format!("entrypoint: scripts/main.lua\n{steps}"))), "steps-unused warning 2", true),
+        (sequence(planned(steps)), "steps-unused warning 1", true),
+        (sequence(planned("outputs_from: x\n")), "contract-value error 1", false),
+        (sequence(planned("concurrency: 2\n")), "contract-value error 1", false),
+    ] {
+        assert_eq!(told(&project), (is_valid, vec![found.to_owned()]));
+        let answer = project.metier(&["run", "x"]);
+        assert_eq!(answer.code == 3, !is_valid, "{found}: {answer:?}");
+    }
+    let declared = script(planned(steps))
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nruntime: lua\n---\n");
+    assert_eq!(told(&declared), (false, vec!["steps-unfit error 1".to_owned()]));
+    assert_eq!(declared.metier(&["run", "x"]).code, 3);
 }

@@ -8,10 +8,11 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Place, Profile, parse};
 use serde::Serialize;
 
+use super::around::Around;
 use super::contract::CheckedContract;
 use super::folder::Folder;
 use super::rule;
-use super::sequence::CheckedSequence;
+use super::sequence::{CheckedSequence, sequences};
 use super::skill_file::{self, MAX_BYTES, SkillFile};
 use super::target::Target;
 
@@ -30,8 +31,8 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
     /// The contract beside it, where there is one.
     pub contract: Option<CheckedContract>,
-    /// Its sequence, where there is one.
-    pub sequence: Option<CheckedSequence>,
+    /// Its sequences: `scripts/sequence.json`, and entrypoints that are some.
+    pub sequences: Vec<CheckedSequence>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -42,14 +43,14 @@ pub struct Checked {
 
 impl Checked {
     /// Reads and checks a target.
-    pub fn of(target: Target, profile: Profile) -> Self {
+    pub fn of(target: Target, profile: Profile, around: &Around) -> Self {
         let Target { path, file } = target;
         let read = file.and_then(|file| {
             let (dir, bytes) = open(&path, &file)?;
             Ok((dir, file, bytes))
         });
         match read {
-            Ok((dir, file, read)) => Self::skill(&path, &dir, &file, &read, profile),
+            Ok((dir, file, read)) => Self::skill(&path, &dir, (&file, &read), profile, around),
             Err(diagnostic) => Self::refused(&path, diagnostic),
         }
     }
@@ -65,12 +66,18 @@ impl Checked {
             loads: false,
             diagnostics,
             contract: None,
-            sequence: None,
+            sequences: Vec::new(),
             text: String::new(),
         }
     }
 
-    fn skill(path: &Path, dir: &Dir, file: &str, read: &SkillFile, profile: Profile) -> Self {
+    fn skill(
+        path: &Path,
+        dir: &Dir,
+        (file, read): (&str, &SkillFile),
+        profile: Profile,
+        around: &Around,
+    ) -> Self {
         let parsed = parse(&read.bytes, Place { directory: &folder_name(path), file });
         let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let mut diagnostics: Vec<Diagnostic> = parsed.diagnostics(profile).cloned().collect();
@@ -82,19 +89,20 @@ impl Checked {
         if let Some(manifest) = &parsed.manifest {
             diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
         }
-        let contract = CheckedContract::of(path, dir, parsed.manifest.as_ref());
-        let sequence = CheckedSequence::of(path, dir);
-        let has_plan = sequence.as_ref().is_none_or(|sequence| sequence.diagnostics.is_empty());
+        let manifest = parsed.manifest.as_ref();
+        let contract = CheckedContract::of(path, dir, manifest, around);
+        let said = contract.as_ref().and_then(|checked| checked.contract.as_ref());
+        let sequences = sequences(path, dir, manifest, said, around);
         Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
             valid: parsed.valid(profile)
-                && has_plan
+                && sequences.iter().all(CheckedSequence::is_valid)
                 && contract.as_ref().is_none_or(CheckedContract::is_valid),
             loads: parsed.loads(),
             diagnostics,
             contract,
-            sequence,
+            sequences,
             file: path.join(file).display().to_string(),
             text: text.to_owned(),
         }

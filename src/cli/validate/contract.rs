@@ -4,12 +4,15 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
+use metier::plan;
 use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_beside};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
+use super::around::{Around, Neighbours};
 use super::rule;
 use super::skill_file;
+use super::unused::unused;
 
 /// The answer for one contract, as it is in JSON.
 #[derive(Serialize)]
@@ -24,11 +27,14 @@ pub struct CheckedContract {
     /// Its text; empty where there is none.
     #[serde(skip)]
     pub text: String,
+    /// What it says, where it can be read.
+    #[serde(skip)]
+    pub contract: Option<Contract>,
 }
 
 impl CheckedContract {
     /// The contract in a folder, where there is one.
-    pub fn of(folder: &Path, dir: &Dir, manifest: Option<&Manifest>) -> Option<Self> {
+    pub fn of(folder: &Path, dir: &Dir, manifest: Option<&Manifest>, near: &Around) -> Option<Self> {
         let mut present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
         let file = present.next()?;
         let (text, parsed) = if present.next().is_some() {
@@ -42,11 +48,17 @@ impl CheckedContract {
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
             diagnostics.extend(around(contract, manifest, dir, &text));
-            let inputs = contract.inputs.as_ref().map(Schema::json);
-            diagnostics.extend(metier::plan::diagnostics(text.as_bytes(), file, inputs));
+            diagnostics.extend(unused(contract, manifest, dir, &text));
+            if contract.steps.is_some() {
+                let Neighbours { callees, identity } = near.neighbours(folder);
+                let inputs = contract.inputs.as_ref().map(Schema::json);
+                let found =
+                    plan::diagnostics_among(text.as_bytes(), file, inputs, &identity, callees.as_ref());
+                diagnostics.extend(found);
+            }
         }
         let path = folder.join(file).display().to_string();
-        Some(Self { file: file.to_owned(), diagnostics, path, text })
+        Some(Self { file: file.to_owned(), diagnostics, path, text, contract: parsed.contract })
     }
 
     /// Whether nothing in it is an error.

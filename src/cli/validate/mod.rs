@@ -1,5 +1,6 @@
 //! `metier validate`: skills held against the specification, contracts against themselves, and folders against what both say.
 
+mod around;
 mod checked;
 mod contract;
 mod folder;
@@ -8,6 +9,7 @@ mod rule;
 mod sequence;
 mod skill_file;
 mod target;
+mod unused;
 
 use std::path::PathBuf;
 
@@ -18,6 +20,7 @@ use metier::skill::Profile;
 use super::output;
 use super::render;
 use super::session::Session;
+use around::Around;
 use checked::Checked;
 
 /// The options of `metier validate`.
@@ -34,7 +37,8 @@ pub struct Args {
 /// Exits with 0 when everything is valid, with 1 otherwise.
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let targets = args.paths.iter().flat_map(|path| target::targets(path));
-    let checked = targets.map(|target| Checked::of(target, args.profile));
+    let around = Around::new(session);
+    let checked = targets.map(|target| Checked::of(target, args.profile, &around));
     let invalid = if session.json() { tell_program(checked)? } else { tell_person(checked)? };
     Ok(u8::from(invalid > 0))
 }
@@ -53,11 +57,11 @@ fn tell_program(checked: impl Iterator<Item = Checked>) -> Result<usize> {
 
 fn tell_person(checked: impl Iterator<Item = Checked>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
-    for Checked { diagnostics, file, text, contract, sequence, valid: is_valid, .. } in checked {
+    for Checked { diagnostics, file, text, contract, sequences, valid: is_valid, .. } in checked {
         let beside = contract.iter().flat_map(|beside| {
             beside.diagnostics.iter().map(|found| render::diagnostic(&beside.path, &beside.text, found))
         });
-        let steps = sequence.iter().flat_map(|steps| {
+        let steps = sequences.iter().flat_map(|steps| {
             steps.diagnostics.iter().map(|found| render::diagnostic(&steps.path, &steps.text, found))
         });
         let own = diagnostics.iter().map(|found| render::diagnostic(&file, &text, found));

@@ -34,6 +34,10 @@ pub const ENTRYPOINT_FUNCTION: Rule = rule(
     false,
     "An entrypoint names a function, and its script is no WebAssembly plug-in.",
 );
+pub const STEPS_UNUSED: Rule =
+    rule("steps-unused", Warning, false, "Steps and something else that runs are written side by side.");
+pub const STEPS_UNFIT: Rule =
+    rule("steps-unfit", Error, true, "Steps stand beside the name of another runtime.");
 pub const SOURCE_MISSING: Rule =
     rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
@@ -60,6 +64,8 @@ mod tests {
             RUNTIME_UNFIT,
             ENTRYPOINT_MISSING,
             ENTRYPOINT_FUNCTION,
+            STEPS_UNUSED,
+            STEPS_UNFIT,
             SOURCE_MISSING,
             TOOL_UNKNOWN,
         ];

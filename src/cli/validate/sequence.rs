@@ -1,22 +1,26 @@
-//! The sequence of a skill, read and checked as far as that goes without knowing what there is to call.
+//! The sequences of a skill, read and checked against what its project has.
 
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use metier::skill::Diagnostic;
+use metier::executor::SkillRuntime;
+use metier::plan;
+use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
+use super::around::{Around, Neighbours};
 use super::rule;
 use super::skill_file;
 
-const FILE: &str = "scripts/sequence.json";
+/// Where a sequence lies when nobody says where.
+pub const DEFAULT: &str = "scripts/sequence.json";
 
 /// The answer for one sequence, as it is in JSON.
 #[derive(Serialize)]
 pub struct CheckedSequence {
     /// The file in the skill's folder.
     pub file: String,
-    /// What is wrong: all of it keeps the skill from running.
+    /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
     /// Where it lies.
     #[serde(skip)]
@@ -26,29 +30,86 @@ pub struct CheckedSequence {
     pub text: String,
 }
 
+/// The sequences in a folder: the one that lies where sequences do, and every entrypoint that is one.
+pub fn sequences(
+    folder: &Path,
+    dir: &Dir,
+    manifest: Option<&Manifest>,
+    contract: Option<&Contract>,
+    around: &Around,
+) -> Vec<CheckedSequence> {
+    let files = files(dir, manifest, contract);
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let neighbours = around.neighbours(folder);
+    let inputs = contract.and_then(|contract| contract.inputs.as_ref());
+    files.into_iter().map(|file| CheckedSequence::of(folder, dir, file, inputs, &neighbours)).collect()
+}
+
+fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
+    let declared = contract.and_then(|contract| contract.runtime.as_ref());
+    let declared = declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| name.parse().ok());
+    let main = contract.and_then(Contract::main_entrypoint);
+    let named = contract.into_iter().flat_map(|contract| {
+        contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, entrypoint)| entrypoint))
+    });
+    let named = named.filter_map(|entrypoint| {
+        let is_main = main == Some(entrypoint);
+        let runtime = match &entrypoint.runtime {
+            Some(name) => name.parse().ok()?,
+            None => SkillRuntime::of_script(&entrypoint.path, declared, is_main),
+        };
+        (runtime == SkillRuntime::ToolSequence).then(|| entrypoint.path.clone())
+    });
+    let entered = manifest.and_then(Manifest::entrypoint).filter(|path| {
+        main.is_none() && SkillRuntime::of_script(path, declared, true) == SkillRuntime::ToolSequence
+    });
+    let mut files: Vec<String> = Vec::new();
+    for file in std::iter::once(DEFAULT.to_owned()).chain(named).chain(entered.map(str::to_owned)) {
+        let file = file.strip_prefix("./").unwrap_or(&file).to_owned();
+        let is_there = dir.symlink_metadata(&file).is_ok();
+        let file = if is_there { file } else { format!("scripts/{file}") };
+        if dir.symlink_metadata(&file).is_ok() && !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}
+
 impl CheckedSequence {
-    /// The sequence in a folder, where there is one.
-    pub fn of(folder: &Path, dir: &Dir) -> Option<Self> {
-        dir.symlink_metadata(FILE).ok()?;
-        let path = folder.join(FILE).display().to_string();
-        let (text, diagnostics) = match skill_file::read(dir, FILE) {
+    fn of(folder: &Path, dir: &Dir, file: String, inputs: Option<&Schema>, neighbours: &Neighbours) -> Self {
+        let path = folder.join(&file).display().to_string();
+        let (text, diagnostics) = match skill_file::read(dir, &file) {
             Ok(read) => {
-                (read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned(), found(&read))
+                let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned();
+                (text, found(&file, &read, inputs, neighbours))
             }
             Err(error) => {
-                let message = format!("failed to read {FILE}: {error}");
+                let message = format!("failed to read {file}: {error}");
                 (String::new(), vec![Diagnostic::new(&rule::UNREADABLE, "", &(0..0), message)])
             }
         };
-        Some(Self { file: FILE.to_owned(), diagnostics, path, text })
+        Self { file, diagnostics, path, text }
+    }
+
+    /// Whether nothing in it is an error.
+    pub fn is_valid(&self) -> bool {
+        self.diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error)
     }
 }
 
-fn found(read: &skill_file::SkillFile) -> Vec<Diagnostic> {
+fn found(
+    file: &str,
+    read: &skill_file::SkillFile,
+    inputs: Option<&Schema>,
+    neighbours: &Neighbours,
+) -> Vec<Diagnostic> {
     if read.is_cut {
         let message =
-            format!("{FILE} is larger than {} KiB, and is not checked", skill_file::MAX_BYTES / 1024);
+            format!("{file} is larger than {} KiB, and is not checked", skill_file::MAX_BYTES / 1024);
         return vec![Diagnostic::new(&rule::SKILL_FILE_LARGE, "", &(0..0), message)];
     }
-    metier::plan::diagnostics(&read.bytes, FILE, None)
+    let Neighbours { callees, identity } = neighbours;
+    plan::diagnostics_among(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())
 }

@@ -238,6 +238,14 @@ fn form(entries: &[Entry], report: &mut Report<'_>) -> Option<Form> {
             )
             .help("keep one of them");
     }
+    for key in ["outputs_from", "concurrency"] {
+        if let Some(node) = read::find(entries, key).filter(|_| first.is_none()) {
+            let message = format!("`{key}` says how `steps` end or run, and there are none here");
+            report.add(&rule::CONTRACT_VALUE, &node.span, message).help(
+                "write the steps in the contract, or what they answer with in scripts/sequence.json: {\"steps\": …, \"outputs_from\": …}",
+            );
+        }
+    }
     first
 }
 

@@ -203,6 +203,8 @@ fn faults_elsewhere_are_told_where_they_stand() {
         ("dependencies: {tools: [../helm]}", "dependency-invalid 1:24"),
         ("metadata: {idempotent: maybe}", "contract-value 1:24"),
         ("steps: []\ncomposed_of: []", "contract-value 2:14"),
+        ("outputs_from: x", "contract-value 1:15"),
+        ("concurrency: 4", "contract-value 1:14"),
         ("a: \"\\u001b[2J\"", "control-character 1:4"),
     ] {
         assert_eq!(found(text), [told], "{text}");

@@ -1,0 +1,71 @@
+//! What is known around a skill that is checked: the project's skills, where it is one of them.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use metier::engine::Engine;
+use metier::plan::{Callee, Callees, Caller, Lookup, Nobody};
+use metier::registry::Skill;
+use serde_json::Value;
+
+use crate::cli::session::Session;
+
+/// The project that `metier validate` is called in, opened when the first plan asks for it.
+pub struct Around {
+    session: Session,
+    engine: OnceLock<Option<Engine>>,
+}
+
+/// What a plan may call, and whose it is.
+pub struct Neighbours {
+    /// What there is.
+    pub callees: Arc<dyn Callees>,
+    /// What tells the skill from others.
+    pub identity: String,
+}
+
+impl Around {
+    pub fn new(session: &Session) -> Self {
+        Self { session: session.clone(), engine: OnceLock::new() }
+    }
+
+    /// What the plan of the skill in that folder may call: the project's skills, where it is one of them; otherwise nobody knows.
+    pub fn neighbours(&self, folder: &Path) -> Neighbours {
+        let known = self.skill(folder).and_then(|(engine, skill)| {
+            let callees = engine.callees()?;
+            let identity = callees.caller(skill.name(), skill.folder().on_disk()).identity;
+            Some(Neighbours { callees: Arc::new(WithoutTools(callees)), identity })
+        });
+        known.unwrap_or_else(|| Neighbours { callees: Arc::new(Nobody), identity: String::new() })
+    }
+
+    fn skill(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
+        let engine = self.engine.get_or_init(|| self.session.engine().ok()).as_ref()?;
+        let folder = folder.canonicalize().ok()?;
+        let is_it = |skill: &&Skill| {
+            skill
+                .folder()
+                .on_disk()
+                .and_then(|path| path.canonicalize().ok())
+                .is_some_and(|path| path == folder)
+        };
+        engine.registry().skills().iter().find(is_it).map(|skill| (engine, skill))
+    }
+}
+
+/// The skills of a project. Which tools a host offers is not known on the command line.
+struct WithoutTools(Arc<dyn Callees>);
+
+impl Callees for WithoutTools {
+    fn skill(&self, name: &str) -> Lookup<Callee> {
+        self.0.skill(name)
+    }
+
+    fn tool(&self, _name: &str) -> Lookup<Value> {
+        Lookup::Untold
+    }
+
+    fn caller(&self, skill: &str, folder: Option<&Path>) -> Caller {
+        self.0.caller(skill, folder)
+    }
+}
