@@ -32,8 +32,9 @@ impl Around {
     /// What the plan of the skill in that folder may call: the project's skills, where it is one of them; otherwise nobody knows.
     pub fn neighbours(&self, folder: &Path) -> Neighbours {
         let known = self.skill(folder).and_then(|(engine, skill)| {
-            let callees = engine.callees()?;
-            let identity = callees.caller(skill.name(), skill.folder().on_disk()).identity;
+            let (callees, place) = (engine.callees()?, skill.folder().on_disk());
+            let callees = callees.seen_by(skill.name(), place).unwrap_or(callees);
+            let identity = callees.caller(skill.name(), place).identity;
             Some(Neighbours { callees: Arc::new(WithoutTools(callees)), identity })
         });
         known.unwrap_or_else(|| Neighbours { callees: Arc::new(Nobody), identity: String::new() })

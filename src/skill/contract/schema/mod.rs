@@ -13,6 +13,7 @@
 mod compiled;
 mod constraints;
 mod defaults;
+mod keywords;
 mod notation;
 mod part;
 mod pattern;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::walk::{Holds, KEYWORDS};
+use super::keywords::{Holds, KEYWORDS};
 
 /// Keywords that a whole value may fit and a part of it break.
 const OF_WHOLE_VALUES: [&str; 15] = [

@@ -9,8 +9,9 @@ use serde_json::Value as Json;
 
 use super::super::super::rule;
 use super::Fault;
+use super::keywords::{Holds, holds};
 use super::notation::escaped;
-use super::walk::{Holds, fault, holds};
+use super::walk::fault;
 
 /// Keywords whose values are data, whatever they look like.
 const DATA: [&str; 4] = ["default", "const", "enum", "examples"];

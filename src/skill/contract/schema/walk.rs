@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::super::super::rule::{self, Rule};
 use super::Fault;
+use super::keywords::{ASKING, Holds, IN_PLACE, LOOKED_AT, holds};
 use super::notation::escaped;
 use super::pattern;
 use super::places::{anchors, is_in_data};
@@ -29,57 +30,6 @@ const DIALECTS: [&str; 5] = [
     "https://json-schema.org/draft-07/schema",
     "http://json-schema.org/draft-06/schema",
 ];
-
-/// What a keyword holds.
-#[derive(Clone, Copy)]
-pub(super) enum Holds {
-    Schema,
-    Schemas,
-    NamedSchemas,
-}
-
-/// The keywords that hold schemas.
-pub(super) const KEYWORDS: [(&str, Holds); 22] = [
-    ("allOf", Holds::Schemas),
-    ("anyOf", Holds::Schemas),
-    ("oneOf", Holds::Schemas),
-    ("prefixItems", Holds::Schemas),
-    ("not", Holds::Schema),
-    ("if", Holds::Schema),
-    ("then", Holds::Schema),
-    ("else", Holds::Schema),
-    ("items", Holds::Schema),
-    ("additionalItems", Holds::Schema),
-    ("unevaluatedItems", Holds::Schema),
-    ("contains", Holds::Schema),
-    ("additionalProperties", Holds::Schema),
-    ("unevaluatedProperties", Holds::Schema),
-    ("propertyNames", Holds::Schema),
-    ("contentSchema", Holds::Schema),
-    ("properties", Holds::NamedSchemas),
-    ("patternProperties", Holds::NamedSchemas),
-    ("dependentSchemas", Holds::NamedSchemas),
-    ("dependencies", Holds::NamedSchemas),
-    ("$defs", Holds::NamedSchemas),
-    ("definitions", Holds::NamedSchemas),
-];
-
-/// Keywords whose schemas are held against the same value.
-const IN_PLACE: [&str; 8] =
-    ["allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords whose schemas are held against what the value holds, to know which of it was looked at.
-const LOOKED_AT: [&str; 8] = [
-    "additionalProperties",
-    "patternProperties",
-    "unevaluatedProperties",
-    "prefixItems",
-    "items",
-    "additionalItems",
-    "contains",
-    "unevaluatedItems",
-];
-/// Keywords that ask which parts of a value the rest of their schema looked at.
-const ASKING: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// How large a schema is, references copied out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,11 +53,6 @@ impl Size {
     fn referred_to(self) -> Self {
         Self { parts: self.parts + 1, depth: self.depth + 1, ..self }
     }
-}
-
-/// What a keyword holds, if it holds schemas.
-pub(super) fn holds(keyword: &str) -> Option<Holds> {
-    KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds)
 }
 
 /// The size of a schema that is small enough and refers only to itself.
