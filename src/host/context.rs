@@ -154,7 +154,13 @@ impl SkillContext {
 
     /// Records what came of the steps of this run's plan, also when the run fails; without secrets.
     pub fn report_steps(&self, steps: Vec<StepReport>) {
-        let clean = |step: StepReport| StepReport { value: self.0.redaction.value(step.value), ..step };
+        let redaction = &self.0.redaction;
+        let clean = |step: StepReport| StepReport {
+            value: redaction.value(step.value),
+            input: redaction.value(step.input),
+            error: step.error.map(|error| redaction.text(error)),
+            ..step
+        };
         *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps.into_iter().map(clean).collect();
     }
 

@@ -137,10 +137,9 @@ impl Attempt<'_> {
         self.is_fresh = true;
         let arguments = scope.arguments(&self.step.args)?;
         self.begin((self.at, item))?;
-        let value = self.with_tries(&arguments, item).map_err(|error| Failed {
-            error,
-            input: Some(arguments),
-            is_known: false,
+        let value = self.with_tries(&arguments, item).map_err(|error| {
+            self.ended((self.at, item));
+            Failed { error, input: Some(arguments), is_known: false }
         })?;
         self.under.hold(&value)?;
         self.remember((self.at, item), &value)?;
@@ -182,6 +181,15 @@ impl Attempt<'_> {
             self.drive.ctx.log(LogLevel::Warn, warning)?;
         }
         journal.start(part, &self.step.id)
+    }
+
+    /// Tells a part that failed by itself from one that was interrupted. That this cannot be written down costs a warning later.
+    fn ended(&self, part: Part) {
+        if let Some(journal) = self.drive.journal.filter(|_| !self.is_repeatable)
+            && self.under.token.cause().is_none()
+        {
+            let _ = journal.end(part, &self.step.id);
+        }
     }
 
     fn remember(&self, part: Part, value: &Value) -> Result<()> {

@@ -20,6 +20,7 @@ mod json;
 mod known;
 mod read;
 mod reference;
+mod report;
 mod rule;
 mod schedule;
 mod schema;
@@ -60,6 +61,7 @@ pub struct Plan {
     steps: Vec<Step>,
     ids: HashMap<String, usize>,
     outputs: Option<Argument>,
+    outputs_at: Place,
     concurrency: usize,
 }
 

@@ -46,7 +46,7 @@ fn the_outcome_in_json_lists_the_steps() {
     let answer = sequence(&json!([{"id": "a", "tool": "tree"}])).metier(&["run", "x", "--json"]);
     let mut record = answer.json();
     record["steps"][0]["duration_ms"].take();
-    let step = json!({"index": 0, "id": "a", "call": "tree", "status": "ok", "attempts": 1, "duration_ms": null, "value": null});
+    let step = json!({"index": 0, "id": "a", "call": "tree", "status": "ok", "attempts": 1, "duration_ms": null, "input": null, "error": null, "value": null});
     assert_eq!(record["steps"], json!([step]));
     assert_eq!(answer.stderr, "");
     let script = Project::new().lua("y", "return 1").metier(&["run", "y", "--json"]).json();
