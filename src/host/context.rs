@@ -24,7 +24,7 @@ pub use builder::ContextBuilder;
 ///
 /// Cloning is cheap and gives the same context.
 #[derive(Clone)]
-pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>);
+pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>, Option<usize>);
 
 struct Inner {
     skill: String,
@@ -122,12 +122,17 @@ impl SkillContext {
 
     /// The same context for a part of the run that may have to stop before the run does.
     pub(crate) fn under(&self, cancel: CancelToken) -> Self {
-        Self(self.0.clone(), cancel, None)
+        Self(self.0.clone(), cancel, None, self.3)
     }
 
     /// The same context for one call of a plan; the plan of a skill called with it is remembered in a journal of that path.
     pub(crate) fn remembered_in(&self, journal: Option<PathBuf>) -> Self {
-        Self(self.0.clone(), self.1.clone(), journal.map(Into::into))
+        Self(self.0.clone(), self.1.clone(), journal.map(Into::into), self.3)
+    }
+
+    /// The same context for the step at that place of its plan.
+    pub(crate) fn in_step(self, at: usize) -> Self {
+        Self(self.0, self.1, self.2, Some(at))
     }
 
     /// Where the plan of this run is remembered, where the caller wants it to be.

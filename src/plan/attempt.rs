@@ -230,7 +230,7 @@ impl Attempt<'_> {
         let _armed = self.step.timeout.map(|limit| self.drive.watchdog.arm(Instant::now() + limit, &token));
         let below = self.drive.ctx.journal_file().filter(|_| self.drive.journal.is_some());
         let below = below.map(|own| file_below(own, (self.at, item)));
-        let ctx = self.drive.ctx.under(token.clone()).remembered_in(below);
+        let ctx = self.drive.ctx.under(token.clone()).remembered_in(below).in_step(self.at);
         let answer = self.drive.stage.call(&ctx, &self.step.call, arguments);
         self.under.token.check()?;
         if let (Some(limit), Err(_)) = (self.step.timeout, token.check()) {

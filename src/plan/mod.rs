@@ -28,6 +28,7 @@ mod scope;
 mod step;
 mod step_reader;
 mod template;
+mod told;
 mod tree;
 
 use std::collections::{HashMap, HashSet};

@@ -95,6 +95,10 @@ scripts/sequence.json (2 steps, one after another)
 ";
     assert!(answer.stdout.contains(tree), "{}", answer.stdout);
     assert!(answer.stdout.contains("yes, in tool-sequence"), "{}", answer.stdout);
+    let plan = sequence(&steps).metier(&["show", "x", "--json"]).json()["plan"].take();
+    assert_eq!(plan["steps"][0]["args"], json!({"pattern": "TODO", "path": "$inputs.path"}));
+    assert_eq!(plan["steps"][0]["on_failure"], "retry(2, 1000ms)");
+    assert_eq!((&plan["form"], &plan["outputs_from"]), (&json!("sequence"), &steps["outputs_from"]));
     let broken = sequence(&json!([{"tool": "tree", "args": {"path": "$result[3]"}}]));
     let answer = broken.metier(&["show", "x"]);
     assert!(answer.stdout.contains("no: $result[3] names no step"), "{}", answer.stdout);
