@@ -216,16 +216,13 @@ impl<'a> Checker<'a> {
         let functions = crate::host::functions().iter().map(|function| function.name);
         let message =
             format!("no function is called {}, so it is a tool that the host must offer", brief(name));
-        match near(name, functions) {
-            Some(function) => {
-                let help = format!("did you mean {function}?");
-                self.findings.add(&rule::TOOL_SLIP, &step.places.call, message, help);
-            }
-            None => {
-                let help = "it runs only where that tool is offered; `metier api` lists the functions";
-                self.findings.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
-            }
+        if let Some(function) = near(name, functions) {
+            let help = format!("did you mean {function}?");
+            self.findings.add(&rule::TOOL_SLIP, &step.places.call, message, help);
+            return;
         }
+        let help = "it runs only where that tool is offered; `metier api` lists the functions";
+        self.findings.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
     }
 
     /// Where a call leads.
