@@ -3,6 +3,7 @@
 use metier::engine::{Engine, asked_for};
 use metier::error::Result;
 use metier::executor::SkillRuntime;
+use metier::plan::Plan;
 use metier::policy::Asked;
 use metier::registry::Skill;
 use metier::skill::Contract;
@@ -55,7 +56,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
         "output_schema": skill.contract().and_then(|contract| contract.outputs.as_ref()),
         "contract": skill.contract(),
-        "plan": plan(engine, skill),
+        "plan": plan(engine, skill).map(|plan| plan.json()),
         "contract_diagnostics": skill.contract_diagnostics(),
         "body": skill.body()?,
     });
@@ -89,9 +90,9 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }
 
-/// The steps as a tree, where the skill has any that can be read; what is wrong with others is why it does not run.
-fn plan(engine: &Engine, skill: &Skill) -> Option<String> {
-    engine.plan(skill).ok().flatten().map(|plan| plan.to_string())
+/// The steps, where the skill has any that can be read; what is wrong with others is why it does not run.
+fn plan(engine: &Engine, skill: &Skill) -> Option<Plan> {
+    engine.plan(skill).ok().flatten()
 }
 
 /// What the contract says besides what goes in and out.

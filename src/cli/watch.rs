@@ -2,7 +2,8 @@
 
 mod steps;
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anstyle::AnsiColor;
@@ -16,7 +17,8 @@ use steps::Steps;
 /// Shows log lines and steps as they come, and a bar while a skill reports progress to a terminal.
 pub struct Watch {
     screen: MultiProgress,
-    bar: Mutex<Option<ProgressBar>>,
+    /// Of the skill itself, and of those that steps run.
+    bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
     steps: Steps,
 }
 
@@ -24,7 +26,7 @@ impl Default for Watch {
     fn default() -> Self {
         // Nothing is drawn where standard error is no terminal.
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        Self { bar: Mutex::default(), steps: Steps::new(screen.clone()), screen }
+        Self { bars: Mutex::default(), steps: Steps::new(screen.clone()), screen }
     }
 }
 
@@ -40,14 +42,22 @@ impl Watch {
     /// Takes what moves off the screen.
     pub fn end(&self) {
         self.steps.end();
-        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            bar.finish_and_clear();
-        }
+        self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
     }
 
-    fn with_bar(&self, change: impl FnOnce(&ProgressBar)) {
-        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        change(bar.get_or_insert_with(|| self.screen.add(new_bar())));
+    fn bars(&self) -> MutexGuard<'_, HashMap<Option<usize>, ProgressBar>> {
+        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, step: Option<usize>, progress: &Progress) {
+        let mut bars = self.bars();
+        let bar = bars.entry(step).or_insert_with(|| self.screen.add(new_bar()));
+        bar.set_message(brief(&progress.message, 60));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bar's length saturates
+        if let (Some(done), Some(total)) = (progress.done, progress.total) {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        }
     }
 }
 
@@ -60,19 +70,20 @@ impl Observer for Watch {
     }
 
     fn stepped(&self, step: &StepEvent) {
+        if step.ended.is_some()
+            && let Some(bar) = self.bars().remove(&Some(step.index))
+        {
+            bar.finish_and_clear();
+        }
         self.steps.take(step);
     }
 
     fn progressed(&self, progress: &Progress) {
-        let message = brief(&progress.message, 60);
-        self.with_bar(|bar| {
-            bar.set_message(message);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bar's length saturates
-            if let (Some(done), Some(total)) = (progress.done, progress.total) {
-                bar.set_length(total as u64);
-                bar.set_position(done as u64);
-            }
-        });
+        self.show(None, progress);
+    }
+
+    fn progressed_in(&self, step: usize, progress: &Progress) {
+        self.show(Some(step), progress);
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, SkillError};
 use crate::host::{LogLine, ProcessReport, SandboxReport, StepReport};
-use crate::policy::Limits;
+use crate::policy::{Limits, StopCause};
 
 /// What came of an invocation.
 ///
@@ -109,6 +109,14 @@ impl Outcome {
     /// The outcome of a run whose output was cut at the cap, if so.
     pub(super) fn cut(mut self, was_cut: bool) -> Self {
         self.limits.truncated = was_cut;
+        self
+    }
+
+    /// The outcome of a run that was stopped for this cause, or was not: a deadline that only a part of it met is none of its own.
+    pub(super) fn stopped_by(mut self, cause: Option<StopCause>) -> Self {
+        if self.limits.hit == Some(ErrorKind::Deadline.name()) && cause != Some(StopCause::Deadline) {
+            self.limits.hit = None;
+        }
         self
     }
 

@@ -91,6 +91,7 @@ impl Parts {
             ..Outcome::of(name, version, &limits, result)
         }
         .cut(bound.was_cut())
+        .stopped_by(context.cancel().cause())
     }
 
     /// The script as its runtime loads it.

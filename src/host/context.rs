@@ -24,7 +24,7 @@ pub use builder::ContextBuilder;
 ///
 /// Cloning is cheap and gives the same context.
 #[derive(Clone)]
-pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>);
+pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>, Option<usize>);
 
 struct Inner {
     skill: String,
@@ -128,12 +128,17 @@ impl SkillContext {
 
     /// The same context for a part of the run that may have to stop before the run does.
     pub(crate) fn under(&self, cancel: CancelToken) -> Self {
-        Self(self.0.clone(), cancel, None)
+        Self(self.0.clone(), cancel, None, self.3)
     }
 
     /// The same context for one call of a plan; the plan of a skill called with it is remembered in a journal of that path.
     pub(crate) fn remembered_in(&self, journal: Option<PathBuf>) -> Self {
-        Self(self.0.clone(), self.1.clone(), journal.map(Into::into))
+        Self(self.0.clone(), self.1.clone(), journal.map(Into::into), self.3)
+    }
+
+    /// The same context for the step at that place of its plan.
+    pub(crate) fn in_step(self, at: usize) -> Self {
+        Self(self.0, self.1, self.2, Some(at))
     }
 
     /// Where the plan of this run is remembered, where the caller wants it to be.
@@ -160,7 +165,13 @@ impl SkillContext {
 
     /// Records what came of the steps of this run's plan, also when the run fails; without secrets.
     pub fn report_steps(&self, steps: Vec<StepReport>) {
-        let clean = |step: StepReport| StepReport { value: self.0.redaction.value(step.value), ..step };
+        let redaction = &self.0.redaction;
+        let clean = |step: StepReport| StepReport {
+            value: redaction.value(step.value),
+            input: redaction.value(step.input),
+            error: step.error.map(|error| redaction.text(error)),
+            ..step
+        };
         *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps.into_iter().map(clean).collect();
     }
 

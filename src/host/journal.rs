@@ -62,6 +62,10 @@ pub trait Observer: Send + Sync {
     fn logged(&self, _line: &LogLine) {}
     /// The skill reported progress.
     fn progressed(&self, _progress: &Progress) {}
+    /// A skill that the step at that place of the invoked plan runs, from 0, reported progress.
+    fn progressed_in(&self, _step: usize, progress: &Progress) {
+        self.progressed(progress);
+    }
     /// A step of the plan that was invoked started or ended; steps of plans that it calls are not told.
     fn stepped(&self, _step: &StepEvent) {}
 }

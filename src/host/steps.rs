@@ -30,6 +30,8 @@ pub enum StepStatus {
     Ok,
     /// It failed.
     Failed,
+    /// It was stopped, since another step had ended the run.
+    Stopped,
     /// Its condition did not hold, or the run ended before it could start.
     Skipped,
     /// It finished in an earlier run, as the journal says.
@@ -42,6 +44,7 @@ impl StepStatus {
         match self {
             Self::Ok => "ok",
             Self::Failed => "failed",
+            Self::Stopped => "stopped",
             Self::Skipped => "skipped",
             Self::Resumed => "resumed",
         }
@@ -50,7 +53,7 @@ impl StepStatus {
 
 /// What came of one step, in the outcome of the run.
 ///
-/// In JSON: `{index, id, call, status, attempts, duration_ms, value}`.
+/// In JSON: `{index, id, call, status, attempts, duration_ms, input, error, value}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepReport {
     /// Its place, from 0.
@@ -65,6 +68,10 @@ pub struct StepReport {
     pub attempts: u32,
     /// Milliseconds it took.
     pub duration_ms: u64,
+    /// What the step that ended the run was given, where that came so far and the output limit lets it; `null` otherwise.
+    pub input: Value,
+    /// Why it failed, at most 2,000 characters of it; `null` where it did not.
+    pub error: Option<String>,
     /// Its value, where the run failed and this step did not: what there is to go on from. `null` otherwise.
     pub value: Value,
 }

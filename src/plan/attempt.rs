@@ -137,10 +137,9 @@ impl Attempt<'_> {
         self.is_fresh = true;
         let arguments = scope.arguments(&self.step.args)?;
         self.begin((self.at, item))?;
-        let value = self.with_tries(&arguments, item).map_err(|error| Failed {
-            error,
-            input: Some(arguments),
-            is_known: false,
+        let value = self.with_tries(&arguments, item).map_err(|error| {
+            self.ended((self.at, item));
+            Failed { error, input: Some(arguments), is_known: false }
         })?;
         self.under.hold(&value)?;
         self.remember((self.at, item), &value)?;
@@ -184,6 +183,15 @@ impl Attempt<'_> {
         journal.start(part, &self.step.id)
     }
 
+    /// Tells a part that failed by itself from one that was interrupted. That this cannot be written down costs a warning later.
+    fn ended(&self, part: Part) {
+        if let Some(journal) = self.drive.journal.filter(|_| !self.is_repeatable)
+            && self.under.token.cause().is_none()
+        {
+            let _ = journal.end(part, &self.step.id);
+        }
+    }
+
     fn remember(&self, part: Part, value: &Value) -> Result<()> {
         let Some(journal) = self.drive.journal else { return Ok(()) };
         let holds_secret = self.drive.ctx.redaction().value(value.clone()) != *value;
@@ -222,7 +230,7 @@ impl Attempt<'_> {
         let _armed = self.step.timeout.map(|limit| self.drive.watchdog.arm(Instant::now() + limit, &token));
         let below = self.drive.ctx.journal_file().filter(|_| self.drive.journal.is_some());
         let below = below.map(|own| file_below(own, (self.at, item)));
-        let ctx = self.drive.ctx.under(token.clone()).remembered_in(below);
+        let ctx = self.drive.ctx.under(token.clone()).remembered_in(below).in_step(self.at);
         let answer = self.drive.stage.call(&ctx, &self.step.call, arguments);
         self.under.token.check()?;
         if let (Some(limit), Err(_)) = (self.step.timeout, token.check()) {

@@ -219,10 +219,10 @@ impl<'a> Checker<'a> {
         if let Some(function) = near(name, functions) {
             let help = format!("did you mean {function}?");
             self.findings.add(&rule::TOOL_SLIP, &step.places.call, message, help);
-        } else {
-            let help = "it runs only where that tool is offered; `metier api` lists the functions";
-            self.findings.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
+            return;
         }
+        let help = "it runs only where that tool is offered; `metier api` lists the functions";
+        self.findings.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
     }
 
     /// Where a call leads.

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::attempt::{Failed, Tried, tried};
 use super::check::declared_inputs;
-use super::failure::StepFailure;
+use super::failure::{StepFailure, location};
 use super::journal::{Finished, Journal};
-use super::scope::{Ended, Scope, memory, take};
+use super::scope::{Ended, Scope, memory};
 use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
@@ -43,9 +43,9 @@ pub(super) struct Under<'a> {
     plan: &'a Plan,
     inputs: &'a Value,
     declared: BTreeSet<String>,
-    ended: Vec<OnceLock<Ended>>,
-    reports: Vec<OnceLock<StepReport>>,
-    cap: u64,
+    pub(super) ended: Vec<OnceLock<Ended>>,
+    pub(super) reports: Vec<OnceLock<StepReport>>,
+    pub(super) cap: u64,
     /// Bytes that values of steps may still take.
     room: AtomicU64,
     most: u64,
@@ -122,13 +122,17 @@ impl Drive<'_> {
             most,
         };
         let failed = self.steps(&under);
-        self.report(&under, failed.is_some());
+        let answer = match failed {
+            Some(_) => Ok(Value::Null),
+            // The token has the last word, also of a plan whose last steps were skipped.
+            None => under.token.check().and_then(|()| self.answer(&under)),
+        };
+        self.report(&under, failed.is_some() || answer.is_err(), failed.as_ref());
         match failed {
             Some((at, Failed { error, input, .. })) => {
                 Err(StepFailure::error(self.plan, at, error, input, finished(self.plan, &under)))
             }
-            // The token has the last word, also of a plan whose last steps were skipped.
-            None => under.token.check().and_then(|()| self.answer(&under)),
+            None => answer,
         }
     }
 
@@ -197,16 +201,8 @@ impl Drive<'_> {
     /// Takes down what a step came to, and what comes of it.
     fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
         let step = &self.plan.steps()[at];
-        self.tell(at, Some(tried.status), tried.duration);
-        let report = StepReport {
-            index: at,
-            id: step.id.clone(),
-            call: step.call.to_string(),
-            status: tried.status,
-            attempts: tried.attempts,
-            duration_ms: u64::try_from(tried.duration.as_millis()).unwrap_or(u64::MAX),
-            value: Value::Null,
-        };
+        let report = self.reported(at, &tried, progress.failed.is_some());
+        self.tell(at, Some(report.status), tried.duration);
         let _ = under.reports[at].set(report);
         let failed = match tried.result {
             Ok(ended) => {
@@ -238,7 +234,7 @@ impl Drive<'_> {
 
     fn answer(&self, under: &Under<'_>) -> Result<Value> {
         if let Some(outputs) = self.plan.outputs() {
-            return under.scope(None).outputs(outputs);
+            return under.scope(None).outputs(outputs).map_err(|error| self.of_outputs(&error));
         }
         Ok(match under.ended.last().and_then(OnceLock::get) {
             Some(Ended::Done(value)) => value.clone(),
@@ -246,27 +242,14 @@ impl Drive<'_> {
         })
     }
 
-    /// Hands the reports of all steps to the run; with their values where it failed.
-    fn report(&self, under: &Under<'_>, has_failed: bool) {
-        let mut room = under.cap;
-        let reports = self.plan.steps().iter().enumerate().map(|(at, step)| {
-            let mut report = under.reports[at].get().cloned().unwrap_or_else(|| StepReport {
-                index: at,
-                id: step.id.clone(),
-                call: step.call.to_string(),
-                status: StepStatus::Skipped,
-                attempts: 0,
-                duration_ms: 0,
-                value: Value::Null,
-            });
-            if let (true, Some(Ended::Done(value))) = (has_failed, under.ended[at].get()) {
-                let fits = take(value, &mut room, 0).is_ok();
-                room = if fits { room } else { 0 };
-                report.value = if fits { value.clone() } else { Value::Null };
-            }
-            report
-        });
-        self.ctx.report_steps(reports.collect());
+    /// The error of a plan whose steps ended well and whose outputs cannot be put together.
+    fn of_outputs(&self, error: &SkillError) -> SkillError {
+        let told = SkillError::new(error.kind(), format!("outputs_from: {error}"))
+            .with_location(location(self.plan, &self.plan.outputs_at));
+        match error.help() {
+            Some(help) => told.with_help(help),
+            None => told,
+        }
     }
 
     fn tell_start(&self, at: usize) {

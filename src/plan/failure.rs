@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
-use super::{Plan, Step};
+use super::{Place, Plan};
 use crate::error::{ErrorKind, Location, SkillError};
 
 /// What lies under the error of a run whose step failed; found by [`std::error::Error::source`].
@@ -35,7 +35,7 @@ impl StepFailure {
         let step = &plan.steps()[index];
         let failure =
             Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
-        let place = Location { file: plan.file().to_owned(), line: line_of(plan, step), column: None };
+        let place = location(plan, &step.places.step);
         let error = SkillError::new(failure.kind(), sentence(&failure, plan.steps().len()))
             .with_location(place)
             .with_violations(failure.cause.violations().to_vec());
@@ -80,9 +80,12 @@ fn shortened(input: &Map<String, Value>) -> String {
     text
 }
 
-fn line_of(plan: &Plan, step: &Step) -> Option<u32> {
-    let before = plan.text().get(..step.places.step.start)?;
-    u32::try_from(before.bytes().filter(|byte| *byte == b'\n').count() + 1).ok()
+/// A place in the plan's file.
+pub(super) fn location(plan: &Plan, place: &Place) -> Location {
+    let before = plan.text().get(..place.start);
+    let line = before
+        .and_then(|before| u32::try_from(before.bytes().filter(|byte| *byte == b'\n').count() + 1).ok());
+    Location { file: plan.file().to_owned(), line, column: None }
 }
 
 impl fmt::Display for StepFailure {

@@ -91,6 +91,7 @@ enum State {
     Done,
     Withheld,
     Failed,
+    Ended,
 }
 
 impl Head {
@@ -184,6 +185,11 @@ impl Journal {
         self.keep()
     }
 
+    /// Writes down that a part that was started ended with an error that ends the run, so that nobody takes it for interrupted.
+    pub(super) fn end(&self, part: Part, id: &str) -> Result<()> {
+        self.record(part, id, State::Ended, None)
+    }
+
     fn record(&self, (step, item): Part, id: &str, state: State, value: Option<&Value>) -> Result<()> {
         self.write(&Record { step, item, id: id.to_owned(), state }, value)
     }
@@ -232,6 +238,10 @@ impl Journal {
         let how = match (state, value) {
             (State::Started, _) => {
                 self.started.insert((step, item));
+                return Ok(());
+            }
+            (State::Ended, _) => {
+                self.started.remove(&(step, item));
                 return Ok(());
             }
             (State::Withheld, _) => Finished::Withheld,

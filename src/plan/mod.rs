@@ -20,6 +20,7 @@ mod json;
 mod known;
 mod read;
 mod reference;
+mod report;
 mod rule;
 mod schedule;
 mod schema;
@@ -28,6 +29,7 @@ mod stage;
 mod step;
 mod step_reader;
 mod template;
+mod told;
 mod tree;
 
 use std::collections::{HashMap, HashSet};
@@ -62,6 +64,7 @@ pub struct Plan {
     steps: Vec<Step>,
     ids: HashMap<String, usize>,
     outputs: Option<Argument>,
+    outputs_at: Place,
     concurrency: usize,
 }
 

@@ -119,11 +119,21 @@ fn plan(
         steps.push(step);
     }
     let concurrency = parts.concurrency.map_or(Plan::CONCURRENCY, |node| concurrency(node, &mut findings));
+    let outputs_at = parts.outputs.map_or(0..0, |node| node.span.clone());
     let outputs = parts.outputs.and_then(|node| outputs(node, &ids, &mut findings));
     if !findings.is_empty() {
         return Err(findings.finish());
     }
-    Ok(Plan { file: file.to_owned(), text: Arc::from(text), form, steps, ids, outputs, concurrency })
+    Ok(Plan {
+        file: file.to_owned(),
+        text: Arc::from(text),
+        form,
+        steps,
+        ids,
+        outputs,
+        outputs_at,
+        concurrency,
+    })
 }
 
 fn concurrency(node: &Node, findings: &mut Findings<'_>) -> usize {

@@ -69,7 +69,7 @@ impl<'a> Scope<'a> {
         self.resolved(argument, &mut { self.cap }, 0)
     }
 
-    /// What the plan answers with: as a value, but steps without one are `null`.
+    /// What the plan answers with: as a value, but steps without one are `null`, and so are declared inputs that were not given.
     pub(super) fn outputs(&self, outputs: &Argument) -> Result<Value> {
         self.answer(outputs, &mut { self.cap }, 0)
     }
@@ -78,6 +78,7 @@ impl<'a> Scope<'a> {
         match outputs {
             Argument::Text(Template::Whole(reference), _) => match self.found(reference) {
                 Err(Missing::Step(..)) => Ok(Value::Null),
+                Err(Missing::Part) if self.is_left_out(outputs) => Ok(Value::Null),
                 _ => self.resolved(outputs, left, depth),
             },
             Argument::List(items) => items.iter().map(|item| self.answer(item, left, depth + 1)).collect(),
@@ -170,7 +171,15 @@ impl<'a> Scope<'a> {
             let kind =
                 if reference.root == Root::Inputs { ErrorKind::InvalidInput } else { ErrorKind::Script };
             match missing {
-                Missing::Part => SkillError::new(kind, format!("there is no {reference}")),
+                Missing::Part => {
+                    let error = SkillError::new(kind, format!("there is no {reference}"));
+                    match first_input(reference) {
+                        Some(name) if self.inputs.get(name).is_none() => error.with_help(format!(
+                            "give the input {name}, or declare it: what is declared and not given is left out"
+                        )),
+                        _ => error,
+                    }
+                }
                 Missing::Step(at, why) => {
                     let step = &self.plan.steps()[at].id;
                     SkillError::new(kind, format!("there is no {reference}, since {step} {why}")).with_help(

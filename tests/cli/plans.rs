@@ -46,7 +46,7 @@ fn the_outcome_in_json_lists_the_steps() {
     let answer = sequence(&json!([{"id": "a", "tool": "tree"}])).metier(&["run", "x", "--json"]);
     let mut record = answer.json();
     record["steps"][0]["duration_ms"].take();
-    let step = json!({"index": 0, "id": "a", "call": "tree", "status": "ok", "attempts": 1, "duration_ms": null, "value": null});
+    let step = json!({"index": 0, "id": "a", "call": "tree", "status": "ok", "attempts": 1, "duration_ms": null, "input": null, "error": null, "value": null});
     assert_eq!(record["steps"], json!([step]));
     assert_eq!(answer.stderr, "");
     let script = Project::new().lua("y", "return 1").metier(&["run", "y", "--json"]).json();
@@ -95,6 +95,10 @@ scripts/sequence.json (2 steps, one after another)
 ";
     assert!(answer.stdout.contains(tree), "{}", answer.stdout);
     assert!(answer.stdout.contains("yes, in tool-sequence"), "{}", answer.stdout);
+    let plan = sequence(&steps).metier(&["show", "x", "--json"]).json()["plan"].take();
+    assert_eq!(plan["steps"][0]["args"], json!({"pattern": "TODO", "path": "$inputs.path"}));
+    assert_eq!(plan["steps"][0]["on_failure"], "retry(2, 1000ms)");
+    assert_eq!((&plan["form"], &plan["outputs_from"]), (&json!("sequence"), &steps["outputs_from"]));
     let broken = sequence(&json!([{"tool": "tree", "args": {"path": "$result[3]"}}]));
     let answer = broken.metier(&["show", "x"]);
     assert!(answer.stdout.contains("no: $result[3] names no step"), "{}", answer.stdout);

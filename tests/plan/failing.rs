@@ -51,7 +51,7 @@ fn the_error_carries_what_the_finished_steps_came_to() {
     assert_eq!(record["steps"][0]["value"], json!({"n": 1}));
     assert_eq!(
         record["steps"][1],
-        json!({"index": 1, "id": "b", "call": "tool fail", "status": "failed", "attempts": 1, "duration_ms": record["steps"][1]["duration_ms"], "value": null})
+        json!({"index": 1, "id": "b", "call": "tool fail", "status": "failed", "attempts": 1, "duration_ms": record["steps"][1]["duration_ms"], "input": {"m": 1}, "error": "tool fail failed: on purpose", "value": null})
     );
     assert_eq!(record["error"]["location"]["file"], "scripts/sequence.json");
 }
@@ -194,4 +194,54 @@ fn a_failure_among_steps_side_by_side_stops_the_others() {
     within_ten_seconds(|| run.is_finished());
     let (_, sentence) = failure(&run.join().unwrap());
     assert!(sentence.contains("step 2 of 3 (id b, read_file) failed"), "{sentence}");
+}
+
+#[test]
+fn a_step_that_is_stopped_for_another_s_failure_is_told_as_that() {
+    let project = Project::new()
+        .contract(
+            "x",
+            "",
+            "steps:\n- {id: long, skill: endless}\n- {id: bad, tool: read_file, args: {path: gone}}\n",
+        )
+        .lua("endless", "", "while true do end");
+    let outcome = project.run(&[]);
+    assert_eq!(failure(&outcome).0, ErrorKind::Io);
+    let told: Vec<_> =
+        outcome.steps.iter().map(|step| (step.status, step.error.is_some(), &step.input)).collect();
+    let given = json!({"path": "gone"});
+    assert_eq!(told, [(StepStatus::Stopped, false, &Value::Null), (StepStatus::Failed, true, &given)]);
+}
+
+#[test]
+fn a_time_limit_of_a_step_is_none_of_the_run() {
+    let project = Project::new().contract("x", "", "steps:\n- {skill: endless, timeout: 50ms}\n").lua(
+        "endless",
+        "",
+        "while true do end",
+    );
+    let outcome = project.run(&[]);
+    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+    assert_eq!(outcome.limits.hit, None);
+    let limits = Limits::default().deadline(Duration::from_millis(50));
+    assert_eq!(project.engine().run(x(&[]).limits(limits)).limits.hit, Some("deadline"));
+}
+
+#[test]
+fn outputs_that_cannot_be_put_together_are_told_with_their_place_and_what_there_is() {
+    let plan = "inputs: {l: {type: array, required: true}}\nsteps:\n- {id: a, tool: read_file, args: {path: f}}\noutputs_from:\n  p: $inputs.l[3]\n";
+    let project = Project::new().contract("x", "", plan).file("f", "text");
+    let outcome = project.run_with(&[], json!({"l": []}));
+    let found = error(&outcome);
+    assert_eq!(found.to_string(), "outputs_from: there is no $inputs.l[3]");
+    let place = found.location().unwrap();
+    assert_eq!((place.file.as_str(), place.line), ("skill.yaml", Some(5)));
+    assert_eq!(outcome.steps[0].value, json!("text"), "what was done is not lost");
+}
+
+#[test]
+fn a_declared_input_that_was_not_given_is_null_in_the_outputs() {
+    let plan = "inputs:\n  flag: {type: string}\nsteps:\n- {id: a, tool: read_file, args: {path: f}}\noutputs_from: {p: $inputs.flag, q: $steps.a.outputs}\n";
+    let project = Project::new().contract("x", "", plan).file("f", "text");
+    assert_eq!(project.value(json!({})), json!({"p": null, "q": "text"}));
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use metier::engine::{Invocation, Outcome};
 use metier::error::ErrorKind;
 use metier::host::{SecretProvider, StepStatus};
+use metier::policy::CancelToken;
 use serde_json::{Value, json};
 
-use crate::project::{Project, failure, x};
+use crate::project::{Project, failure, within_ten_seconds, x};
 
 /// Runs `x` with a journal beside the project's skills.
 fn run(project: &Project, grants: &[&str], input: Value) -> Outcome {
@@ -101,8 +102,27 @@ fn items_of_a_loop_are_remembered_one_by_one() {
     let outcome = run(&project, &grants, input);
     assert_eq!(outcome.result.unwrap(), json!(["a", "b", "c"]));
     assert_eq!(project.read("trace"), "a b b c ", "b had not finished");
+    assert!(outcome.log.is_empty(), "it failed, and nothing interrupted it: {:?}", outcome.log);
+}
+
+#[test]
+fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
+    let script =
+        "ctx.append('trace', 'y ') if not pcall(ctx.read_file, 'later') then while true do end end return 1";
+    let project = Project::new().sequence("x", "write", &json!([{"skill": "y"}])).lua("y", "write", script);
+    let token = CancelToken::new();
+    let invocation = journaled(&project, &WRITE).cancel(token.clone());
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| project.engine().run(invocation));
+        within_ten_seconds(|| !project.read("trace").is_empty());
+        token.cancel();
+        assert_eq!(failure(&run.join().unwrap()).0, ErrorKind::Cancelled);
+    });
+    let project = project.file("later", "");
+    let outcome = run(&project, &WRITE, json!({}));
+    assert_eq!(outcome.result.unwrap(), json!(1));
     assert!(
-        outcome.log.iter().any(|line| line.message.contains("(item 1) was interrupted")),
+        outcome.log.iter().any(|line| line.message.contains("step y was interrupted")),
         "{:?}",
         outcome.log
     );

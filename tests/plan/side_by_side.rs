@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metier::engine::EngineBuilder;
 use metier::error::Result;
-use metier::host::{ConfigProvider, Tools};
+use metier::host::{ConfigProvider, Observer, Progress, Tools};
 use metier::policy::Isolation;
 use serde_json::{Map, Value, json};
 
@@ -138,4 +138,29 @@ fn tools_never_run_beside_anything() {
     let project = Project::new().contract("x", "", &format!("steps:\n{}", steps.concat()));
     project.builder().tools(tools).build().unwrap().run(x(&["tool:t"])).result.unwrap();
     assert_eq!(worst.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn progress_is_told_by_the_step_it_comes_from() {
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(Option<usize>, String)>>);
+    impl Observer for Heard {
+        fn progressed(&self, progress: &Progress) {
+            self.0.lock().unwrap().push((None, progress.message.clone()));
+        }
+        fn progressed_in(&self, step: usize, progress: &Progress) {
+            self.0.lock().unwrap().push((Some(step), progress.message.clone()));
+        }
+    }
+    let says = "ctx.progress('on', 1, 2) return 1";
+    let project = Project::new()
+        .contract("x", "", "steps:\n- {tool: progress, args: {message: own}}\n- {skill: y}\n- {skill: z}\n")
+        .lua("y", "", says)
+        .sequence("z", "", &json!([{"skill": "y"}]));
+    let heard = Arc::new(Heard::default());
+    project.engine().run(x(&[]).observer(heard.clone())).result.unwrap();
+    let mut heard = std::mem::take(&mut *heard.0.lock().unwrap());
+    heard.sort();
+    let expected = [(None, "own"), (Some(1), "y: on"), (Some(2), "z: y: on")];
+    assert_eq!(heard, expected.map(|(step, message)| (step, message.to_owned())));
 }

@@ -57,11 +57,11 @@ fn ended(step: &StepEvent, status: StepStatus) -> String {
     let style = match status {
         StepStatus::Ok => AnsiColor::Green.on_default(),
         StepStatus::Failed => AnsiColor::Red.on_default(),
-        StepStatus::Skipped | StepStatus::Resumed => Style::new().dimmed(),
+        StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => Style::new().dimmed(),
     };
     let time = match status {
         StepStatus::Ok | StepStatus::Failed => format!(", {} ms", step.duration.as_millis()),
-        StepStatus::Skipped | StepStatus::Resumed => String::new(),
+        StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => String::new(),
     };
     format!("{}: {style}{}{style:#}{time}", name(step), status.name())
 }

@@ -148,6 +148,6 @@ impl ContextBuilder {
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });
-        SkillContext(inner, self.cancel, None)
+        SkillContext(inner, self.cancel, None, None)
     }
 }

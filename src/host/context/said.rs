@@ -23,11 +23,20 @@ impl SkillContext {
 
     /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
     pub fn progress(&self, progress: &Progress) {
+        self.passed_on(progress, None);
+    }
+
+    /// Passes on what this run says of itself, or what a skill says that a step of its plan runs.
+    fn passed_on(&self, progress: &Progress, step: Option<usize>) {
         let message = self.0.redaction.text(progress.message.clone());
         if let Some(caller) = &self.0.caller {
-            caller.progress(&Progress { message: self.marked(&message), ..*progress });
+            caller.passed_on(&Progress { message: self.marked(&message), ..*progress }, caller.3);
         } else if let Some(observer) = &self.0.observer {
-            observer.progressed(&Progress { message, ..*progress });
+            let progress = Progress { message, ..*progress };
+            match step {
+                Some(step) => observer.progressed_in(step, &progress),
+                None => observer.progressed(&progress),
+            }
         }
     }
 

@@ -485,3 +485,18 @@ fn a_key_given_twice_is_told_where_it_is_given_again() {
     let found = from_sequence(b"[\n  {\"tool\": \"tree\",\n   \"tool\": \"tree\"}]", "x").unwrap_err();
     assert_eq!((found[0].code, found[0].line), ("plan-syntax", 3));
 }
+
+#[test]
+fn a_plan_of_many_references_into_a_large_schema_is_checked_with_one_look_at_it() {
+    let properties: serde_json::Map<String, Value> = (0..9_000)
+        .map(|at| (format!("p{at}"), json!({"type": "string", "description": "d".repeat(40)})))
+        .collect();
+    let large = json!({"type": "object", "properties": properties});
+    let table = Table::default().skill("y", large.clone(), large.clone());
+    let mut steps = vec![json!({"skill": "y"})];
+    let args: serde_json::Map<String, Value> =
+        (0..4).map(|at| (format!("p{at}"), json!(format!("$result[0].p{at}")))).collect();
+    steps.extend((0..9_999).map(|at| json!({"id": format!("s{at}"), "skill": "y", "args": args})));
+    let plan = from_sequence(Value::from(steps).to_string().as_bytes(), "x").unwrap();
+    assert_eq!(check(&plan, "x", Some(&large), &table), []);
+}
