@@ -35,11 +35,17 @@ pub fn none(mark: &str) {
 /// The first process of a run's script.
 #[track_caller]
 pub fn leader(mark: &str) -> i32 {
-    let marked = of(mark);
-    // One of them may end while this looks.
-    let is_first = |pid: &&i32| started_by(**pid).is_some_and(|parent| !marked.contains(&parent));
-    let first = marked.iter().find(is_first);
-    *first.unwrap_or_else(|| panic!("nobody runs"))
+    let began = Instant::now();
+    loop {
+        let marked = of(mark);
+        // Any of them may end, or begin, while this looks.
+        let is_first = |pid: &&i32| started_by(**pid).is_some_and(|parent| !marked.contains(&parent));
+        if let Some(first) = marked.iter().find(is_first) {
+            return *first;
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "nobody runs");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The parent of a process.
