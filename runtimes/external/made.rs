@@ -26,22 +26,28 @@ pub(super) struct Before<'a> {
     free: Vec<String>,
     /// Guarded paths that were there, where all of them are known.
     known: Option<BTreeSet<OsString>>,
+    /// Below these the script may write, from the project. What appears elsewhere is not its doing.
+    writable: Vec<String>,
 }
 
 impl<'a> Before<'a> {
     /// Nothing where the script may not write; `found` is what is guarded, where that was looked for already.
     pub(super) fn of(ctx: &'a SkillContext, project: &'a Path, found: Option<&Guarded>) -> Option<Self> {
         let permissions = ctx.permissions();
-        if permissions.writable().is_empty() {
+        let writable = permissions.writable();
+        if writable.is_empty() {
             return None;
         }
         let known = |found: &Guarded| (!found.more).then(|| found.kept.iter().cloned().collect());
         let known = found.map_or_else(|| known(&guarded(ctx, project)), known);
         let top = [".git"].into_iter().chain(permissions.protection().skill_folders());
-        let is_free =
-            |path: &&str| !permissions.allows(&Need::write(*path)) && !is_there(&project.join(path));
+        let is_free = |path: &&str| {
+            let may_be_made =
+                is_below(&writable, Path::new(path)) && !permissions.allows(&Need::write(*path));
+            may_be_made && !is_there(&project.join(path))
+        };
         let free = top.filter(is_free).map(str::to_owned).collect();
-        Some(Self { ctx, project, free, known })
+        Some(Self { ctx, project, free, known, writable })
     }
 
     /// Sets aside what has come since, or tells of it, in the log of the run.
@@ -61,17 +67,22 @@ impl<'a> Before<'a> {
         }
         let Some(known) = self.known else { return };
         let now = guarded(self.ctx, self.project);
-        let is_new = |path: &&OsString| {
-            let name = Path::new(path).file_name().and_then(OsStr::to_str);
-            name.is_some_and(is_git) && !known.contains(*path)
-        };
-        for path in now.kept.iter().filter(is_new) {
-            let path = Path::new(path);
-            let path = path.strip_prefix(self.project).unwrap_or(path).to_string_lossy();
+        for path in now.kept.iter().filter(|path| !known.contains(*path)).map(Path::new) {
+            let is_history = path.file_name().and_then(OsStr::to_str).is_some_and(is_git);
+            let path = path.strip_prefix(self.project).unwrap_or(path);
+            if !is_history || !is_below(&self.writable, path) {
+                continue;
+            }
+            let path = path.to_string_lossy();
             let sentence = format!("{path} came while {script} ran, which may not have made it");
             warn(self.ctx, format!("{}; look at it before you let git", sentence.escape_debug()));
         }
     }
+}
+
+/// Whether a path lies in one of these folders; the empty one is the project.
+fn is_below(folders: &[String], path: &Path) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
 }
 
 fn is_there(path: &Path) -> bool {

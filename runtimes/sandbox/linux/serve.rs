@@ -167,12 +167,15 @@ impl Helper {
         let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
         if !goes_on {
             // Without a report the pipe for it hangs up, which the host understands.
-            return if is_last { Next::Order } else { self.start_plainly(parcel, Tier::Landlock) };
+            let tier = if parcel.kind.tier == Tier::Namespaces { Tier::Landlock } else { parcel.kind.tier };
+            return if is_last { Next::Order } else { self.start_plainly(parcel, tier) };
         }
         // Until now it would have been in the way of the one that has an order.
         let kind = parcel.kind;
         drop(parcel);
-        if std::mem::replace(&mut self.is_asked_again, true) && self.spare.is_none() {
+        // Who can only kill a tree generation by generation does so by what the order says.
+        let is_worth_it = kind.tier != Tier::Walk && self.spare.is_none();
+        if std::mem::replace(&mut self.is_asked_again, true) && is_worth_it {
             return self.keep_spare(kind);
         }
         Next::Order

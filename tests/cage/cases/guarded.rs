@@ -25,6 +25,7 @@ pub const CASES: &[Case] = &[
     case("F32k", "so many secrets that nobody gets to the rest", too_many),
     case("F32l", "history of a folder deep inside", not_there_deep),
     case("F32m", "history that was not there, with a grant that names it", not_there_named),
+    case("F32n", "history that somebody else makes while a script runs that cannot", not_there_of_others),
     case("F18", "a second name of a file outside, there before", hard_link),
     case("F30", "the project moved away while the script runs", project_moved),
 ];
@@ -250,6 +251,27 @@ fn not_there_named() -> Tried {
         Stage::bash("git init -q . && git status --short | head -1").grant("write").grant("write:.git");
     let ran = stage.run();
     assert!(!ran.well().warned("made") && stage.at("project/.git/HEAD").exists(), "{ran:?}");
+    Ok(())
+}
+
+fn not_there_of_others() -> Tried {
+    let stage = Stage::bash("echo ready > out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
+        .grant("write:out")
+        .file("project/out/own", "");
+    let engine = stage.engine();
+    let outcome = std::thread::scope(|scope| {
+        let run = scope.spawn(|| engine.run(stage.invocation()));
+        while !stage.at("project/out/ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        for theirs in ["project/.git/config", "project/deep/.git/config"] {
+            stage.write(theirs, "theirs\n");
+        }
+        fs::write(stage.at("project/out/go"), "").unwrap();
+        run.join().unwrap()
+    });
+    let ran = stage.ran(outcome);
+    assert!(!ran.well().warned(".git") && stage.at("project/.git/config").exists(), "{ran:?}");
     Ok(())
 }
 
