@@ -56,9 +56,14 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
         let sentence = format!("{attempt}: the project {} is gone", project.display());
         return SkillError::new(ErrorKind::Unavailable, sentence);
     }
-    if let Some(refused) = source.get_ref().filter(|inner| inner.is::<Refused>()) {
+    if let Some(refused) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
         let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
-        return unavailable(sentence);
+        return if refused.is_for_want() {
+            SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("give it more memory or open files, or run it when the machine is less busy")
+        } else {
+            unavailable(sentence)
+        };
     }
     let wrong_arguments = match source.kind() {
         std::io::ErrorKind::Unsupported => {

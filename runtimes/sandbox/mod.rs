@@ -11,9 +11,12 @@ pub(crate) use sweeper::Sweeper;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Where the helper comes from that starts programs in cages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +28,21 @@ pub(crate) enum Source {
     Program(PathBuf),
 }
 
-/// How long it may take to put up a cage.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// How long those who put up a cage, and take it down, may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until something can be read, or nobody is left to write it, and no longer than they may take. Signals to the host,
+/// as a profiler sends them, are no answer.
+pub(crate) fn is_heard(end: &impl AsFd) -> bool {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+        match poll(&mut [PollFd::new(end, PollFlags::IN)], left.as_ref()) {
+            Err(Errno::INTR) => {}
+            ready => return ready.is_ok_and(|ready| ready > 0),
+        }
+    }
+}
 
 /// Puts up a cage around a program that does nothing, and tells what held.
 pub(crate) fn probe(launcher: &Launcher, cage: Cage) -> io::Result<Report> {
@@ -41,6 +57,6 @@ pub(crate) fn probe(launcher: &Launcher, cage: Cage) -> io::Result<Report> {
     };
     let nowhere = || File::options().read(true).write(true).open("/dev/null").map(Into::into);
     let started = launcher.start(&order, [nowhere()?, nowhere()?, nowhere()?], None)?;
-    poll(&mut [PollFd::new(&started.report, PollFlags::IN)], Some(&PATIENCE))?;
+    is_heard(&started.report);
     started.ended().ok_or_else(|| io::Error::other("the process that puts up the cage was killed"))
 }

@@ -23,6 +23,15 @@ pub const SOURCES: &str = "METIER_CAGE_ATTACKERS";
 
 /// The program made of `attackers/NAME.c`.
 pub fn program(name: &'static str) -> Result<PathBuf, NotRun> {
+    made(name, &[])
+}
+
+/// The same as a library that other programs can be made to load.
+pub fn library(name: &'static str) -> Result<PathBuf, NotRun> {
+    made(name, &["-shared", "-fPIC"])
+}
+
+fn made(name: &'static str, flags: &[&str]) -> Result<PathBuf, NotRun> {
     let compiler = ["cc", "clang", "gcc"].into_iter().find(|compiler| found(compiler).is_some());
     let compiler = compiler.ok_or_else(|| NotRun::Here("there is no C compiler".into()))?;
     // Those of a case that failed are as good as before.
@@ -32,7 +41,9 @@ pub fn program(name: &'static str) -> Result<PathBuf, NotRun> {
     }
     let program = built.folder.path().join(name);
     let made = Command::new(compiler)
-        .args(["-O1", "-w", "-o"])
+        .args(["-O1", "-w"])
+        .args(flags)
+        .arg("-o")
         .arg(&program)
         .arg(sources().join(name).with_extension("c"))
         .arg("-lrt")

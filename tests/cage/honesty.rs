@@ -8,6 +8,7 @@ use metier::engine::Engine;
 use metier::error::ErrorKind;
 use metier::policy::{Isolation, Tier};
 
+use crate::attackers;
 use crate::not_run::{found, not_run};
 use crate::stage::{self, Stage};
 use crate::survivors;
@@ -41,6 +42,25 @@ fn a_machine_without_namespaces_has_a_cage_all_the_same() {
     assert_eq!((held.tier, process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
     assert!(held.files && held.network && held.signals && held.tree_kill, "{held:?}");
     assert!(!held.protected_paths && !held.metadata_outside && !held.process_count, "{held:?}");
+}
+
+/// A profiler sends its program signals all the time; no wait of the host's is over for that.
+#[test]
+fn a_host_that_is_sent_signals_all_the_time_runs_scripts_as_ever() {
+    let (Ok(library), Some(metier)) = (attackers::library("signals"), stage::helper()) else {
+        return not_run("a host that is sent signals", "there is no C compiler, or no command line");
+    };
+    let stage = Stage::bash("")
+        .file("project/.metier/skills/y/SKILL.md", "---\nname: y\ndescription: runs\n---\n")
+        .file("project/.metier/skills/y/scripts/main.sh", "echo ran");
+    for round in 0..5 {
+        let mut command = std::process::Command::new(&metier);
+        command.env("LD_PRELOAD", &library).current_dir(stage.at("project"));
+        let ran = command.args(["run", "y"]).output().unwrap();
+        let said =
+            String::from_utf8_lossy(&ran.stdout).into_owned() + String::from_utf8_lossy(&ran.stderr).as_ref();
+        assert!(ran.status.success() && said.contains("ran"), "{round}: {said}");
+    }
 }
 
 /// A secret that is covered where the project lies can be read where it lies as well.

@@ -97,6 +97,15 @@ pub(in super::super) struct Refused {
     error: io::Error,
 }
 
+impl Refused {
+    /// Whether there was too little of something, which says nothing of what the machine can enforce.
+    pub(in super::super) fn is_for_want(&self) -> bool {
+        use rustix::io::Errno;
+        let want = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::PIPE, Errno::NOSPC];
+        Errno::from_io_error(&self.error).is_some_and(|error| want.contains(&error))
+    }
+}
+
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.error.kind() == io::ErrorKind::ArgumentListTooLong {

@@ -4,14 +4,17 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::io::retry_on_intr;
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{
+    Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getegid, geteuid, kill_process, pidfd_open, waitpid,
+};
 
-use super::super::sandbox::{Order, Report, Source};
+use super::super::sandbox::{Order, Report, Source, is_heard};
 use super::system::{self, Side};
 use super::wire::{self, Ends, Parcel};
 use super::{HELPER, serve};
@@ -38,12 +41,10 @@ pub(crate) struct Started {
 
 struct Helper {
     socket: OwnedFd,
-    process: Process,
-}
-
-enum Process {
-    Program(Child),
-    Copy(rustix::process::Pid),
+    /// A child of this process, which nobody else waits for.
+    pid: Pid,
+    /// Whose rights it has.
+    user: (Uid, Gid),
 }
 
 impl Launcher {
@@ -65,14 +66,15 @@ impl Launcher {
             Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
         let parcel = Parcel::of(order, self.tier, ends)?;
         let mut helper = self.helper();
-        if !helper.as_ref().is_some_and(|running| running.take_on(&parcel)) {
-            // There is none yet, or it was killed.
-            *helper = None;
-            let new = Helper::start(&self.source)?;
-            if !new.take_on(&parcel) {
-                return Err(io::Error::other("the helper that starts processes does not answer"));
-            }
-            *helper = Some(new);
+        // There may be none yet, or it was killed.
+        let running = helper.take().and_then(|running| running.take_on(&parcel));
+        if running.is_none() {
+            let new = Helper::start(&self.source)?.take_on(&parcel);
+            *helper = Some(
+                new.ok_or_else(|| io::Error::other("the helper that starts processes does not answer"))?,
+            );
+        } else {
+            *helper = running;
         }
         Ok(Started { control: control.into(), report: report.into() })
     }
@@ -87,17 +89,13 @@ impl Launcher {
     }
 
     #[cfg(test)]
-    pub(super) fn kill_helper(&self) {
-        let pid = rustix::process::Pid::from_raw(self.helper_id()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    pub(super) fn signal_helper(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.helper_id()).unwrap(), signal).unwrap();
     }
 
     #[cfg(test)]
     pub(super) fn helper_id(&self) -> i32 {
-        match self.helper().as_ref().map(|helper| &helper.process) {
-            Some(Process::Copy(pid)) => pid.as_raw_pid(),
-            _ => panic!("no copy serves"),
-        }
+        self.helper().as_ref().unwrap().pid.as_raw_pid()
     }
 
     fn helper(&self) -> MutexGuard<'_, Option<Helper>> {
@@ -105,18 +103,13 @@ impl Launcher {
     }
 }
 
-/// How long a helper may take to say that it has an order.
-const LONGEST_ANSWER: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-
-/// How long a stub may take to kill and reap its tree, and say so.
-const LONGEST_FAREWELL: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-
 impl Started {
     /// Kills the tree and waits until it is gone; no report means that the stub was killed.
     pub(crate) fn ended(self) -> Option<Report> {
         drop(self.control);
-        let mut waiting = [PollFd::new(&self.report, PollFlags::IN)];
-        poll(&mut waiting, Some(&LONGEST_FAREWELL)).ok().filter(|ready| *ready > 0)?;
+        if !is_heard(&self.report) {
+            return None;
+        }
         let mut text = Vec::new();
         File::from(self.report).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
@@ -125,45 +118,45 @@ impl Started {
 
 impl Helper {
     fn start(source: &Source) -> io::Result<Self> {
-        let (socket, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let process = match source {
-            Source::Program(path) => Process::Program(program(path, theirs)?),
+        let (socket, theirs) = wire::pair()?;
+        let pid = match source {
+            Source::Program(path) => program(path, theirs)?,
             // The link leads to the running program even when its file was replaced.
-            Source::Itself if HOOKED.load(Ordering::Relaxed) => {
-                Process::Program(program(Path::new("/proc/self/exe"), theirs)?)
-            }
-            Source::Itself => Process::Copy(copy(&theirs)?),
+            Source::Itself if HOOKED.load(Ordering::Relaxed) => program(Path::new("/proc/self/exe"), theirs)?,
+            Source::Itself => copy(&theirs)?,
         };
-        Ok(Self { socket, process })
+        Ok(Self { socket, pid, user: user() })
     }
 }
 
 impl Helper {
-    /// Whether the helper has the order. One that was killed a moment ago may still have taken the message.
-    fn take_on(&self, parcel: &Parcel) -> bool {
-        let answer = || -> io::Result<bool> {
-            wire::send(&self.socket, parcel)?;
-            let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
-            poll(&mut waiting, Some(&LONGEST_ANSWER))?;
-            Ok(rustix::io::read(&self.socket, &mut [0; 8])? > 0)
-        };
-        answer().unwrap_or(false)
+    /// The helper, where it has the order now; no other one may have it then. Of a host that has given up rights it is none.
+    fn take_on(self, parcel: &Parcel) -> Option<Self> {
+        if self.user != user() || wire::send(&self.socket, parcel).is_err() {
+            return None;
+        }
+        if !is_heard(&self.socket) {
+            // What it said at the last moment is still to be read.
+            kill_process(self.pid, Signal::KILL).ok();
+        }
+        let said = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
+        said.is_ok_and(|length| length > 0).then_some(self)
     }
 }
 
-fn program(path: &Path, socket: OwnedFd) -> io::Result<Child> {
-    Command::new(path)
-        .arg(HELPER)
-        .env_clear()
-        .stdin(socket)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+/// Who this process is.
+fn user() -> (Uid, Gid) {
+    (geteuid(), getegid())
+}
+
+fn program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
+    let mut command = Command::new(path);
+    command.arg(HELPER).env_clear().stdin(socket).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Pid::from_child(&command.spawn()?))
 }
 
 /// A copy of this process that serves. It takes as long as the host has memory, once.
-fn copy(theirs: &OwnedFd) -> io::Result<rustix::process::Pid> {
+fn copy(theirs: &OwnedFd) -> io::Result<Pid> {
     match system::fork()? {
         Side::Child => serve::serve(&theirs),
         Side::Parent(pid) => Ok(pid),
@@ -171,15 +164,14 @@ fn copy(theirs: &OwnedFd) -> io::Result<rustix::process::Pid> {
 }
 
 impl Drop for Helper {
-    /// Hangs up, and waits for the helper to go, which it does at once.
+    /// Hangs up, and waits for the helper to go, which it does at once unless somebody has stopped it.
     fn drop(&mut self) {
         wire::say_farewell(&self.socket);
-        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
-        match &mut self.process {
-            Process::Program(child) => drop(child.wait()),
-            Process::Copy(pid) => {
-                rustix::process::waitpid(Some(*pid), rustix::process::WaitOptions::empty()).ok();
-            }
+        shutdown(&self.socket, Shutdown::Both).ok();
+        let is_going = pidfd_open(self.pid, PidfdFlags::empty()).map_or(true, |end| is_heard(&end));
+        if !is_going {
+            kill_process(self.pid, Signal::KILL).ok();
         }
+        retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
     }
 }

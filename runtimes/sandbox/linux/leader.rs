@@ -1,18 +1,23 @@
-//! The last steps of a process before it is the script: every limit and every wall, then the program.
+//! The process that becomes the script. It is split off before it has its order, with every wall up that no order changes;
+//! then come the rules for files, the limits, and the program.
 
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit, setsid};
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit, setsid,
+};
 use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::{API, Ceilings, Enforced, Order};
 use super::calls::Filter;
-use super::namespaces::Made;
-use super::{capabilities, files, system};
+use super::system::{self, Program, Side};
+use super::wire::{self, Ends, Kind, Parcel, Word};
+use super::{capabilities, files};
 
 /// What the leader tells the stub, a line each.
 #[derive(Serialize, Deserialize)]
@@ -23,35 +28,108 @@ pub(super) enum Setup {
     Failed { step: String, errno: i32 },
 }
 
+/// The step that could not be done, and why.
+pub(super) type Failed = (&'static str, io::Error);
+
 /// The first Landlock that holds every way of changing a file's content.
 const LEAST_ABI: u8 = 3;
 
-/// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
-pub(super) fn become_program(
-    order: &Order,
-    streams: [OwnedFd; 3],
-    api: Option<OwnedFd>,
-    made: Option<Made>,
-    filter: Option<&Filter>,
-    stub: OwnedFd,
-) -> ! {
-    // Whatever has the number of the API, nothing that is still needed may have it.
-    let Ok(stub) = elsewhere(stub) else { system::exit(127) };
-    let mut stub = File::from(stub);
-    let (step, error) = match prepared(order, streams, api, made) {
-        Ok((enforced, mut command)) => {
-            say(&mut stub, &Setup::Ready(enforced));
-            let unknown = || io::ErrorKind::Unsupported.into();
-            let put_on = || filter.ok_or_else(unknown).and_then(Filter::put_on);
-            match if order.cage.guard_calls { put_on() } else { Ok(()) } {
-                Ok(()) => ("program", command.exec()),
-                Err(error) => ("system calls", error),
+/// A leader as its stub knows it.
+pub(super) struct Leader {
+    pub(super) pid: Pid,
+    /// Takes its order.
+    socket: OwnedFd,
+    /// What it says of itself. Hangs up when it becomes the program, or ends.
+    pub(super) setup: File,
+}
+
+impl Leader {
+    /// Splits it off. It does all that can be done without an order, and waits for one.
+    pub(super) fn split_off(kind: Kind) -> io::Result<Self> {
+        let (socket, theirs) = wire::pair()?;
+        let (setup, says) = io::pipe()?;
+        match system::fork()? {
+            Side::Child => {
+                drop((socket, setup));
+                become_program(kind, theirs, says.into())
             }
+            Side::Parent(pid) => Ok(Self { pid, socket, setup: File::from(OwnedFd::from(setup)) }),
         }
+    }
+
+    /// Has it become the program of an order. Why it does not, it says itself.
+    pub(super) fn take_on(&self, parcel: &Parcel) {
+        wire::send(&self.socket, parcel).ok();
+    }
+}
+
+/// Becomes the program of the order that comes, caged. The pipe to the stub closes when the program starts.
+fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
+    // Whatever has the number of the API, nothing that is still needed may have it.
+    let (Ok(socket), Ok(stub)) = (elsewhere(socket), elsewhere(stub)) else { system::exit(127) };
+    let mut stub = File::from(stub);
+    let (step, error) = match shut_in(kind) {
+        Ok(held) => match wire::receive(&socket) {
+            Ok(Word::Run(parcel)) => {
+                drop(socket);
+                ran(*parcel, held, &mut stub)
+            }
+            // The stub has nothing for it.
+            _ => system::exit(0),
+        },
         Err(failed) => failed,
     };
     say(&mut stub, &Setup::Failed { step: step.to_owned(), errno: errno(&error) });
     system::exit(127)
+}
+
+/// What no order changes. The answer is what holds.
+fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
+    let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
+    // Should the stub be killed for want of memory, this process goes with it.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
+    setsid().map_err(at("session"))?;
+    go_first_when_memory_is_short();
+    rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
+    capabilities::drop_all().map_err(at("capabilities"))?;
+    // What they mean, the helper has reset for all.
+    system::unblock_signals();
+    let mut held = Enforced::default();
+    if kind.guard_calls {
+        // Nothing that is left to do is among the calls it refuses.
+        match Filter::new(kind.shut_network).and_then(|filter| filter.put_on()) {
+            Ok(()) => (held.calls, held.shut_network) = (true, kind.shut_network),
+            Err(error) if kind.required => return Err(("system calls", error)),
+            Err(_) => {}
+        }
+    }
+    Ok(held)
+}
+
+/// The file that says so belongs to root as long as nobody may look into this process, in which there is nothing to see yet.
+fn go_first_when_memory_is_short() {
+    set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
+    std::fs::write("/proc/self/oom_score_adj", "500").ok();
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+}
+
+/// Becomes the program. The answer is why not.
+fn ran(parcel: Parcel, held: Enforced, stub: &mut File) -> Failed {
+    let Parcel { text, ends, process_limit, .. } = parcel;
+    let prepared = text.order().map_err(|error| ("order", error)).and_then(|order| {
+        let ceilings = order.cage.ceilings;
+        Ok((ceilings, prepared(order, ends, held)?))
+    });
+    let (ceilings, (held, program)) = match prepared {
+        Ok(prepared) => prepared,
+        Err(failed) => return failed,
+    };
+    // How little a script is given is no reason for a wall to be missing, so that limits come last.
+    if let Err(error) = limit(ceilings, process_limit) {
+        return ("limits", error.into());
+    }
+    say(stub, &Setup::Ready(held));
+    ("program", program.execute())
 }
 
 /// The number the system gave, however deep it lies.
@@ -72,52 +150,56 @@ fn say(stub: &mut File, line: &Setup) {
 
 /// The same descriptor by a number above that of the API.
 #[allow(clippy::needless_pass_by_value, reason = "the other number is given up")]
-fn elsewhere(descriptor: OwnedFd) -> rustix::io::Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(&descriptor, API + 1)
+fn elsewhere(descriptor: OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor.as_fd(), API + 1)?)
 }
 
-fn prepared(
-    order: &Order,
-    streams: [OwnedFd; 3],
-    api: Option<OwnedFd>,
-    made: Option<Made>,
-) -> Result<(Enforced, Command), (&'static str, io::Error)> {
+/// All but the limits: the folder, the rules for files, what the program is and what it is left.
+fn prepared(order: Order, ends: Ends, mut held: Enforced) -> Result<(Enforced, Program), Failed> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
-    // Should the stub be killed for want of memory, this process goes with it.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
-    setsid().map_err(at("session"))?;
     rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
-    // When memory is short, the script goes before its host.
-    std::fs::write("/proc/self/oom_score_adj", "500").ok();
-    limit(order.cage.ceilings, made.and_then(|made| made.process_limit)).map_err(at("limits"))?;
-    rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
-    capabilities::drop_all().map_err(at("capabilities"))?;
-    let mut enforced = match &order.cage.files {
-        Some(rules) => files::confine(rules, order.cage.shut_network).map_err(|error| ("files", error))?,
-        None => Enforced::default(),
-    };
-    enforced.calls = order.cage.guard_calls;
-    enforced.shut_network = order.cage.guard_calls && order.cage.shut_network;
-    if order.cage.required && enforced.files_abi < LEAST_ABI {
+    let cage = &order.cage;
+    if let Some(rules) = &cage.files {
+        match files::confine(rules, cage.shut_network) {
+            Ok(confined) => (held.files_abi, held.scope) = (confined.files_abi, confined.scope),
+            Err(error) if cage.required => return Err(("files", error)),
+            Err(_) => {}
+        }
+    }
+    if cage.required && held.files_abi < LEAST_ABI {
         return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
-    let [stdin, stdout, stderr] = streams.map(|stream| elsewhere(stream).map_err(at("descriptors")));
-    let mut command = Command::new(&order.program);
-    command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
-    command.stdin(Stdio::from(stdin?)).stdout(Stdio::from(stdout?)).stderr(Stdio::from(stderr?));
-    hand_on(api).map_err(|error| ("descriptors", error))?;
-    // What they mean, the helper has reset for all.
-    system::unblock_signals();
-    Ok((enforced, command))
+    let program = program(order).map_err(|error| ("program", error))?;
+    hand_on(ends).map_err(|error| ("descriptors", error))?;
+    Ok((held, program))
+}
+
+fn program(order: Order) -> io::Result<Program> {
+    let text = |text: OsString| CString::new(text.into_vec()).map_err(io::Error::from);
+    let pair = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        text(name)
+    };
+    let path = text(order.program)?;
+    let arguments = std::iter::once(Ok(path.clone())).chain(order.args.into_iter().map(text));
+    let environment = order.environment.into_iter().map(pair);
+    Ok(Program::new(path, arguments.collect::<io::Result<_>>()?, environment.collect::<io::Result<_>>()?))
 }
 
 /// To the kernel, one byte means no picture of the memory at all, not even to a program that collects them, which 0 allows.
 const NO_CORE: u64 = 1;
 
 /// Leaves the program its standard streams and, by its number, the end of the API.
-fn hand_on(api: Option<OwnedFd>) -> io::Result<()> {
+fn hand_on(ends: Ends) -> io::Result<()> {
+    let Ends { stdin, stdout, stderr, api, .. } = ends;
+    let streams = [stdin, stdout, stderr].map(elsewhere);
+    let api = api.map(elsewhere).transpose()?;
+    for (number, stream) in (0..).zip(streams) {
+        system::place(&stream?, number)?;
+    }
     let Some(api) = api else { return system::close_from(API) };
-    system::place(&elsewhere(api)?, API)?;
+    system::place(&api, API)?;
     system::close_from(API + 1)
 }
 

@@ -1,8 +1,8 @@
 //! The cage on Linux: namespaces where there are any, Landlock, seccomp, limits, and a stub that leaves nothing alive.
 //!
 //! ```text
-//! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ script
-//!   ▲                                            │ watches, kills, reaps
+//! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ leader, which becomes the script
+//!   ▲                                            │ hands the order on, watches, kills, reaps
 //!   └───────────────── report ───────────────────┘
 //! ```
 

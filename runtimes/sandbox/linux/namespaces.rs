@@ -1,10 +1,11 @@
 //! Namespaces: a script's own view of files, processes, names and, where it is shut, the network.
 //!
-//! Whether the machine gives any is found out by making some, once for each helper. The stub is the first process in them,
+//! Whether the machine gives any is found out by making some, by each helper. The stub is the first process in them,
 //! so that its death is the death of everyone in there.
 
 use std::fs;
 use std::io;
+use std::time::{Duration, Instant};
 
 use rustix::process::{
     DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
@@ -21,6 +22,33 @@ pub(super) struct Namespaces {
     /// Who is not root must own what it changes, by way of a user namespace.
     own_users: Option<(Uid, Gid)>,
     own_network: bool,
+}
+
+/// What was found out about this machine. That it gives none may be for want of memory or of numbers, and pass.
+#[derive(Default)]
+pub(super) struct Known {
+    found: Option<Namespaces>,
+    asked: Option<Instant>,
+}
+
+/// How long it is believed that there are none.
+const A_WHILE: Duration = Duration::from_mins(1);
+
+impl Known {
+    /// What there is now.
+    pub(super) fn ask(&mut self) -> Option<Namespaces> {
+        let is_all = self.found.is_some_and(|found| found.own_network);
+        if !is_all && self.asked.is_none_or(|asked| asked.elapsed() > A_WHILE) {
+            self.found = Namespaces::there_are();
+            self.asked = Some(Instant::now());
+        }
+        self.found
+    }
+
+    /// What there was when this was last asked.
+    pub(super) fn found(&self) -> Option<Namespaces> {
+        self.found
+    }
 }
 
 /// What was made of them for one script.
@@ -40,7 +68,7 @@ const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE
 
 impl Namespaces {
     /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage.
-    pub(super) fn there_are() -> Option<Self> {
+    fn there_are() -> Option<Self> {
         let user = Some((geteuid(), getegid()));
         let may_without =
             capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));

@@ -3,7 +3,6 @@
 //! A process that is split must copy the tables of its memory; here there is next to none, however much the host has. What a
 //! stub leaves behind that was killed itself is handed to the helper, which kills it.
 
-use std::cell::OnceCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_b
 
 use super::children;
 use super::leftovers::Leftovers;
-use super::namespaces::Namespaces;
-use super::spare::{self, MountTable, Spare, Waiting};
+use super::namespaces::{Known, Namespaces};
+use super::spare::{MountTable, Spare, Waiting};
 use super::system::{self, Side};
 use super::task::Task;
 use super::wire::{self, Kind, Parcel, Word};
@@ -66,15 +65,20 @@ enum Next {
 /// How long stubs may take to kill their trees when the host is gone.
 const FAREWELL: Duration = Duration::from_secs(10);
 
+/// After a start the stub has the processor for so long: to split off a process takes as long, and would hold it up.
+const A_MOMENT: Duration = Duration::from_micros(200);
+
 struct Helper {
     socket: OwnedFd,
     ended: OwnedFd,
-    /// What this machine gives, once it was asked.
-    namespaces: OnceCell<Option<Namespaces>>,
+    /// What this machine gives.
+    namespaces: Known,
     /// Without it no spares are kept.
     mounts: Option<MountTable>,
     stubs: Vec<Pid>,
     spare: Option<Spare>,
+    /// A spare that is still to be made, and when.
+    owed: Option<(Kind, Instant)>,
     /// Whether there was an order before, so that there will be another one.
     is_asked_again: bool,
     /// Orders that stubs are getting ready for.
@@ -95,10 +99,11 @@ impl Helper {
         Self {
             socket,
             ended,
-            namespaces: OnceCell::new(),
+            namespaces: Known::default(),
             mounts: MountTable::watched(),
             stubs: Vec::new(),
             spare: None,
+            owed: None,
             is_asked_again: false,
             begun: Vec::new(),
             leftovers: Leftovers::default(),
@@ -110,8 +115,15 @@ impl Helper {
         let mut waiting =
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
         waiting.extend(self.begun.iter().map(|one| PollFd::new(&one.said, PollFlags::IN)));
-        if poll(&mut waiting, None).is_err() {
-            return Next::Order;
+        let left = self.owed.map(|(_, when)| when.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut waiting, timeout.as_ref()) {
+            Err(_) => return Next::Order,
+            Ok(0) => {
+                drop(waiting);
+                return self.owed.take().map_or(Next::Order, |(kind, _)| self.keep_spare(kind));
+            }
+            Ok(_) => {}
         }
         let ready: Vec<bool> = waiting.iter().map(|end| !end.revents().is_empty()).collect();
         drop(waiting);
@@ -135,7 +147,12 @@ impl Helper {
             }
             Ok(Word::Farewell) => return self.nothing(),
             // A host of another version, which has started nothing here.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return self.nothing(),
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.nothing(),
+            // There are too many descriptors here for more. Without a report the pipe for it hangs up.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                rustix::io::write(&self.socket, b"taken").ok();
+                return Next::Order;
+            }
             Ok(Word::Gone) | Err(_) => {}
         }
         self.clear_away();
@@ -176,17 +193,15 @@ impl Helper {
         // Who can only kill a tree generation by generation does so by what the order says.
         let is_worth_it = kind.tier != Tier::Walk && self.spare.is_none();
         if std::mem::replace(&mut self.is_asked_again, true) && is_worth_it {
-            return self.keep_spare(kind);
+            self.owed = Some((kind, Instant::now() + A_MOMENT));
         }
         Next::Order
     }
 
     /// The kind as far as this machine has it.
-    fn settled(&self, kind: Kind) -> Kind {
-        let has_namespaces = || self.namespaces.get_or_init(Namespaces::there_are).is_some();
-        let tier =
-            if kind.tier == Tier::Namespaces && !has_namespaces() { Tier::Landlock } else { kind.tier };
-        Kind { tier, ..kind }
+    fn settled(&mut self, kind: Kind) -> Kind {
+        let has_none = kind.tier == Tier::Namespaces && self.namespaces.ask().is_none();
+        Kind { tier: if has_none { Tier::Landlock } else { kind.tier }, ..kind }
     }
 
     fn start(&mut self, parcel: Parcel) -> Next {
@@ -200,41 +215,28 @@ impl Helper {
             }
             spare.dismiss();
         }
-        match parcel.kind.tier {
-            Tier::Namespaces => self.start_within(parcel),
-            tier => self.start_plainly(parcel, tier),
-        }
-    }
-
-    fn start_within(&mut self, parcel: Parcel) -> Next {
-        let Some(namespaces) = self.namespaces.get().copied().flatten() else {
-            return self.start_plainly(parcel, Tier::Landlock);
-        };
-        let flags = namespaces.flags(parcel.kind.shut_network);
-        match std::io::pipe().and_then(|ends| Ok((ends, system::split(flags)?))) {
-            Ok(((_, says), Side::Child)) => {
-                Next::Stub(Box::new(Task { parcel, namespaces: Some(namespaces), said: says.into() }))
-            }
-            Ok(((said, _), Side::Parent(stub))) => {
-                self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel, is_last: false });
-                Next::Order
-            }
-            Err(_) => self.start_plainly(parcel, Tier::Landlock),
-        }
+        let namespaces = self.namespaces.found().filter(|_| parcel.kind.tier == Tier::Namespaces);
+        self.split_off(parcel, namespaces)
     }
 
     fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
         parcel.kind.tier = tier;
-        match std::io::pipe().and_then(|ends| Ok((ends, system::fork()?))) {
+        self.split_off(parcel, None)
+    }
+
+    fn split_off(&mut self, parcel: Parcel, namespaces: Option<Namespaces>) -> Next {
+        let shut_network = parcel.kind.shut_network;
+        let split = || namespaces.map_or_else(system::fork, |all| system::split(all.flags(shut_network)));
+        match std::io::pipe().and_then(|ends| Ok((ends, split()?))) {
             Ok(((_, says), Side::Child)) => {
-                Next::Stub(Box::new(Task { parcel, namespaces: None, said: says.into() }))
+                Next::Stub(Box::new(Task { parcel, namespaces, said: says.into() }))
             }
             Ok(((said, _), Side::Parent(stub))) => {
                 self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel, is_last: true });
+                self.begun.push(Begun { said: said.into(), parcel, is_last: namespaces.is_none() });
                 Next::Order
             }
+            Err(_) if namespaces.is_some() => self.start_plainly(parcel, Tier::Landlock),
             // Without a report the pipe for it hangs up, which the host understands.
             Err(_) => Next::Order,
         }
@@ -242,10 +244,10 @@ impl Helper {
 
     /// Splits off a stub that waits for an order of that kind.
     fn keep_spare(&mut self, kind: Kind) -> Next {
-        let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, spare::ends()) else { return Next::Order };
+        let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, wire::pair()) else { return Next::Order };
         // From now on changes count.
         mounts.has_changed();
-        let namespaces = self.namespaces.get().copied().flatten().filter(|_| kind.tier == Tier::Namespaces);
+        let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
         let split = match namespaces {
             Some(namespaces) => system::split(namespaces.flags(kind.shut_network)),
             None => system::fork(),

@@ -6,7 +6,6 @@
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::namespaces::Namespaces;
@@ -26,11 +25,6 @@ pub(super) struct Waiting {
     socket: OwnedFd,
     kind: Kind,
     namespaces: Option<Namespaces>,
-}
-
-/// Both ends of a spare that is about to be split off.
-pub(super) fn ends() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
 impl Spare {

@@ -16,12 +16,11 @@ use rustix::process::{
 };
 
 use super::super::sandbox::{End, Enforced, Order, Report, Used};
-use super::calls::Filter;
-use super::leader::{self, Setup};
+use super::leader::{self, Failed, Leader, Setup};
 use super::memory::Watch;
 use super::namespaces::Made;
-use super::system::{self, Side};
-use super::wire::{Ends, Kind};
+use super::system;
+use super::wire::{Ends, Kind, Parcel};
 use super::{capabilities, children, files};
 use crate::policy::Tier;
 
@@ -33,7 +32,7 @@ pub(super) struct Ready {
     /// Readable when somebody has ended.
     ends: OwnedFd,
     reach: Reach,
-    filter: Option<Filter>,
+    leader: Leader,
 }
 
 impl Ready {
@@ -47,8 +46,8 @@ impl Ready {
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         capabilities::bound().map_err(at("capabilities"))?;
         let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
-        // On machines whose calls nobody has looked at there is none.
-        Ok(Self { ends, reach, filter: Filter::new(kind.shut_network).ok() })
+        let leader = Leader::split_off(kind).map_err(|error| ("fork", error))?;
+        Ok(Self { ends, reach, leader })
     }
 
     /// Whether it can kill a tree at once, however that grows.
@@ -59,10 +58,11 @@ impl Ready {
 
 /// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
 /// exit code: zero where nothing is left of the tree.
-pub(super) fn watch(order: &Order, ends: Ends, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
-    let Ends { stdin, stdout, stderr, api, control, report } = ends;
+pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
+    let started = ready.and_then(|ready| Tree::start(order, &parcel, ready, made));
+    // What is the script's alone, its stub must not hold open.
+    let Parcel { ends: Ends { control, report, .. }, .. } = parcel;
     let mut report = File::from(report);
-    let started = ready.and_then(|ready| Tree::start(order, [stdin, stdout, stderr], api, ready, made));
     let outcome = started.map(|tree| tree.ended(order, &control));
     let said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: leader::errno(&error) },
@@ -95,28 +95,15 @@ struct Tree {
     memory: Option<Watch>,
 }
 
-pub(super) type Failed = (&'static str, std::io::Error);
-
 impl Tree {
-    fn start(
-        order: &Order,
-        streams: [OwnedFd; 3],
-        api: Option<OwnedFd>,
-        Ready { ends, reach, filter }: Ready,
-        made: Option<Made>,
-    ) -> Result<Self, Failed> {
+    fn start(order: &Order, parcel: &Parcel, ready: Ready, made: Option<Made>) -> Result<Self, Failed> {
+        let Ready { ends, reach, leader } = ready;
         let reach = reach.held_to(order).map_err(|error| ("tree", error))?;
         let watch = |most| Watch::new(most, made.is_some_and(|made| made.own_proc));
         let memory = order.cage.ceilings.tree_memory.map(watch);
-        let (setup, report) = std::io::pipe().map_err(|error| ("pipe", error))?;
-        match system::fork().map_err(|error| ("fork", error))? {
-            Side::Child => leader::become_program(order, streams, api, made, filter.as_ref(), report.into()),
-            Side::Parent(leader) => {
-                drop((streams, api, report));
-                let setup = File::from(OwnedFd::from(setup));
-                Ok(Self { leader, status: None, ends, setup, reach, made, memory })
-            }
-        }
+        leader.take_on(parcel);
+        let Leader { pid: leader, setup, .. } = leader;
+        Ok(Self { leader, status: None, ends, setup, reach, made, memory })
     }
 
     fn ended(mut self, order: &Order, control: &OwnedFd) -> Report {
@@ -194,17 +181,18 @@ impl Tree {
 
     /// Kills whatever lives and reaps it: how many there were beside the leader, and whether all are gone.
     fn kill_all(&mut self) -> (u32, bool) {
-        let mut others = 0;
         let began = Instant::now();
-        loop {
+        // Who has no child has no descendant. To ask costs less than to kill everyone, which looks at every process there is.
+        let (mut others, mut is_gone) = self.reap();
+        while !is_gone && began.elapsed() < GONE {
             self.kill();
-            let (more, is_gone) = self.reap();
-            others += more;
-            if is_gone || began.elapsed() > GONE {
-                return (others, is_gone);
+            let (more, now_gone) = self.reap();
+            (others, is_gone) = (others + more, now_gone);
+            if !is_gone {
+                std::thread::sleep(Duration::from_micros(200));
             }
-            std::thread::sleep(Duration::from_micros(200));
         }
+        (others, is_gone)
     }
 
     fn kill(&self) {

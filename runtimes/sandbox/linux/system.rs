@@ -1,7 +1,7 @@
 //! The few calls to the system that no safe crate offers. The one room of the sandbox where `unsafe` is allowed.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -118,6 +118,41 @@ pub(super) fn place(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
     // SAFETY: passes two integers; whoever owned the number before is never asked for it again.
     let placed = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
     if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A program, with all that it is told, as the kernel reads it: to become it takes no memory.
+pub(super) struct Program {
+    path: CString,
+    arguments: Words,
+    environment: Words,
+}
+
+/// Texts, and where they lie, with a null pointer at the end.
+struct Words {
+    at: Vec<*const libc::c_char>,
+    _texts: Vec<CString>,
+}
+
+impl Program {
+    /// The first argument is its own name.
+    pub(super) fn new(path: CString, arguments: Vec<CString>, environment: Vec<CString>) -> Self {
+        Self { path, arguments: Words::new(arguments), environment: Words::new(environment) }
+    }
+
+    /// Becomes it. The answer is why not.
+    pub(super) fn execute(&self) -> io::Error {
+        let Self { path, arguments, environment } = self;
+        // SAFETY: every text ends in NUL and both lists in a null pointer, and all of them outlive the call.
+        unsafe { libc::execve(path.as_ptr(), arguments.at.as_ptr(), environment.at.as_ptr()) };
+        io::Error::last_os_error()
+    }
+}
+
+impl Words {
+    fn new(texts: Vec<CString>) -> Self {
+        let at = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+        Self { at, _texts: texts }
+    }
 }
 
 /// A copy of a descriptor that this program was started with.

@@ -2,8 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
+use super::leader::Failed;
 use super::namespaces::Namespaces;
-use super::stub::{self, Failed, Ready};
+use super::stub::{self, Ready};
 use super::wire::Parcel;
 
 /// An order, and where it is to be carried out.
@@ -27,7 +28,7 @@ impl Task {
 
     /// Runs the order to its end by a stub that is ready.
     pub(super) fn done(self, ready: Result<Ready, Failed>) -> i32 {
-        let Self { parcel, namespaces, said } = self;
+        let Self { mut parcel, namespaces, said } = self;
         let Ok(order) = parcel.text.order() else { return 1 };
         let cage = &order.cage;
         let furnished =
@@ -35,6 +36,7 @@ impl Task {
         let Ok(made) = furnished.transpose() else { return 1 };
         rustix::io::write(&said, b"x").ok();
         drop(said);
-        stub::watch(&order, parcel.ends, ready, made)
+        parcel.process_limit = made.and_then(|made| made.process_limit);
+        stub::watch(&order, parcel, ready, made)
     }
 }

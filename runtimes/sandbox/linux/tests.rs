@@ -218,7 +218,7 @@ fn a_spare_goes_with_its_helper_however_that_ends() {
         run(&launcher, &order(project.path(), "true"));
     }
     let spare = spare_of(&launcher);
-    launcher.kill_helper();
+    launcher.signal_helper(rustix::process::Signal::KILL);
     for _ in 0..1000 {
         if !is_there(spare) {
             return;
@@ -271,6 +271,50 @@ fn a_helper_serves_many_and_is_started_again_when_it_was_killed() {
     for _ in 0..20 {
         assert_eq!(run(&launcher, &order(project.path(), "echo hi")).stdout, "hi\n");
     }
-    launcher.kill_helper();
+    launcher.signal_helper(rustix::process::Signal::KILL);
     assert_eq!(run(&launcher, &order(project.path(), "echo again")).stdout, "again\n");
+}
+
+#[test]
+fn a_helper_that_somebody_has_stopped_is_replaced_and_does_nothing_late() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let order = order(project.path(), "echo hi; echo ran >> file");
+    assert_eq!(run(&launcher, &order).stdout, "hi\n");
+    let first = launcher.helper_id();
+    launcher.signal_helper(rustix::process::Signal::STOP);
+    assert_eq!(run(&launcher, &order).stdout, "hi\n");
+    assert!(!is_there(first));
+    assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\n");
+}
+
+/// What a script is given is not what its walls are made of.
+#[test]
+fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
+    let project = tempfile::tempdir().unwrap();
+    for (memory, open_files, required) in [
+        (Some(1 << 20), None, true),
+        (Some(1 << 20), None, false),
+        (None, Some(4), true),
+        (None, Some(4), false),
+    ] {
+        let mut order = order(project.path(), "cat /etc/shadow; echo ran");
+        order.args.extend((0..40).map(|_| "x".repeat(12_000).into()));
+        order.cage.required = required;
+        order.cage.ceilings = Ceilings { memory, open_files, ..Ceilings::default() };
+        let ran = run(&Launcher::default(), &order);
+        let report = ran.report.unwrap();
+        assert!(matches!(report.end, End::Ran { .. }), "{memory:?} {open_files:?} {report:?}");
+        let held = report.enforced;
+        assert!(held.files_abi >= 3 && held.shut_network && held.calls && held.tree_gone, "{held:?}");
+        assert!(!ran.stdout.contains("root:"));
+    }
+}
+
+#[test]
+fn a_script_goes_before_its_host_when_memory_is_short() {
+    let project = tempfile::tempdir().unwrap();
+    let mut order = order(project.path(), "cat /proc/self/oom_score_adj");
+    order.cage.files.as_mut().unwrap().read.push("/proc".into());
+    assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
 }

@@ -7,13 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::retry_on_intr;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
 
-use super::super::sandbox::Order;
+use super::super::sandbox::{Cage, Order};
 use crate::policy::Tier;
 
 /// What goes with an order.
@@ -40,11 +41,17 @@ pub(super) struct Kind {
     pub(super) tier: Tier,
     /// Whether the network stays shut.
     pub(super) shut_network: bool,
+    /// Whether system calls are filtered.
+    pub(super) guard_calls: bool,
+    /// Whether a wall that cannot be put up is a reason to start nothing.
+    pub(super) required: bool,
 }
 
 /// An order and what goes with it.
 pub(super) struct Parcel {
     pub(super) kind: Kind,
+    /// How many processes each process is told that there may be, which is known once its namespaces are furnished.
+    pub(super) process_limit: Option<u64>,
     pub(super) text: Text,
     pub(super) ends: Ends,
 }
@@ -55,8 +62,13 @@ pub(super) struct Text(File);
 /// What is said: a message.
 #[derive(Serialize, Deserialize)]
 enum Said {
-    Run(Kind),
+    Run { kind: Kind, process_limit: Option<u64> },
     Farewell,
+}
+
+/// Both ends of a line for words.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// What was heard.
@@ -76,7 +88,9 @@ impl Parcel {
         text.write_all(&serde_json::to_vec(order)?)?;
         // Without rules for files nothing keeps signals inside.
         let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
-        Ok(Self { kind: Kind { tier, shut_network: order.cage.shut_network }, text: Text(text), ends })
+        let Cage { shut_network, guard_calls, required, .. } = order.cage;
+        let kind = Kind { tier, shut_network, guard_calls, required };
+        Ok(Self { kind, process_limit: None, text: Text(text), ends })
     }
 }
 
@@ -103,8 +117,9 @@ pub(super) fn say_farewell(socket: &OwnedFd) {
 }
 
 /// Sends an order.
-pub(super) fn send(socket: &OwnedFd, Parcel { kind, text, ends }: &Parcel) -> io::Result<()> {
-    let word = serde_json::to_vec(&Said::Run(*kind))?;
+pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
+    let Parcel { kind, process_limit, text, ends } = parcel;
+    let word = serde_json::to_vec(&Said::Run { kind: *kind, process_limit: *process_limit })?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> =
         [text.0.as_fd()].into_iter().chain(always).chain(ends.api.as_ref().map(AsFd::as_fd)).collect();
@@ -113,11 +128,11 @@ pub(super) fn send(socket: &OwnedFd, Parcel { kind, text, ends }: &Parcel) -> io
     if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(socket, &[IoSlice::new(&word)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&word)], &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 
-/// The next word. `InvalidData` where it is one of another version's.
+/// The next word. `Unsupported` where it is one of another version's, `InvalidData` where not all that goes with it came.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     let mut word = [0; 256];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
@@ -133,8 +148,8 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     if word.is_empty() {
         return Ok(Word::Gone);
     }
-    let kind = match serde_json::from_slice(word).map_err(|_| io::ErrorKind::InvalidData)? {
-        Said::Run(kind) => kind,
+    let (kind, process_limit) = match serde_json::from_slice(word).map_err(|_| io::ErrorKind::Unsupported)? {
+        Said::Run { kind, process_limit } => (kind, process_limit),
         Said::Farewell => return Ok(Word::Farewell),
     };
     let mut descriptors = Vec::with_capacity(MOST);
@@ -148,5 +163,5 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let ends = Ends { stdin, stdout, stderr, api, control, report };
-    Ok(Word::Run(Box::new(Parcel { kind, text: Text(text.into()), ends })))
+    Ok(Word::Run(Box::new(Parcel { kind, process_limit, text: Text(text.into()), ends })))
 }
