@@ -4,14 +4,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread::{self, Scope as Threads};
 
 use serde_json::Value;
 
-use super::attempt::{Failed, Tried, tried};
+use super::attempt::{Failed, Tried};
 use super::check::declared_inputs;
 use super::failure::{StepFailure, location};
+use super::hands::Hands;
 use super::journal::{Finished, Journal};
 use super::scope::{Ended, Scope, memory};
 use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
@@ -96,11 +95,10 @@ impl Under<'_> {
 
 /// How far a run is.
 #[derive(Default)]
-struct Progress {
+pub(super) struct Progress {
     /// No step is started any more.
-    is_over: bool,
-    failed: Option<(usize, Failed)>,
-    running: usize,
+    pub(super) is_over: bool,
+    pub(super) failed: Option<(usize, Failed)>,
 }
 
 impl Drive<'_> {
@@ -148,58 +146,12 @@ impl Drive<'_> {
 
     /// The step that ended the run, where one did.
     fn steps(&self, under: &Under<'_>) -> Option<(usize, Failed)> {
-        let mut schedule = Schedule::new(self.plan, |step| {
-            self.plan.position(&step.id).is_some_and(|at| under.is_quiet[at])
-        });
-        let mut progress = Progress::default();
-        let (sender, receiver) = mpsc::channel();
-        thread::scope(|threads| {
-            loop {
-                let started: Vec<usize> =
-                    std::iter::from_fn(|| if progress.is_over { None } else { schedule.start() }).collect();
-                if let ([only], 0) = (started.as_slice(), progress.running) {
-                    self.tell_start(*only);
-                    self.end(*only, tried(self, under, *only), under, &mut progress);
-                    schedule.end(*only);
-                    continue;
-                }
-                for at in started {
-                    self.tell_start(at);
-                    progress.running += 1;
-                    self.apart(threads, under, at, &sender);
-                }
-                if progress.running == 0 {
-                    break;
-                }
-                let Ok((at, tried)) = receiver.recv() else { break };
-                progress.running -= 1;
-                self.end(at, tried, under, &mut progress);
-                schedule.end(at);
-            }
-        });
-        progress.failed
-    }
-
-    /// Runs a step on a thread of its own; on this one where there is none to be had.
-    fn apart<'scope, 'env>(
-        &'env self,
-        threads: &'scope Threads<'scope, 'env>,
-        under: &'env Under<'_>,
-        at: usize,
-        sender: &mpsc::Sender<(usize, Tried)>,
-    ) {
-        let own = sender.clone();
-        let work = move || {
-            let _ = own.send((at, tried(self, under, at)));
-        };
-        let spawned = thread::Builder::new().name("metier-step".into()).spawn_scoped(threads, work);
-        if spawned.is_err() {
-            let _ = sender.send((at, tried(self, under, at)));
-        }
+        let is_quiet = |step: &Step| self.plan.position(&step.id).is_some_and(|at| under.is_quiet[at]);
+        Hands::new(self, under, Schedule::new(self.plan, is_quiet)).work()
     }
 
     /// Takes down what a step came to, and what comes of it.
-    fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
+    pub(super) fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
         let step = &self.plan.steps()[at];
         let report = self.reported(at, &tried, progress.failed.is_some());
         self.tell(at, Some(report.status), tried.duration);
@@ -252,7 +204,7 @@ impl Drive<'_> {
         }
     }
 
-    fn tell_start(&self, at: usize) {
+    pub(super) fn tell_start(&self, at: usize) {
         self.tell(at, None, std::time::Duration::ZERO);
     }
 

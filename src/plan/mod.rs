@@ -15,6 +15,7 @@ mod digest;
 mod drive;
 mod failure;
 mod findings;
+mod hands;
 mod journal;
 mod json;
 mod known;

@@ -60,18 +60,30 @@ impl Schedule {
 
     /// The next step to start, which then counts as running; nothing while all must wait.
     pub fn start(&mut self) -> Option<usize> {
+        let at = self.next()?;
+        self.ready.remove(&at);
+        self.running += 1;
+        Some(at)
+    }
+
+    /// Whether one may start now.
+    pub fn may_start(&self) -> bool {
+        self.next().is_some()
+    }
+
+    /// Whether one that was started has not ended.
+    pub fn is_under_way(&self) -> bool {
+        self.running > 0
+    }
+
+    fn next(&self) -> Option<usize> {
         let at = *self.ready.first()?;
         let may_start = match self.barriers.get(self.alone) {
             Some(barrier) if at == *barrier => self.running == 0 && self.first_open == at,
             Some(barrier) if at > *barrier => false,
             _ => self.running < self.most,
         };
-        if !may_start {
-            return None;
-        }
-        self.ready.remove(&at);
-        self.running += 1;
-        Some(at)
+        may_start.then_some(at)
     }
 
     /// A step that was started has ended, however it did.

@@ -8,6 +8,7 @@ mod permission;
 mod permissions;
 mod protected;
 mod stop;
+mod threads;
 mod watchdog;
 mod worker;
 
@@ -18,5 +19,6 @@ pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};
 pub use protected::Protection;
 pub use stop::{CancelToken, StopCause, StopGuard};
+pub use threads::{Thread, Threads};
 pub use watchdog::{Armed, Watchdog};
 pub use worker::Worker;
