@@ -16,7 +16,7 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Threads, Worker};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 pub use builder::ContextBuilder;
 
@@ -41,6 +41,7 @@ struct Inner {
     caller: Option<SkillContext>,
     handed_on: Option<Limits>,
     threads: Threads,
+    kept: Room,
     redaction: Redaction,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
     journal_file: Option<PathBuf>,
@@ -110,6 +111,11 @@ impl SkillContext {
     /// The threads it may have beside its own, together with those that called it and those that it calls.
     pub fn threads(&self) -> &Threads {
         &self.0.threads
+    }
+
+    /// The room for what plans keep of their steps, this run's and those of all that it calls.
+    pub(crate) fn kept(&self) -> &Room {
+        &self.0.kept
     }
 
     /// Whether the process of an external script answers further runs.

@@ -3,7 +3,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
@@ -16,7 +15,7 @@ use super::scope::{Ended, Scope, memory};
 use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
-use crate::policy::{CancelToken, Limits, Watchdog};
+use crate::policy::{CancelToken, Limits, Room, Watchdog};
 
 /// One run of a plan that [`check`](super::check) found no fault with.
 pub struct Drive<'a> {
@@ -45,9 +44,10 @@ pub(super) struct Under<'a> {
     pub(super) ended: Vec<OnceLock<Ended>>,
     pub(super) reports: Vec<OnceLock<StepReport>>,
     pub(super) cap: u64,
-    /// Bytes that values of steps may still take.
-    room: AtomicU64,
-    most: u64,
+    /// What values of steps may take.
+    room: Room,
+    /// What they may take together with those of the plans that called this one, and that its steps run.
+    shared: &'a Room,
 }
 
 impl Under<'_> {
@@ -59,14 +59,14 @@ impl Under<'_> {
     /// Makes room for a value that is kept to the end of the run.
     pub(super) fn hold(&self, value: &Value) -> Result<()> {
         let taken = memory(value);
-        let held =
-            self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(taken));
-        held.map(drop).map_err(|_| {
-            let sentence =
-                format!("the values of the steps need more than the {} bytes of memory there are", self.most);
-            SkillError::new(ErrorKind::Memory, sentence)
-                .with_help("give the run more with --memory, or let steps answer with less")
-        })
+        if !self.room.take(taken) {
+            return Err(no_room("the steps", &self.room));
+        }
+        if !self.shared.take(taken) {
+            self.room.give(taken);
+            return Err(no_room("all plans under way", self.shared));
+        }
+        Ok(())
     }
 
     /// Says that the run goes on although this failed, and remembers it.
@@ -93,6 +93,19 @@ impl Under<'_> {
     }
 }
 
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.shared.give(self.room.taken());
+    }
+}
+
+fn no_room(whose: &str, room: &Room) -> SkillError {
+    let most = room.most();
+    let sentence = format!("the values of {whose} need more than the {most} bytes of memory there are");
+    SkillError::new(ErrorKind::Memory, sentence)
+        .with_help("give the run more with --memory, or let steps answer with less")
+}
+
 /// How far a run is.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -116,8 +129,8 @@ impl Drive<'_> {
             ended: steps.iter().map(|_| OnceLock::new()).collect(),
             reports: steps.iter().map(|_| OnceLock::new()).collect(),
             cap: self.ctx.limits().output,
-            room: AtomicU64::new(most),
-            most,
+            room: Room::new(most),
+            shared: self.ctx.kept(),
         };
         let failed = self.steps(&under);
         let answer = match failed {

@@ -40,15 +40,12 @@ impl<'a> Hands<'a> {
     /// Works until nothing is left to do. The step that ended the run, where one did.
     pub(super) fn work(self) -> Option<(usize, Failed)> {
         std::thread::scope(|scope| {
-            let mut state = self.state();
-            loop {
-                if let Some(at) = state.start() {
-                    state = self.take_up(at, state, scope);
-                } else if state.schedule.is_under_way() {
-                    state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-                } else {
-                    break;
-                }
+            // Skills that steps call run on this thread's stack, plans within plans too. What there is of the embedder's nobody
+            // knows, so that of a thread of ours stands in for it.
+            let is_apart = self.drive.ctx.depth() == 0 && self.drive.plan.calls_skills();
+            let lead = || Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.lead(scope));
+            if !is_apart || lead().is_err() {
+                self.lead(scope);
             }
         });
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -56,6 +53,20 @@ impl<'a> Hands<'a> {
             resume_unwind(panic);
         }
         state.progress.failed
+    }
+
+    /// Works as the thread of the run does: to the end.
+    fn lead<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        let mut state = self.state();
+        loop {
+            if let Some(at) = state.start() {
+                state = self.take_up(at, state, scope);
+            } else if state.schedule.is_under_way() {
+                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                break;
+            }
+        }
     }
 
     /// Works beside others. What may start when nobody is at work any more is left to the thread of the run, which then looks

@@ -146,6 +146,11 @@ impl Plan {
         self.named(|call| if let Call::Skill(name) = call { Some(name) } else { None })
     }
 
+    /// Whether a step calls a skill, by its name or by one it comes to.
+    fn calls_skills(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.call, Call::Skill(_) | Call::Function("skill")))
+    }
+
     fn named<'a>(&'a self, name: impl Fn(&'a Call) -> Option<&'a String>) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::new();
         let names = self.steps.iter().filter_map(move |step| name(&step.call)).map(String::as_str);

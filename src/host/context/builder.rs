@@ -8,7 +8,7 @@ use crate::host::files::Files;
 use crate::host::journal::{Journal, Observer};
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Threads, Worker};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
@@ -139,7 +139,9 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> SkillContext {
+        let own = || Room::new(self.limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS));
         let inner = Arc::new(Inner {
+            kept: self.caller.as_ref().map_or_else(own, |caller| caller.kept().clone()),
             skill: self.skill,
             qualified: self.qualified,
             project: self.project,
