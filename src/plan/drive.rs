@@ -17,6 +17,9 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
 use crate::policy::{CancelToken, Limits, Room, Watchdog};
 
+/// About the bytes that a run takes for each step of its plan, beside its value.
+const STEP: u64 = 512;
+
 /// One run of a plan that [`check`](super::check) found no fault with.
 pub struct Drive<'a> {
     /// The plan.
@@ -58,12 +61,20 @@ impl Under<'_> {
 
     /// Makes room for a value that is kept to the end of the run.
     pub(super) fn hold(&self, value: &Value) -> Result<()> {
-        let taken = memory(value);
-        if !self.room.take(taken) {
+        self.take(memory(value))
+    }
+
+    /// Makes room for so many bytes, as long as what this answers with is there.
+    pub(super) fn need(&self, bytes: u64) -> Result<Needed<'_>> {
+        self.take(bytes).map(|()| Needed(self, bytes))
+    }
+
+    fn take(&self, bytes: u64) -> Result<()> {
+        if !self.room.take(bytes) {
             return Err(no_room("the steps", &self.room));
         }
-        if !self.shared.take(taken) {
-            self.room.give(taken);
+        if !self.shared.take(bytes) {
+            self.room.give(bytes);
             return Err(no_room("all plans under way", self.shared));
         }
         Ok(())
@@ -106,6 +117,16 @@ fn no_room(whose: &str, room: &Room) -> SkillError {
         .with_help("give the run more with --memory, or let steps answer with less")
 }
 
+/// Room that is given back when this is dropped.
+pub(super) struct Needed<'a>(&'a Under<'a>, u64);
+
+impl Drop for Needed<'_> {
+    fn drop(&mut self) {
+        self.0.room.give(self.1);
+        self.0.shared.give(self.1);
+    }
+}
+
 /// How far a run is.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -132,6 +153,7 @@ impl Drive<'_> {
             room: Room::new(most),
             shared: self.ctx.kept(),
         };
+        under.take(STEP.saturating_mul(steps.len() as u64))?;
         let failed = self.steps(&under);
         let answer = match failed {
             Some(_) => Ok(Value::Null),

@@ -355,3 +355,36 @@ fn what_plans_within_plans_keep_is_bounded_by_the_memory_of_the_run() {
         "{sentence}"
     );
 }
+
+#[test]
+fn what_plans_hand_down_to_one_another_counts_too() {
+    let hands_on = |next: &str| format!("steps:\n- {{skill: {next}, args: {{v: $inputs.v}}}}\n");
+    let project = Project::new()
+        .contract("x", "", &hands_on("a"))
+        .contract("a", "", &hands_on("b"))
+        .contract("b", "", &hands_on("c"))
+        .contract("c", "", &hands_on("y"))
+        .lua("y", "", "return #input.v");
+    let ran = |memory: u64| {
+        let limits = Limits::default().memory(memory << 20);
+        project.engine().run(x(&[]).input(json!({"v": "x".repeat(1 << 20)})).limits(limits)).result
+    };
+    assert_eq!(ran(10).unwrap(), json!(1 << 20));
+    let error = ran(7).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+    assert!(error.to_string().contains("the values of all plans under way"), "{error}");
+}
+
+#[test]
+fn a_tree_too_large_to_end_meets_its_deadline() {
+    let mut project = Project::new().contract("x", "", &wide(16, "skill: p1"));
+    for level in 1..8 {
+        project = project.contract(&format!("p{level}"), "", &wide(16, &format!("skill: p{}", level + 1)));
+    }
+    let project = project.contract("p8", "", &wide(16, "tool: tree"));
+    let started = std::time::Instant::now();
+    let limits = Limits::default().deadline(Duration::from_millis(500));
+    let outcome = project.engine().run(x(&[]).limits(limits));
+    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+}
