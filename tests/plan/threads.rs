@@ -138,8 +138,10 @@ outputs_from: {a: $steps.a.outputs, b: $steps.b.outputs, c: $steps.c.outputs}
 #[test]
 fn where_no_thread_is_left_steps_run_on_the_one_there_is() {
     let slow = Slow::default();
-    let project =
-        Project::new().contract("x", "", &wide(6, "skill: y")).contract("y", "", &wide(3, "tool: config"));
+    let project = Project::new()
+        .contract("x", "", &wide(6, "skill: y"))
+        .contract("y", "", &wide(3, "skill: z"))
+        .lua("z", "", "return ctx.config('k')");
     for (threads, most) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
         slow.most.store(0, Ordering::SeqCst);
         let engine = project.builder().config(slow.clone()).threads(threads).build().unwrap();
