@@ -13,6 +13,9 @@ use super::Schedule;
 use super::attempt::{Failed, tried};
 use super::drive::{Drive, Progress, Under};
 
+/// Threads that are on their way at a time. Steps that take no time are done before more would come.
+const MOST_CALLED: usize = 4;
+
 /// Those at work, and what they share.
 pub(super) struct Hands<'a> {
     drive: &'a Drive<'a>,
@@ -25,15 +28,15 @@ pub(super) struct Hands<'a> {
 struct State {
     schedule: Schedule,
     progress: Progress,
-    /// A thread was called and has not begun.
-    is_called: bool,
+    /// Threads that were called and have not begun.
+    called: usize,
     /// What an observer, or a defect of ours, broke off with.
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<'a> Hands<'a> {
     pub(super) fn new(drive: &'a Drive<'a>, under: &'a Under<'a>, schedule: Schedule) -> Self {
-        let state = State { schedule, progress: Progress::default(), is_called: false, panic: None };
+        let state = State { schedule, progress: Progress::default(), called: 0, panic: None };
         Self { drive, under, state: Mutex::new(state), ended: Condvar::new() }
     }
 
@@ -73,7 +76,7 @@ impl<'a> Hands<'a> {
     /// for it, so that steps that run alone take none but that one.
     fn help<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let mut state = self.state();
-        state.is_called = false;
+        state.called -= 1;
         while state.schedule.is_under_way()
             && let Some(at) = state.start()
         {
@@ -107,18 +110,20 @@ impl<'a> Hands<'a> {
         state
     }
 
-    /// Calls another thread where more may start at once and the run has a thread left.
+    /// Calls other threads where more may start at once and the run has threads left.
     fn call_help<'scope>(&'scope self, state: &mut State, scope: &'scope Scope<'scope, '_>) {
-        if state.is_called || !state.may_start() {
-            return;
+        while state.called < state.startable().min(MOST_CALLED) {
+            let Some(thread) = self.drive.ctx.threads().take() else { return };
+            let help = move || {
+                let _thread = thread;
+                self.help(scope);
+            };
+            if Builder::new().name("metier-step".into()).spawn_scoped(scope, help).is_err() {
+                // Where the system gives none, those at work do its share.
+                return;
+            }
+            state.called += 1;
         }
-        let Some(thread) = self.drive.ctx.threads().take() else { return };
-        let help = move || {
-            let _thread = thread;
-            self.help(scope);
-        };
-        // Where the system gives none, the others do its share.
-        state.is_called = Builder::new().name("metier-step".into()).spawn_scoped(scope, help).is_ok();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,7 +136,7 @@ impl State {
         if self.progress.is_over { None } else { self.schedule.start() }
     }
 
-    fn may_start(&self) -> bool {
-        !self.progress.is_over && self.schedule.may_start()
+    fn startable(&self) -> usize {
+        if self.progress.is_over { 0 } else { self.schedule.startable() }
     }
 }

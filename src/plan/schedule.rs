@@ -66,9 +66,15 @@ impl Schedule {
         Some(at)
     }
 
-    /// Whether one may start now.
-    pub fn may_start(&self) -> bool {
-        self.next().is_some()
+    /// How many may start now.
+    pub fn startable(&self) -> usize {
+        match self.barriers.get(self.alone) {
+            Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next().is_some()),
+            barrier => {
+                let before = |at: &&usize| barrier.is_none_or(|barrier| *at < barrier);
+                self.ready.iter().take_while(before).take(self.most - self.running.min(self.most)).count()
+            }
+        }
     }
 
     /// Whether one that was started has not ended.
@@ -137,7 +143,9 @@ mod tests {
         let mut schedule = Schedule::new(plan, is_quiet);
         let mut rounds = Vec::new();
         loop {
+            let startable = schedule.startable();
             let round: Vec<usize> = std::iter::from_fn(|| schedule.start()).collect();
+            assert_eq!(round.len(), startable);
             if round.is_empty() {
                 return rounds;
             }
