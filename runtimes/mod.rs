@@ -36,6 +36,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
 use crate::plan::Callees;
+use crate::policy::Watchdog;
 
 /// Compiles a script once; the executor runs it many times.
 pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     clients: std::sync::Arc<external::Clients>,
     /// What plans may call, where there is an engine that knows.
     callees: Option<std::sync::Arc<dyn Callees>>,
+    /// The clock of steps that have a time limit of their own.
+    watchdog: std::sync::Arc<Watchdog>,
 }
 
 impl Shared {
@@ -89,12 +92,18 @@ impl Shared {
             #[cfg(unix)]
             clients: std::sync::Arc::default(),
             callees: None,
+            watchdog: std::sync::Arc::default(),
         }
     }
 
     /// What plans may call.
     pub(crate) fn callees(&self) -> Option<std::sync::Arc<dyn Callees>> {
         self.callees.clone()
+    }
+
+    /// The clock of steps that have a time limit of their own.
+    fn watchdog(&self) -> &std::sync::Arc<Watchdog> {
+        &self.watchdog
     }
 
     /// The same, with what plans may call.

@@ -21,7 +21,7 @@ struct Sequence {
     caller: Caller,
     callees: Arc<dyn Callees>,
     stage: Local,
-    watchdog: Watchdog,
+    watchdog: Arc<Watchdog>,
 }
 
 /// Reads and checks a plan; `invalid-skill` with the place of the first fault.
@@ -38,7 +38,7 @@ pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<
     }
     let stage = Local::new(known(&plan, callees.as_ref()));
     let skill = script.skill.clone();
-    Ok(Box::new(Sequence { skill, plan, caller, callees, stage, watchdog: Watchdog::new() }))
+    Ok(Box::new(Sequence { skill, plan, caller, callees, stage, watchdog: shared.watchdog().clone() }))
 }
 
 /// The skills that the plan calls, as far as they are known.

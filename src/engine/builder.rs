@@ -14,7 +14,7 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
-use crate::policy::{Isolation, Limits, Tier, Watchdog};
+use crate::policy::{Isolation, Limits, Threads, Tier, Watchdog};
 use crate::registry::{Registry, Roots};
 use crate::runtimes::Shared;
 
@@ -25,6 +25,7 @@ pub struct EngineBuilder {
     limits: Limits,
     isolation: Isolation,
     tier: Tier,
+    threads: usize,
     helper: Option<PathBuf>,
     loaders: Vec<(SkillRuntime, Loader)>,
     providers: Providers,
@@ -38,6 +39,7 @@ impl EngineBuilder {
             limits: Limits::default(),
             isolation: Isolation::default(),
             tier: Tier::default(),
+            threads: Threads::MOST,
             helper: None,
             loaders: Vec::new(),
             providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
@@ -66,6 +68,15 @@ impl EngineBuilder {
     /// The best cage to put up around external scripts; with namespaces when never said.
     pub fn tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
+        self
+    }
+
+    /// The most threads of one run, its own and those of all the skills it calls included; [`Threads::MOST`] when never said.
+    ///
+    /// What finds none left goes on with the thread it has, so that a plan comes to the same with any number, later. Only a
+    /// script's call of a skill takes one all the same, as deep as calls may go.
+    pub fn threads(mut self, most: usize) -> Self {
+        self.threads = most;
         self
     }
 
@@ -145,6 +156,7 @@ impl EngineBuilder {
             ),
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
+            threads: self.threads,
             project,
             providers: held(with_skills(self.providers, || Arc::new(Callees::new(parts.clone())))),
         })))

@@ -55,6 +55,8 @@ struct Parts {
     loaded: loaded::Loaded,
     shipped: shipped::Unpacked,
     watchdog: Watchdog,
+    /// The most threads of one run.
+    threads: usize,
     providers: Providers,
 }
 

@@ -32,10 +32,18 @@ impl SkillProvider for Callees {
             return Err(too_deep(skill, ctx.depth()));
         }
         let invocation = Invocation::by(ctx, name);
-        let outcome = engine.run_apart(match input {
+        let invocation = match input {
             Value::Null => invocation,
             input => invocation.input(input),
-        })?;
+        };
+        let outcome = if ctx.is_of_step() {
+            // A plan takes little of its stack, and always the same.
+            engine.run(invocation)
+        } else {
+            // Whoever waits for it cannot do it itself, so it takes place even where no thread is left.
+            let _thread = ctx.threads().take();
+            engine.run_apart(invocation)?
+        };
         if let Some(report) = outcome.sandbox {
             ctx.report_sandbox(report);
         }

@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
 use crate::plan;
-use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection};
+use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
 use crate::registry::Skill;
 
 /// The clock cannot hold more; a century is as good as no deadline.
@@ -126,6 +126,7 @@ impl Parts {
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
             .providers(self.providers.clone())
+            .threads(Threads::new(self.threads))
             .cancel(token);
         let context = match &invocation.observer {
             Some(observer) => context.observer(observer.clone()),

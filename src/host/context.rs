@@ -16,7 +16,7 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 pub use builder::ContextBuilder;
 
@@ -40,6 +40,8 @@ struct Inner {
     providers: Providers,
     caller: Option<SkillContext>,
     handed_on: Option<Limits>,
+    threads: Threads,
+    kept: Room,
     redaction: Redaction,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
     journal_file: Option<PathBuf>,
@@ -106,6 +108,16 @@ impl SkillContext {
         &self.0.limits
     }
 
+    /// The threads it may have beside its own, together with those that called it and those that it calls.
+    pub fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+
+    /// The room for what plans keep of their steps, this run's and those of all that it calls.
+    pub(crate) fn kept(&self) -> &Room {
+        &self.0.kept
+    }
+
     /// Whether the process of an external script answers further runs.
     pub fn worker(&self) -> Option<Worker> {
         self.0.worker
@@ -139,6 +151,11 @@ impl SkillContext {
     /// The same context for the step at that place of its plan.
     pub(crate) fn in_step(self, at: usize) -> Self {
         Self(self.0, self.1, self.2, Some(at))
+    }
+
+    /// Whether a step of a plan calls with this context, and no script.
+    pub(crate) fn is_of_step(&self) -> bool {
+        self.3.is_some()
     }
 
     /// Where the plan of this run is remembered, where the caller wants it to be.

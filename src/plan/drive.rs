@@ -3,21 +3,22 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread::{self, Scope as Threads};
 
 use serde_json::Value;
 
-use super::attempt::{Failed, Tried, tried};
+use super::attempt::{Failed, Tried};
 use super::check::declared_inputs;
 use super::failure::{StepFailure, location};
+use super::hands::Hands;
 use super::journal::{Finished, Journal};
 use super::scope::{Ended, Scope, memory};
 use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
-use crate::policy::{CancelToken, Limits, Watchdog};
+use crate::policy::{CancelToken, Limits, Room, Watchdog};
+
+/// About the bytes that a run takes for each step of its plan, beside its value.
+const STEP: u64 = 512;
 
 /// One run of a plan that [`check`](super::check) found no fault with.
 pub struct Drive<'a> {
@@ -46,9 +47,10 @@ pub(super) struct Under<'a> {
     pub(super) ended: Vec<OnceLock<Ended>>,
     pub(super) reports: Vec<OnceLock<StepReport>>,
     pub(super) cap: u64,
-    /// Bytes that values of steps may still take.
-    room: AtomicU64,
-    most: u64,
+    /// What values of steps may take.
+    room: Room,
+    /// What they may take together with those of the plans that called this one, and that its steps run.
+    shared: &'a Room,
 }
 
 impl Under<'_> {
@@ -59,15 +61,23 @@ impl Under<'_> {
 
     /// Makes room for a value that is kept to the end of the run.
     pub(super) fn hold(&self, value: &Value) -> Result<()> {
-        let taken = memory(value);
-        let held =
-            self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(taken));
-        held.map(drop).map_err(|_| {
-            let sentence =
-                format!("the values of the steps need more than the {} bytes of memory there are", self.most);
-            SkillError::new(ErrorKind::Memory, sentence)
-                .with_help("give the run more with --memory, or let steps answer with less")
-        })
+        self.take(memory(value))
+    }
+
+    /// Makes room for so many bytes, as long as what this answers with is there.
+    pub(super) fn need(&self, bytes: u64) -> Result<Needed<'_>> {
+        self.take(bytes).map(|()| Needed(self, bytes))
+    }
+
+    fn take(&self, bytes: u64) -> Result<()> {
+        if !self.room.take(bytes) {
+            return Err(no_room("the steps", &self.room));
+        }
+        if !self.shared.take(bytes) {
+            self.room.give(bytes);
+            return Err(no_room("all plans under way", self.shared));
+        }
+        Ok(())
     }
 
     /// Says that the run goes on although this failed, and remembers it.
@@ -94,13 +104,35 @@ impl Under<'_> {
     }
 }
 
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.shared.give(self.room.taken());
+    }
+}
+
+fn no_room(whose: &str, room: &Room) -> SkillError {
+    let most = room.most();
+    let sentence = format!("the values of {whose} need more than the {most} bytes of memory there are");
+    SkillError::new(ErrorKind::Memory, sentence)
+        .with_help("give the run more with --memory, or let steps answer with less")
+}
+
+/// Room that is given back when this is dropped.
+pub(super) struct Needed<'a>(&'a Under<'a>, u64);
+
+impl Drop for Needed<'_> {
+    fn drop(&mut self) {
+        self.0.room.give(self.1);
+        self.0.shared.give(self.1);
+    }
+}
+
 /// How far a run is.
 #[derive(Default)]
-struct Progress {
+pub(super) struct Progress {
     /// No step is started any more.
-    is_over: bool,
-    failed: Option<(usize, Failed)>,
-    running: usize,
+    pub(super) is_over: bool,
+    pub(super) failed: Option<(usize, Failed)>,
 }
 
 impl Drive<'_> {
@@ -118,9 +150,10 @@ impl Drive<'_> {
             ended: steps.iter().map(|_| OnceLock::new()).collect(),
             reports: steps.iter().map(|_| OnceLock::new()).collect(),
             cap: self.ctx.limits().output,
-            room: AtomicU64::new(most),
-            most,
+            room: Room::new(most),
+            shared: self.ctx.kept(),
         };
+        under.take(STEP.saturating_mul(steps.len() as u64))?;
         let failed = self.steps(&under);
         let answer = match failed {
             Some(_) => Ok(Value::Null),
@@ -148,58 +181,12 @@ impl Drive<'_> {
 
     /// The step that ended the run, where one did.
     fn steps(&self, under: &Under<'_>) -> Option<(usize, Failed)> {
-        let mut schedule = Schedule::new(self.plan, |step| {
-            self.plan.position(&step.id).is_some_and(|at| under.is_quiet[at])
-        });
-        let mut progress = Progress::default();
-        let (sender, receiver) = mpsc::channel();
-        thread::scope(|threads| {
-            loop {
-                let started: Vec<usize> =
-                    std::iter::from_fn(|| if progress.is_over { None } else { schedule.start() }).collect();
-                if let ([only], 0) = (started.as_slice(), progress.running) {
-                    self.tell_start(*only);
-                    self.end(*only, tried(self, under, *only), under, &mut progress);
-                    schedule.end(*only);
-                    continue;
-                }
-                for at in started {
-                    self.tell_start(at);
-                    progress.running += 1;
-                    self.apart(threads, under, at, &sender);
-                }
-                if progress.running == 0 {
-                    break;
-                }
-                let Ok((at, tried)) = receiver.recv() else { break };
-                progress.running -= 1;
-                self.end(at, tried, under, &mut progress);
-                schedule.end(at);
-            }
-        });
-        progress.failed
-    }
-
-    /// Runs a step on a thread of its own; on this one where there is none to be had.
-    fn apart<'scope, 'env>(
-        &'env self,
-        threads: &'scope Threads<'scope, 'env>,
-        under: &'env Under<'_>,
-        at: usize,
-        sender: &mpsc::Sender<(usize, Tried)>,
-    ) {
-        let own = sender.clone();
-        let work = move || {
-            let _ = own.send((at, tried(self, under, at)));
-        };
-        let spawned = thread::Builder::new().name("metier-step".into()).spawn_scoped(threads, work);
-        if spawned.is_err() {
-            let _ = sender.send((at, tried(self, under, at)));
-        }
+        let is_quiet = |step: &Step| self.plan.position(&step.id).is_some_and(|at| under.is_quiet[at]);
+        Hands::new(self, under, Schedule::new(self.plan, is_quiet)).work()
     }
 
     /// Takes down what a step came to, and what comes of it.
-    fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
+    pub(super) fn end(&self, at: usize, tried: Tried, under: &Under<'_>, progress: &mut Progress) {
         let step = &self.plan.steps()[at];
         let report = self.reported(at, &tried, progress.failed.is_some());
         self.tell(at, Some(report.status), tried.duration);
@@ -252,7 +239,7 @@ impl Drive<'_> {
         }
     }
 
-    fn tell_start(&self, at: usize) {
+    pub(super) fn tell_start(&self, at: usize) {
         self.tell(at, None, std::time::Duration::ZERO);
     }
 

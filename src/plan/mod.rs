@@ -15,6 +15,7 @@ mod digest;
 mod drive;
 mod failure;
 mod findings;
+mod hands;
 mod journal;
 mod json;
 mod known;
@@ -143,6 +144,11 @@ impl Plan {
     /// The skills that its steps name, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
         self.named(|call| if let Call::Skill(name) = call { Some(name) } else { None })
+    }
+
+    /// Whether a step calls a skill, by its name or by one it comes to.
+    fn calls_skills(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.call, Call::Skill(_) | Call::Function("skill")))
     }
 
     fn named<'a>(&'a self, name: impl Fn(&'a Call) -> Option<&'a String>) -> impl Iterator<Item = &'a str> {

@@ -60,18 +60,36 @@ impl Schedule {
 
     /// The next step to start, which then counts as running; nothing while all must wait.
     pub fn start(&mut self) -> Option<usize> {
+        let at = self.next()?;
+        self.ready.remove(&at);
+        self.running += 1;
+        Some(at)
+    }
+
+    /// How many may start now.
+    pub fn startable(&self) -> usize {
+        match self.barriers.get(self.alone) {
+            Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next().is_some()),
+            barrier => {
+                let before = |at: &&usize| barrier.is_none_or(|barrier| *at < barrier);
+                self.ready.iter().take_while(before).take(self.most - self.running.min(self.most)).count()
+            }
+        }
+    }
+
+    /// Whether one that was started has not ended.
+    pub fn is_under_way(&self) -> bool {
+        self.running > 0
+    }
+
+    fn next(&self) -> Option<usize> {
         let at = *self.ready.first()?;
         let may_start = match self.barriers.get(self.alone) {
             Some(barrier) if at == *barrier => self.running == 0 && self.first_open == at,
             Some(barrier) if at > *barrier => false,
             _ => self.running < self.most,
         };
-        if !may_start {
-            return None;
-        }
-        self.ready.remove(&at);
-        self.running += 1;
-        Some(at)
+        may_start.then_some(at)
     }
 
     /// A step that was started has ended, however it did.
@@ -125,7 +143,9 @@ mod tests {
         let mut schedule = Schedule::new(plan, is_quiet);
         let mut rounds = Vec::new();
         loop {
+            let startable = schedule.startable();
             let round: Vec<usize> = std::iter::from_fn(|| schedule.start()).collect();
+            assert_eq!(round.len(), startable);
             if round.is_empty() {
                 return rounds;
             }

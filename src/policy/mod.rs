@@ -7,7 +7,9 @@ mod overflow;
 mod permission;
 mod permissions;
 mod protected;
+mod room;
 mod stop;
+mod threads;
 mod watchdog;
 mod worker;
 
@@ -17,6 +19,8 @@ pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};
 pub use protected::Protection;
+pub use room::Room;
 pub use stop::{CancelToken, StopCause, StopGuard};
+pub use threads::{Thread, Threads};
 pub use watchdog::{Armed, Watchdog};
 pub use worker::Worker;

@@ -10,4 +10,5 @@ mod narrowing;
 mod project;
 mod resuming;
 mod side_by_side;
+mod threads;
 mod values;

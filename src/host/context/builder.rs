@@ -8,7 +8,7 @@ use crate::host::files::Files;
 use crate::host::journal::{Journal, Observer};
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Worker};
+use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
@@ -20,6 +20,7 @@ pub struct ContextBuilder {
     limits: Limits,
     isolation: Isolation,
     worker: Option<Worker>,
+    threads: Threads,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
@@ -40,6 +41,7 @@ impl ContextBuilder {
             limits: Limits::default(),
             isolation: Isolation::default(),
             worker: None,
+            threads: Threads::default(),
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
@@ -115,8 +117,16 @@ impl ContextBuilder {
         self
     }
 
-    /// The run whose skill calls this one. What this one says goes to its caller's log and observer.
+    /// The threads it may have beside its own; as many as a run has by default when never said.
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The run whose skill calls this one. What this one says goes to its caller's log and observer, and its threads are its
+    /// caller's.
     pub fn called_by(mut self, caller: SkillContext) -> Self {
+        self.threads = caller.threads().clone();
         self.caller = Some(caller);
         self
     }
@@ -129,7 +139,9 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> SkillContext {
+        let own = || Room::new(self.limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS));
         let inner = Arc::new(Inner {
+            kept: self.caller.as_ref().map_or_else(own, |caller| caller.kept().clone()),
             skill: self.skill,
             qualified: self.qualified,
             project: self.project,
@@ -143,6 +155,7 @@ impl ContextBuilder {
             providers: self.providers,
             caller: self.caller,
             handed_on: self.handed_on,
+            threads: self.threads,
             redaction: Redaction::default(),
             report: Mutex::default(),
             journal_file: self.journal_file,

@@ -15,7 +15,7 @@ use super::read::irregular;
 use super::walk::{EntryKind, Skipped, Tidy, Walk};
 use super::{View, names};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Limits};
+use crate::policy::{CancelToken, Limits, Thread, Threads};
 
 /// Lines one answer may have.
 const MOST_ROWS: usize = 20_000;
@@ -31,6 +31,7 @@ pub struct Grep {
     matcher: RegexMatcher,
     context: usize,
     max: Option<usize>,
+    threads: Threads,
 }
 
 /// What a search found, and what it could not look into.
@@ -64,6 +65,12 @@ impl Grep {
         self
     }
 
+    /// Those that may help, which are as many as a run has when never said.
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
     fn built(builder: &mut RegexMatcherBuilder, pattern: &str, ignore_case: bool) -> Result<Self> {
         builder.case_insensitive(ignore_case).line_terminator(Some(b'\n'));
         let matcher = builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build(pattern);
@@ -73,7 +80,7 @@ impl Grep {
                 format!("pattern {pattern:?} cannot be searched for: {error}"),
             )
         })?;
-        Ok(Self { matcher, context: 0, max: None })
+        Ok(Self { matcher, context: 0, max: None, threads: Threads::default() })
     }
 
     fn most(&self) -> usize {
@@ -163,9 +170,16 @@ impl Search<'_> {
         let threads = || std::thread::available_parallelism().map_or(1, usize::from);
         let helpers = if most < 2 { 0 } else { threads().min(most).saturating_sub(1) };
         let mut parts = std::thread::scope(|scope| {
-            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || self.work());
+            let spawn = |thread: Thread| {
+                let work = move || {
+                    let _thread = thread;
+                    self.work()
+                };
+                std::thread::Builder::new().spawn_scoped(scope, work).ok()
+            };
             // A thread that does not start leaves more to the others.
-            let helpers: Vec<_> = (0..helpers).filter_map(|number| spawn(number).ok()).collect();
+            let taken = (0..helpers).map_while(|_| self.grep.threads.take());
+            let helpers: Vec<_> = taken.filter_map(spawn).collect();
             let mut parts = vec![self.work()];
             parts.extend(helpers.into_iter().filter_map(|helper| helper.join().ok()));
             parts

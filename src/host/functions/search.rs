@@ -178,6 +178,7 @@ fn grep(ctx: &SkillContext, args: &Args) -> Result<Value> {
     if let Some(max) = options.max {
         grep = grep.max(max);
     }
+    grep = grep.threads(ctx.threads().clone());
     let found = super::project(ctx)?.grep(args.text(1), &grep, tidy(options.hidden), ctx.cancel())?;
     report(ctx, &found.skipped)?;
     super::answer(&found.rows)

@@ -1,0 +1,59 @@
+//! The threads of one run: so many for it and all that it calls, taken where they help and given back when they end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The threads that a run may have beside the one it is on. Clones share them, and so do the skills that it calls.
+///
+/// Nobody waits for one: who gets none does the work on the thread it has.
+#[derive(Clone, Debug)]
+pub struct Threads(Arc<AtomicUsize>);
+
+/// One thread of a run, which may have another when this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it gives the thread back"]
+pub struct Thread(Threads);
+
+impl Threads {
+    /// The most threads of a run, its own included, when nobody names a number.
+    pub const MOST: usize = 64;
+
+    /// So many, the run's own included; that one it always has.
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(most.saturating_sub(1))))
+    }
+
+    /// One more, where there is one left.
+    pub fn take(&self) -> Option<Thread> {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        taken.is_ok().then(|| Thread(self.clone()))
+    }
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::new(Self::MOST)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_and_those_given_back_are_there_again() {
+        for (most, others) in [(0, 0), (1, 0), (2, 1), (64, 63)] {
+            let threads = Threads::new(most);
+            for _ in 0..2 {
+                let taken: Vec<Thread> = std::iter::from_fn(|| threads.clone().take()).collect();
+                assert_eq!(taken.len(), others, "{most}");
+            }
+        }
+    }
+}
