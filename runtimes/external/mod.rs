@@ -19,6 +19,8 @@ mod file;
 #[cfg(unix)]
 mod guarded;
 #[cfg(unix)]
+mod history;
+#[cfg(unix)]
 mod home;
 mod interpreter;
 #[cfg(unix)]
