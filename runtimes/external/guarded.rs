@@ -4,9 +4,12 @@
 //! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
 //! of since is found by another one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::super::sandbox::Guarded;
 use super::history;
@@ -26,6 +29,30 @@ const FOUND: usize = 256;
 /// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
 /// in it. Only names count: a mark in a folder could be a script's.
 const DOWNLOADED: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
+
+/// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Marks {
+    kept: BTreeMap<OsString, Mark>,
+    hidden: BTreeMap<OsString, Mark>,
+    more: bool,
+}
+
+/// Device and number, which another file may have when this one is gone, and when it was made, where that is known.
+type Mark = Option<(u64, u64, Option<SystemTime>)>;
+
+impl Marks {
+    pub(super) fn of(guarded: &Guarded) -> Self {
+        let marked = |path: &OsString| (path.clone(), mark(Path::new(path)));
+        let all = |paths: &[OsString]| paths.iter().map(marked).collect();
+        Self { kept: all(&guarded.kept), hidden: all(&guarded.hidden), more: guarded.more }
+    }
+}
+
+fn mark(path: &Path) -> Mark {
+    let found = path.symlink_metadata().ok()?;
+    Some((found.dev(), found.ino(), found.created().ok()))
+}
 
 /// What is guarded in the project and there when the run begins.
 pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {

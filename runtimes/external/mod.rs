@@ -8,6 +8,8 @@ mod answer;
 #[cfg(unix)]
 mod api;
 #[cfg(unix)]
+mod aside;
+#[cfg(unix)]
 mod command;
 #[cfg(unix)]
 mod denial;
@@ -37,6 +39,8 @@ mod run;
 #[cfg(unix)]
 mod run;
 mod shebang;
+#[cfg(unix)]
+mod trail;
 #[cfg(unix)]
 mod value;
 #[cfg(unix)]
