@@ -206,7 +206,9 @@ fn what_a_process_makes_between_two_runs_is_moved_aside() {
     let plants = "__import__('threading').Timer(0.03, lambda: os.makedirs('.git')).start()";
     let planted = || {
         value(run(plants));
+        let began = std::time::Instant::now();
         while !history.exists() {
+            assert!(began.elapsed().as_secs() < 30, "nothing was made");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     };
