@@ -4,11 +4,15 @@
 //! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
 //! of since is found by another one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::super::sandbox::Guarded;
+use super::history;
 use crate::host::SkillContext;
 use crate::policy::Need;
 
@@ -22,14 +26,38 @@ const IN_ONE: usize = 1 << 18;
 /// secrets takes nothing from what is kept.
 const FOUND: usize = 256;
 
-/// What package managers unpack. Anybody can download it, and programs in there read certificates of their own. Only names
-/// count: a mark in a folder could be a script's.
+/// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
+/// in it. Only names count: a mark in a folder could be a script's.
 const DOWNLOADED: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
+
+/// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Marks {
+    kept: BTreeMap<OsString, Mark>,
+    hidden: BTreeMap<OsString, Mark>,
+    more: bool,
+}
+
+/// Device and number, which another file may have when this one is gone, and when it was made, where that is known.
+type Mark = Option<(u64, u64, Option<SystemTime>)>;
+
+impl Marks {
+    pub(super) fn of(guarded: &Guarded) -> Self {
+        let marked = |path: &OsString| (path.clone(), mark(Path::new(path)));
+        let all = |paths: &[OsString]| paths.iter().map(marked).collect();
+        Self { kept: all(&guarded.kept), hidden: all(&guarded.hidden), more: guarded.more }
+    }
+}
+
+fn mark(path: &Path) -> Mark {
+    let found = path.symlink_metadata().ok()?;
+    Some((found.dev(), found.ino(), found.created().ok()))
+}
 
 /// What is guarded in the project and there when the run begins.
 pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
-    let top = Folder { place: project.to_owned(), path: String::new(), is_kept: false };
-    let mut walk = Walk { ctx, seen: 0, guarded: Guarded::default(), waiting: VecDeque::new() };
+    let top = Folder { place: project.to_owned(), path: String::new(), is_kept: false, is_downloaded: false };
+    let mut walk = Walk { ctx, project, seen: 0, guarded: Guarded::default(), waiting: VecDeque::new() };
     match walk.may("") {
         May::Everything => {
             // Skills come first, whatever else there is.
@@ -49,6 +77,7 @@ pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
 
 struct Walk<'a> {
     ctx: &'a SkillContext,
+    project: &'a Path,
     seen: usize,
     guarded: Guarded,
     /// Outer folders come first: what matters most lies at the top.
@@ -61,6 +90,8 @@ struct Folder {
     path: String,
     /// Whether it is kept whole already.
     is_kept: bool,
+    /// Whether the folders in it are a package manager's.
+    is_downloaded: bool,
 }
 
 /// What a script may do with a path.
@@ -80,13 +111,19 @@ impl Walk<'_> {
                 break;
             }
             self.seen += 1;
-            let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            let is_folder = kind.is_dir();
             let name = name.to_string_lossy();
             let path =
                 if folder.path.is_empty() { name.to_string() } else { format!("{}/{name}", folder.path) };
-            let inner = Folder { place: entry.path(), path, is_kept: folder.is_kept };
-            let is_plain = is_folder && !is_git(&name) && !DOWNLOADED.contains(&&*name);
-            match self.may(&inner.path) {
+            let is_downloaded = DOWNLOADED.contains(&&*name);
+            let inner = Folder { place: entry.path(), path, is_kept: folder.is_kept, is_downloaded };
+            let is_plain = is_folder && !is_git(&name) && !folder.is_downloaded;
+            let may = self.may(&inner.path);
+            if is_git(&name) && may == May::Read {
+                self.keep_histories(history::elsewhere(&inner.place));
+            }
+            match may {
                 May::Nothing if is_folder && self.opens_within(&inner) => self.waiting.push_back(inner),
                 May::Nothing if self.guarded.hidden.len() >= FOUND => self.guarded.more = true,
                 May::Nothing => self.guarded.hidden.push(inner.place.into()),
@@ -121,11 +158,27 @@ impl Walk<'_> {
         is_new
     }
 
+    /// Keeps what lies in the project, unless a grant names it.
+    fn keep_histories(&mut self, places: Vec<PathBuf>) {
+        for place in places {
+            let Ok(path) = place.strip_prefix(self.project) else { continue };
+            let is_kept = self.guarded.kept.iter().any(|kept| place.starts_with(kept));
+            let path = path.to_string_lossy();
+            if path.is_empty() {
+                // Nothing could be written at all.
+                self.guarded.more = true;
+            } else if !is_kept && !self.ctx.permissions().by_name().allows(&Need::write(&*path)) {
+                self.add_kept(place);
+            }
+        }
+    }
+
     fn keep_skills(&mut self, project: &Path) {
         for path in self.ctx.permissions().protection().skill_folders() {
             let place = project.join(path);
             if place.symlink_metadata().is_ok_and(|found| found.is_dir()) && self.may(path) == May::Read {
-                self.keep(Folder { place, path: path.to_owned(), is_kept: false });
+                let path = path.to_owned();
+                self.keep(Folder { place, path, is_kept: false, is_downloaded: false });
             }
         }
     }

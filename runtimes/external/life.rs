@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::super::sandbox::Scratch;
 use super::api::Service;
+use super::guarded::Marks;
+use super::made::Before;
 use super::process::{Asked, End, Ended, Kept, Session, Waited};
 use super::{answer, exceeded, verdict};
 use crate::error::{Result, SkillError};
@@ -14,7 +16,7 @@ use crate::executor::SkillInput;
 use crate::host::{ProcessReport, Redaction, SandboxReport, SkillContext, Usage};
 use crate::policy::Worker;
 
-/// A process, and the folder it has for itself.
+/// A process, and what is its own.
 pub(super) struct Life {
     session: Session,
     script: String,
@@ -25,8 +27,16 @@ pub(super) struct Life {
     /// What earlier runs were handed: it knows them still.
     secrets: Redaction,
     runs: u64,
-    /// Removed when the process is gone.
-    _scratch: Option<Scratch>,
+    own: Own,
+}
+
+/// What a process leaves behind, which is looked after when it is gone.
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) before: Option<Before>,
+    /// What its cage guards.
+    pub(super) marks: Marks,
+    pub(super) scratch: Option<Scratch>,
 }
 
 impl Life {
@@ -36,10 +46,31 @@ impl Life {
         project: PathBuf,
         worker: Worker,
         sandbox: SandboxReport,
-        scratch: Option<Scratch>,
+        own: Own,
     ) -> Self {
         let (script, secrets) = (script.to_owned(), Redaction::default());
-        Self { session, script, project, worker, sandbox, secrets, runs: 0, _scratch: scratch }
+        Self { session, script, project, worker, sandbox, secrets, runs: 0, own }
+    }
+
+    /// What its cage guards.
+    pub(super) fn marks(&self) -> &Marks {
+        &self.own.marks
+    }
+
+    /// The value of the only run, when nothing of the process is left.
+    pub(super) fn last_run(mut self, input: &SkillInput, ctx: &SkillContext) -> Result<Value> {
+        let result = self.run(input, ctx).0;
+        self.end(ctx, result)
+    }
+
+    /// Ends it. What it has made by then is this run's.
+    pub(super) fn end(self, ctx: &SkillContext, result: Result<Value>) -> Result<Value> {
+        let Self { session, script, own: Own { before, scratch, .. }, .. } = self;
+        drop((session, scratch));
+        match before {
+            Some(mut before) => before.settled(ctx, &script, result),
+            None => result,
+        }
     }
 
     /// Waits for the next run: whether there is one, and the process is fit for it.
@@ -72,7 +103,12 @@ impl Life {
         // By a number that says nothing else: the process goes on, and ends for nothing.
         let result = result.map_err(|error| service.explained(error, Some(1)));
         ctx.report_process(report(status, answered.stderr, answered.came));
-        let is_kept = kept_to_it && answered.is_quiet && self.runs < self.worker.runs;
+        let has_made = self.own.before.as_mut().map_or(Ok(false), |before| before.settle(ctx, &self.script));
+        let is_kept = kept_to_it
+            && answered.is_quiet
+            && self.runs < self.worker.runs
+            && has_made.as_ref().is_ok_and(|has_made| !has_made);
+        let result = result.and_then(|value| has_made.map(|_| value));
         match ctx.cancel().cause() {
             // The token has the last word.
             Some(cause) => (Err(cause.error()), false),

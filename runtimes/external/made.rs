@@ -1,113 +1,215 @@
 //! What a script made where a guarded path would be, had there been one when it began.
 //!
 //! Nothing can be put over what is not there. So a history or a folder of skills that appears while a script runs that may
-//! not make one is set aside afterwards where the project has its own, at the top, and told of wherever else it lies: others
-//! work in a project too, and what they make is not for a run to move.
+//! not make one is set aside afterwards where the project has its own, at the top: the first thing on the way to it that was
+//! not there, whatever it is. Where that cannot be done the run has failed. Wherever else one lies it is told of: others work
+//! in a project too, and what they make is not for a run to move.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, openat, renameat_with};
-use rustix::io::Errno;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::super::sandbox::Guarded;
+use super::aside::set_aside;
 use super::guarded::{guarded, is_git};
+use super::reach;
 use super::run::warn;
+use super::trail::{Step, Trail};
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Need;
 
-/// What was there when the run began.
-pub(super) struct Before<'a> {
-    ctx: &'a SkillContext,
-    project: &'a Path,
-    /// Places at the top where nothing was.
-    free: Vec<String>,
+/// What was there when a process began that may write. Dropping it sets aside what has come since nobody asked any more.
+pub(super) struct Before {
+    free: Arc<Free>,
+    /// Places that this run may fill, of those where nothing was.
+    granted: Vec<String>,
     /// Guarded paths that were there, where all of them are known.
     known: Option<BTreeSet<OsString>>,
     /// Below these the script may write, from the project. What appears elsewhere is not its doing.
     writable: Vec<String>,
+    /// The same, without links.
+    open: Vec<PathBuf>,
 }
 
-impl<'a> Before<'a> {
+/// Places at the top of a project where nothing was.
+struct Free {
+    project: PathBuf,
+    places: Mutex<BTreeMap<String, Trail>>,
+}
+
+/// Those of all runs that are not over. What was not there when the first of them began may be its doing when the next one
+/// does.
+static LIVING: Mutex<Vec<Weak<Free>>> = Mutex::new(Vec::new());
+
+/// What has come to be where nothing was.
+struct Made {
+    /// The path that is guarded, from the project.
+    guarded: String,
+    path: PathBuf,
+    moved: io::Result<PathBuf>,
+}
+
+impl Before {
     /// Nothing where the script may not write; `found` is what is guarded, where that was looked for already.
-    pub(super) fn of(ctx: &'a SkillContext, project: &'a Path, found: Option<&Guarded>) -> Option<Self> {
+    pub(super) fn of(ctx: &SkillContext, project: &Path, found: Option<&Guarded>) -> Option<Self> {
         let permissions = ctx.permissions();
         let writable = permissions.writable();
-        if writable.is_empty() {
+        let open = reach::writable(project, &writable);
+        if open.is_empty() {
             return None;
         }
         let known = |found: &Guarded| (!found.more).then(|| found.kept.iter().cloned().collect());
         let known = found.map_or_else(|| known(&guarded(ctx, project)), known);
-        let top = [".git"].into_iter().chain(permissions.protection().skill_folders());
-        let is_free = |path: &&str| {
-            let may_be_made =
-                is_below(&writable, Path::new(path)) && !permissions.allows(&Need::write(*path));
-            may_be_made && !is_there(&project.join(path))
-        };
-        let free = top.filter(is_free).map(str::to_owned).collect();
-        Some(Self { ctx, project, free, known, writable })
+        let top: Vec<&str> = [".git"].into_iter().chain(permissions.protection().skill_folders()).collect();
+        let (granted, watched): (Vec<&str>, Vec<&str>) =
+            top.into_iter().partition(|path| permissions.allows(&Need::write(*path)));
+        // What is there already was not made by it.
+        let is_free = |path: &&str| !Trail::of(project, Path::new(path)).leads_somewhere();
+        let granted = granted.into_iter().filter(is_free).map(str::to_owned).collect();
+        Some(Self { free: Free::of(project, &watched), granted, known, writable, open })
     }
 
-    /// Sets aside what has come since, or tells of it, in the log of the run.
-    pub(super) fn settle(self, script: &str) {
-        let made: Vec<&String> = self.free.iter().filter(|path| is_there(&self.project.join(path))).collect();
-        for path in &made {
-            let sentence = format!("{script} made {path}, which takes the permission write:{path}");
-            warn(
-                self.ctx,
-                match set_aside(self.project, Path::new(path)) {
-                    Ok(aside) => format!("{sentence}; it was moved to {aside}"),
-                    Err(error) => {
-                        format!("{sentence}; it could not be moved aside ({error}), so look at it first")
-                    }
-                },
-            );
+    /// Sets aside what has come since, or tells of it, in the log of the run. Says whether there was any; the error is that it
+    /// is still there.
+    pub(super) fn settle(&mut self, ctx: &SkillContext, script: &str) -> Result<bool> {
+        let (mut has_come, mut failure) = (false, None);
+        for made in self.set_aside() {
+            has_come = true;
+            let (path, guarded) = (self.within(&made.path), &made.guarded);
+            let sentence = format!("{script} made {path}, which takes the permission write:{guarded}");
+            let sentence = match made.moved {
+                Ok(aside) => format!("{sentence}; it was moved to {}", self.within(&aside)),
+                Err(error) => {
+                    let sentence = format!("{sentence}; it could not be moved aside ({error})");
+                    let way_out = "look at it, and remove it, before you run git or skills in the project";
+                    failure = Some(SkillError::new(ErrorKind::Denied, &sentence).with_help(way_out));
+                    sentence
+                }
+            };
+            warn(ctx, sentence);
         }
-        let Some(known) = self.known else { return };
-        let now = guarded(self.ctx, self.project);
-        for path in now.kept.iter().filter(|path| !known.contains(*path)).map(Path::new) {
-            let is_history = path.file_name().and_then(OsStr::to_str).is_some_and(is_git);
-            let path = path.strip_prefix(self.project).unwrap_or(path);
+        self.tell(ctx, script);
+        failure.map_or(Ok(has_come), Err)
+    }
+
+    /// The outcome of a run, which is none where something is left of it that must not be.
+    pub(super) fn settled<T>(&mut self, ctx: &SkillContext, script: &str, outcome: Result<T>) -> Result<T> {
+        let settled = self.settle(ctx, script);
+        outcome.and_then(|outcome| settled.map(|_| outcome))
+    }
+
+    fn within(&self, path: &Path) -> String {
+        let path = path.strip_prefix(&self.free.project).unwrap_or(path);
+        path.to_string_lossy().escape_debug().to_string()
+    }
+
+    fn set_aside(&self) -> Vec<Made> {
+        self.free.confirm(&self.granted);
+        let places = self.free.places().clone();
+        places.into_iter().flat_map(|(guarded, before)| self.clear(&guarded, &before)).collect()
+    }
+
+    /// What was at one place. Other runs may be under way, and make it again.
+    fn clear(&self, guarded: &str, before: &Trail) -> Vec<Made> {
+        let project = &self.free.project;
+        let mut all = Vec::new();
+        for tries in 1.. {
+            let now = Trail::of(project, Path::new(guarded));
+            let is_its_doing = |step: &&Step| self.open.iter().any(|open| step.folder.starts_with(open));
+            let Some(step) = now.new_since(before).filter(is_its_doing) else { break };
+            let moved = match tries {
+                ..=TRIES => set_aside(project, &step.folder, &step.name),
+                _ => Err(io::Error::other("it is made again and again")),
+            };
+            match &moved {
+                // Another run was quicker.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && step.is_seen() => continue,
+                // Nobody could see that there is nothing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                _ => {}
+            }
+            let has_failed = moved.is_err();
+            let path = step.folder.join(&step.name);
+            all.push(Made { guarded: guarded.to_owned(), path, moved });
+            if has_failed {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Tells of histories deeper down.
+    fn tell(&mut self, ctx: &SkillContext, script: &str) {
+        let Some(known) = &mut self.known else { return };
+        let project = &self.free.project;
+        let now = guarded(ctx, project);
+        for place in now.kept.iter().filter(|path| known.insert((*path).clone())).map(Path::new) {
+            let is_history = place.file_name().and_then(OsStr::to_str).is_some_and(is_git);
+            let path = place.strip_prefix(project).unwrap_or(place);
             if !is_history || !is_below(&self.writable, path) {
                 continue;
             }
             let path = path.to_string_lossy();
             let sentence = format!("{path} came while {script} ran, which may not have made it");
-            warn(self.ctx, format!("{}; look at it before you let git", sentence.escape_debug()));
+            warn(ctx, format!("{}; look at it before you let git", sentence.escape_debug()));
         }
     }
 }
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        self.set_aside();
+    }
+}
+
+impl Free {
+    fn of(project: &Path, watched: &[&str]) -> Arc<Self> {
+        let mut living = living();
+        living.retain(|free| free.strong_count() > 0);
+        let others: Vec<Arc<Self>> = living.iter().filter_map(Weak::upgrade).collect();
+        let others: Vec<_> = others.iter().filter(|other| other.project == project).collect();
+        let trail = |path: &str| {
+            let known = others.iter().find_map(|other| other.places().get(path).cloned());
+            known.unwrap_or_else(|| Trail::of(project, Path::new(path)))
+        };
+        let places = watched.iter().map(|path| ((*path).to_owned(), trail(path)));
+        let places = places.filter(|(_, trail)| !trail.leads_somewhere()).collect();
+        let free = Arc::new(Self { project: project.to_owned(), places: Mutex::new(places) });
+        living.push(Arc::downgrade(&free));
+        free
+    }
+
+    /// What has come to be at these places was permitted, whoever else is under way.
+    fn confirm(&self, granted: &[String]) {
+        if granted.is_empty() {
+            return;
+        }
+        let living: Vec<Arc<Self>> = living().iter().filter_map(Weak::upgrade).collect();
+        for other in living.iter().filter(|other| other.project == self.project) {
+            for path in granted {
+                if let Some(trail) = other.places().get_mut(path) {
+                    *trail = Trail::of(&self.project, Path::new(path));
+                }
+            }
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, BTreeMap<String, Trail>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn living() -> MutexGuard<'static, Vec<Weak<Free>>> {
+    LIVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often one place is cleared at a time.
+const TRIES: u32 = 8;
 
 /// Whether a path lies in one of these folders; the empty one is the project.
 fn is_below(folders: &[String], path: &Path) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
-}
-
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
-}
-
-/// Gives what is at that path of the project a name beside it that means nothing to anybody.
-fn set_aside(project: &Path, path: &Path) -> io::Result<String> {
-    const TRIES: u32 = 100;
-    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut folder = openat(CWD, project, plain, Mode::empty())?;
-    for part in path.parent().into_iter().flat_map(Path::components) {
-        folder = openat(&folder, part.as_os_str(), plain, Mode::empty())?;
-    }
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    for number in 1..=TRIES {
-        let mut aside = name.to_owned();
-        aside.push(if number == 1 { ".aside".to_owned() } else { format!(".aside-{number}") });
-        match renameat_with(&folder, name, &folder, &aside, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => {}
-            moved => {
-                let place: PathBuf = path.with_file_name(&aside);
-                return moved.map(|()| place.to_string_lossy().into_owned()).map_err(io::Error::from);
-            }
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }

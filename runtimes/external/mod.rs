@@ -8,6 +8,8 @@ mod answer;
 #[cfg(unix)]
 mod api;
 #[cfg(unix)]
+mod aside;
+#[cfg(unix)]
 mod command;
 #[cfg(unix)]
 mod denial;
@@ -18,6 +20,8 @@ mod explained;
 mod file;
 #[cfg(unix)]
 mod guarded;
+#[cfg(unix)]
+mod history;
 #[cfg(unix)]
 mod home;
 mod interpreter;
@@ -35,6 +39,8 @@ mod run;
 #[cfg(unix)]
 mod run;
 mod shebang;
+#[cfg(unix)]
+mod trail;
 #[cfg(unix)]
 mod value;
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::super::sandbox::{Cage, Ceilings, FileRules};
+use super::super::sandbox::{Cage, Ceilings, FileRules, Guarded};
 use super::guarded::guarded;
 use super::home::homes;
 use crate::host::SkillContext;
@@ -150,10 +150,16 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if ctx.permissions().allows(&Need::shm()) {
         write.extend(real(Path::new("/dev/shm")));
     }
-    let mut guarded = guarded(ctx, places.project);
-    // What may not be written to at all need not be kept.
-    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
+    let guarded = guarded_in(ctx, places.project);
     FileRules { read, write: write.into_iter().map(Into::into).collect(), guarded }
+}
+
+/// What is guarded in the project. What may not be written to at all need not be kept.
+pub(super) fn guarded_in(ctx: &SkillContext, project: &Path) -> Guarded {
+    let write = writable(project, &ctx.permissions().writable());
+    let mut guarded = guarded(ctx, project);
+    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
+    guarded
 }
 
 /// Whether there is something at this path that the rules for the system do not open.
@@ -168,7 +174,7 @@ pub(super) fn is_system(path: &Path) -> bool {
 }
 
 /// What the grants lead to inside the project. A project may come from anywhere, with links to anywhere.
-fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
+pub(super) fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
     let Some(root) = real(project) else { return Vec::new() };
     let granted = granted.iter().filter_map(|path| real(&project.join(path)));
     granted.filter(|path| path.starts_with(&root)).collect()

@@ -10,8 +10,9 @@ use super::super::Shared;
 use super::super::sandbox::{self, Order, Scratch};
 use super::api::{Service, imports};
 use super::file::ScriptFile;
+use super::guarded::Marks;
 use super::interpreter::{Found, Interpreter, search_path};
-use super::life::Life;
+use super::life::{Life, Own};
 use super::made::Before;
 use super::process::{self, Session, Start};
 use super::reach::{self, Places};
@@ -148,8 +149,8 @@ impl External {
         warn(ctx, format!("{} runs without a sandbox, with all the rights of the user", self.file.name()));
         if let Some(worker) = ctx.worker() {
             let started = Session::start(Start::Plain(Box::new(command)), ctx.limits());
-            let mut life = self.life(started, worker, SandboxReport::NONE, None, ctx)?;
-            return life.run(input, ctx).0.map(SkillOutput::from);
+            let life = self.life(started, worker, SandboxReport::NONE, Own::default(), ctx)?;
+            return life.last_run(input, ctx).map(SkillOutput::from);
         }
         self.run(Start::Plain(Box::new(command)), input.value.as_ref(), ctx)
     }
@@ -157,14 +158,12 @@ impl External {
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         if let Some(worker) = ctx.worker() {
             self.file.unchanged()?;
-            let before = Before::of(ctx, ctx.project()?.root(), None);
             let start = || self.kept(worker, input, ctx);
             let value = if worker.is_single() {
-                start().and_then(|mut life| life.run(input, ctx).0)
+                start()?.last_run(input, ctx)
             } else {
-                Key::of(ctx).and_then(|key| self.workers.run(key, input, ctx, start))
+                self.workers.run(Key::of(ctx)?, input, ctx, start)
             };
-            self.settle(before);
             return value.map(SkillOutput::from);
         }
         let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
@@ -174,26 +173,24 @@ impl External {
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
         drop(scratch);
-        self.settle(before);
-        outcome
-    }
-
-    fn settle(&self, before: Option<Before<'_>>) {
-        if let Some(before) = before {
-            before.settle(self.file.name());
+        match before {
+            Some(mut before) => before.settled(ctx, self.file.name(), outcome),
+            None => outcome,
         }
     }
 
     /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
-        let Caged { order, scratch, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
+        let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
         warn_of_more(ctx, &order);
+        let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
+        let (marks, before) = (found.map(Marks::of).unwrap_or_default(), Before::of(ctx, project, found));
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
         let report = probed.map_err(|error| self.not_started(ctx, error))?;
         let started = Session::start(Start::Caged(launcher, Box::new(order)), ctx.limits());
-        self.life(started, worker, verdict::held(&report), Some(scratch), ctx)
+        self.life(started, worker, verdict::held(&report), Own { before, marks, scratch: Some(scratch) }, ctx)
     }
 
     fn life(
@@ -201,11 +198,11 @@ impl External {
         started: io::Result<Session>,
         worker: Worker,
         sandbox: SandboxReport,
-        scratch: Option<Scratch>,
+        own: Own,
         ctx: &SkillContext,
     ) -> Result<Life> {
         let session = started.map_err(|error| self.not_started(ctx, error))?;
-        Ok(Life::new(session, self.file.name(), ctx.project()?.root().to_owned(), worker, sandbox, scratch))
+        Ok(Life::new(session, self.file.name(), ctx.project()?.root().to_owned(), worker, sandbox, own))
     }
 
     /// What was stopped on its way in did not fail to start.

@@ -1,6 +1,6 @@
 //! Processes that are kept between runs, each on a thread of its own, which ends with it.
 //!
-//! Runs share a process only where nothing of what they may do differs. Whatever is out of order ends the process: a limit that
+//! Runs share a process only where nothing of what they may do differs, nor of what is kept from them. Whatever is out of order ends the process: a limit that
 //! was met, a word out of turn, too long a wait. The next run starts another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -12,7 +12,9 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
+use super::guarded::Marks;
 use super::life::Life;
+use super::reach;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
@@ -32,6 +34,8 @@ pub(super) struct Key {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    /// A cage guards what was there when it was put up.
+    marks: Marks,
 }
 
 /// A process on its thread.
@@ -58,8 +62,10 @@ struct Done {
 
 impl Key {
     pub(super) fn of(ctx: &SkillContext) -> Result<Self> {
+        let project = ctx.project()?.root();
         Ok(Self {
-            project: ctx.project()?.root().to_owned(),
+            marks: Marks::of(&reach::guarded_in(ctx, project)),
+            project: project.to_owned(),
             permissions: ctx.permissions().clone(),
             limits: ctx.limits().clone(),
             isolation: ctx.isolation(),
@@ -84,7 +90,9 @@ impl Workers {
             // It ended while it waited, and has not seen the run.
         }
         let (job, waiting) = Job::new(input, ctx);
-        let kept = Kept::new(start()?, job)?;
+        let life = start()?;
+        let key = Key { marks: life.marks().clone(), ..key };
+        let kept = Kept::new(life, job)?;
         let lost = || SkillError::new(ErrorKind::Script, "the thread of the process was lost");
         let done = waiting.done().ok_or_else(lost)?;
         self.settled(key, kept, done)
@@ -178,7 +186,7 @@ fn live(mut life: Life, first: Job, mut called: &PipeReader, jobs: &Receiver<Job
         let (result, is_kept) = life.run(&job.input, &job.ctx);
         if !is_kept {
             // Nothing of it goes on when the caller hears what came of it.
-            drop(life);
+            let result = life.end(&job.ctx, result);
             job.reply.send(Done { result, is_kept }).ok();
             return;
         }

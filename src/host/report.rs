@@ -58,8 +58,9 @@ pub struct SandboxReport {
     pub tree_kill: bool,
     /// What the project had of secrets, version control and skills when the run began was out of reach as well: none of it could
     /// be changed, and no secret read, but by a grant that names it. `false` where a project has too much to look at, or a
-    /// second name or place for some of it. What is downloaded (`node_modules`, Python's environments) is not looked into, and a
-    /// script that may write can make what was not there; a history or a folder of skills it makes at the top is moved aside.
+    /// second name or place for some of it. What is downloaded (`node_modules`, Python's environments) is looked into no deeper
+    /// than its top, the skills of other products are files like any other, and a script that may write can make what was not
+    /// there; a history or a folder of skills it makes at the top is moved aside.
     pub protected_paths: bool,
     /// Modes, times and attributes of the user's files outside were out of reach as well. That a file is there never is.
     pub metadata_outside: bool,

@@ -169,3 +169,75 @@ fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
     assert_ne!(value(engine.run(says(""))), value(engine.run(says(""))));
     assert_eq!(stage.living(), 0);
 }
+
+/// Secrets that are there for a run are hidden from it, however long its process has been there.
+#[test]
+fn a_secret_that_came_after_the_process_is_not_read_by_it() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let reads = || engine.run(says("[runs, os.path.exists('.env') and open('.env').read()]"));
+    assert_eq!(value(reads()), json!([1, false]));
+    assert_eq!(value(reads()), json!([2, false]), "nothing has come");
+    let again = |engine: &Engine| {
+        let outcome = engine.run(says("open('.env').read()"));
+        if outcome.sandbox.unwrap().protected_paths {
+            assert!(outcome.result.is_err(), "{:?}", outcome.result);
+        }
+    };
+    stage.write("project/.env", "secret");
+    again(&engine);
+    again(&engine);
+    // As editors do it: what was covered is gone, and nothing covers what has its name.
+    stage.write("project/new", "another secret");
+    fs::rename(stage.at("project/new"), stage.at("project/.env")).unwrap();
+    again(&engine);
+    fs::remove_file(stage.at("project/.env")).unwrap();
+    stage.write("project/.env", "a third one");
+    again(&engine);
+}
+
+/// Between runs and after the last one, too.
+#[test]
+fn what_a_process_makes_between_two_runs_is_moved_aside() {
+    let Some(stage) = Stage::new() else { return };
+    let history = stage.at("project/.git");
+    let engine = stage.engine();
+    let run = |code: &str| engine.run(says(code).grant("write".parse().unwrap()));
+    let plants = "__import__('threading').Timer(0.03, lambda: os.makedirs('.git')).start()";
+    let planted = || {
+        value(run(plants));
+        let began = std::time::Instant::now();
+        while !history.exists() {
+            assert!(began.elapsed().as_secs() < 30, "nothing was made");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    planted();
+    let outcome = run("1");
+    assert!(!history.exists(), "{outcome:?}");
+    assert!(outcome.log.iter().any(|line| line.message.contains("made .git, which takes")), "{outcome:?}");
+    let outcome = run("os.makedirs('.git')");
+    assert!(
+        !history.exists() && outcome.log.iter().any(|line| line.message.contains("made .git")),
+        "{outcome:?}"
+    );
+    planted();
+    drop(engine);
+    assert!(!history.exists());
+}
+
+#[test]
+fn what_another_run_was_permitted_to_make_stays() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let run = |code: &str| says(code).grant("write".parse().unwrap());
+    for _ in 0..2 {
+        value(engine.run(run("1")));
+    }
+    value(engine.run(run("os.makedirs('.git')").grant("write:.git".parse().unwrap())));
+    let outcome = engine.run(run("1"));
+    assert!(outcome.log.is_empty(), "{:?}", outcome.log);
+    assert_eq!(value(outcome), json!(1));
+    drop(engine);
+    assert!(stage.at("project/.git").exists());
+}

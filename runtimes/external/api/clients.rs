@@ -44,7 +44,12 @@ pub(in super::super::super) struct Clients(Mutex<Option<Written>>);
 struct Written {
     folder: TempDir,
     program: Option<PathBuf>,
+    /// In the order of their names.
+    marks: Vec<Mark>,
 }
+
+/// What nobody can put back who has changed anything: device and number, mode, owner, and when any of that was changed last.
+type Mark = ((u64, u64), (u32, u32), (i64, i64));
 
 impl Clients {
     /// Lets the script of an order find the API: by its number, and by a client for its language. `program` is one whose
@@ -97,17 +102,14 @@ impl Written {
         if let Some(program) = &program {
             symlink(program, folder.path().join("bin/metier"))?;
         }
-        Ok(Self { folder, program })
+        let marks = marks(folder.path())?;
+        Ok(Self { folder, program, marks })
     }
 
-    /// Whether everything is there and may be read. A cage keeps a script from changing the text, not from changing the mode.
+    /// Whether everything is as it was written. A cage keeps a script from changing the text, and may not keep it from changing
+    /// the mode, by which it would let others in.
     fn is_whole(&self) -> bool {
-        let may = |name: &str, mode: u32| {
-            fs::metadata(self.path(name)).is_ok_and(|found| found.mode() & mode == mode)
-        };
-        may("", 0o700)
-            && FOLDERS.iter().all(|name| may(name, 0o700))
-            && FILES.iter().all(|(name, _)| may(name, 0o400))
+        marks(self.folder.path()).is_ok_and(|marks| marks == self.marks)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -148,6 +150,17 @@ impl Drop for Written {
             fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o700)).ok();
         }
     }
+}
+
+/// The marks of all folders and files. That of a folder tells of everything that came into it or left it.
+fn marks(folder: &Path) -> io::Result<Vec<Mark>> {
+    let names = [""].into_iter().chain(FOLDERS).chain(FILES.map(|(name, _)| name));
+    let marked = |name: &str| {
+        let found = fs::symlink_metadata(folder.join(name))?;
+        let changed = (found.ctime(), found.ctime_nsec());
+        Ok(((found.dev(), found.ino()), (found.mode(), found.uid()), changed))
+    };
+    names.map(marked).collect()
 }
 
 /// Whether this is a script of Node's that imports the client as ES modules do.

@@ -26,6 +26,8 @@ pub const CASES: &[Case] = &[
     case("F32l", "history of a folder deep inside", not_there_deep),
     case("F32m", "history that was not there, with a grant that names it", not_there_named),
     case("F32n", "history that somebody else makes while a script runs that cannot", not_there_of_others),
+    case("F32o", "secrets at the top of what a package manager unpacks into", in_downloaded),
+    case("F32p", "history that lies elsewhere in the project", elsewhere),
     case("F18", "a second name of a file outside, there before", hard_link),
     case("F30", "the project moved away while the script runs", project_moved),
 ];
@@ -151,6 +153,46 @@ fn secrets_unwritten() -> Tried {
     refused(&stage.run(), 3)
 }
 
+/// What packages bring lies deeper, and programs read it.
+fn in_downloaded() -> Tried {
+    let stage = Stage::bash(&format!(
+        "{TRY}cat venv/lib/python3/site-packages/certifi/cacert.pem; try 'cat venv/id_rsa'; try 'cat node_modules/.env'"
+    ))
+    .file("project/venv/lib/python3/site-packages/certifi/cacert.pem", "trusted\n")
+    .file("project/venv/id_rsa", "secret\n")
+    .file("project/node_modules/.env", "secret\n");
+    let ran = stage.run();
+    assert!(ran.well().said().starts_with("trusted\n"), "{ran:?}");
+    refused(&ran, 2)
+}
+
+/// Git follows the file `.git`, and from there on `commondir`.
+fn elsewhere() -> Tried {
+    let stage = Stage::bash(&format!(
+        "{TRY}cat meta/HEAD >/dev/null || echo unreadable
+        try 'echo x > meta/hooks/pre-commit'; try 'mv meta x'; try 'echo x > .git'; try 'rm -rf trees/one'
+        try 'echo x > shared/hooks/pre-commit'; try 'mv shared x'; try 'echo x > trees/one/commondir'"
+    ))
+    .grant("write")
+    .file("project/.git", "gitdir: meta\n")
+    .file("project/meta/HEAD", "ref: refs/heads/main\n")
+    .file("project/meta/hooks/post-commit", "theirs\n")
+    .file("project/tree/own", "theirs\n")
+    .file("project/trees/one/commondir", "../../shared\n")
+    .file("project/shared/hooks/post-commit", "theirs\n");
+    stage.write("project/tree/.git", format!("gitdir: {}\n", stage.name("project/trees/one")));
+    let ran = stage.run();
+    assert!(!ran.said().contains("unreadable"), "{ran:?}");
+    refused(&ran, 7)?;
+    // Who names a folder may change it, and who may write where history is said to lie decides that.
+    let script = "echo x > meta/hooks/pre-commit && echo ran";
+    for named in ["write:meta", "write:.git"] {
+        let stage = Stage::bash(script).grant("write").grant(named).file("project/.git", "gitdir: meta\n");
+        stage.file("project/meta/hooks/post-commit", "").run().says("ran\n");
+    }
+    Ok(())
+}
+
 /// Neither can be guarded by a mount, which has to be said.
 fn second_names() -> Tried {
     let stage = Stage::bash("cat .env 2>/dev/null; echo ran").file("project/settings", "x\n");
@@ -225,13 +267,13 @@ fn not_there() -> Tried {
         let ran =
             stage.ran(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
         assert!(ran.warned("made .git, which takes the permission write:.git"), "{ran:?}");
-        assert!(ran.warned("it was moved to .git.aside-2") && ran.warned("made .metier/skills"), "{ran:?}");
-        for gone in ["project/.git", "project/.metier/skills"] {
+        assert!(ran.warned("it was moved to .git.aside-") && ran.warned("made .metier, "), "{ran:?}");
+        for gone in ["project/.git", "project/.metier"] {
             assert!(!stage.at(gone).exists(), "{gone}");
         }
-        assert_eq!(fs::read(stage.at("project/.git.aside-2/config")).unwrap(), b"x\n");
         assert_eq!(fs::read(stage.at("project/.git.aside")).unwrap(), b"theirs\n");
-        assert!(stage.at("project/.metier/skills.aside/word-count").exists());
+        let mut names = fs::read_dir(stage.at("project")).unwrap().map(|entry| entry.unwrap().path());
+        assert!(names.any(|path| fs::read(path.join("config")).is_ok_and(|text| text == b"x\n")));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod kernel;
 mod links;
 mod memory;
 mod others;
+mod planted;
 mod powers;
 mod resources;
 mod sockets;
@@ -34,6 +35,7 @@ const ALL: &[&[Case]] = &[
     powers::CASES,
     files::CASES,
     guarded::CASES,
+    planted::CASES,
     memory::CASES,
     links::CASES,
     devices::CASES,

@@ -1,0 +1,167 @@
+//! What a path leads through, name by name, and what each one was. Links are followed as the system follows them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::strangers::LINKS;
+
+/// A path at a moment.
+#[derive(Clone)]
+pub(super) struct Trail {
+    steps: Vec<Step>,
+    /// Whether something is at its end, as far as can be told.
+    leads_somewhere: bool,
+}
+
+/// A name on the way.
+#[derive(Clone, PartialEq)]
+pub(super) struct Step {
+    /// Without links.
+    pub(super) folder: PathBuf,
+    pub(super) name: OsString,
+    found: Found,
+}
+
+#[derive(Clone, PartialEq)]
+enum Found {
+    Nothing,
+    Link(PathBuf),
+    Other((u64, u64)),
+    /// Nobody lets us look.
+    Unknown,
+}
+
+impl Trail {
+    /// From a folder without links.
+    pub(super) fn of(from: &Path, path: &Path) -> Self {
+        let mut trail = Self { steps: Vec::new(), leads_somewhere: false };
+        let (mut folder, mut links) = (from.to_owned(), 0);
+        let mut left = names(path);
+        while let Some(name) = left.pop() {
+            if name == "/" {
+                folder = PathBuf::from(name);
+                continue;
+            }
+            if name == ".." {
+                folder.pop();
+                continue;
+            }
+            let place = folder.join(&name);
+            let found = found(&place);
+            trail.steps.push(Step { folder: folder.clone(), name, found: found.clone() });
+            match found {
+                Found::Nothing => return trail,
+                Found::Unknown => break,
+                Found::Other(_) => folder = place,
+                Found::Link(_) if links == LINKS => return trail,
+                Found::Link(target) => {
+                    links += 1;
+                    left.extend(names(&target));
+                }
+            }
+        }
+        trail.leads_somewhere = true;
+        trail
+    }
+
+    pub(super) fn leads_somewhere(&self) -> bool {
+        self.leads_somewhere
+    }
+
+    /// The first thing on the way that was not there before, should there be anything at the end by now. A link counts as soon
+    /// as it is there, whatever comes to be where it leads.
+    pub(super) fn new_since<'a>(&'a self, before: &Self) -> Option<&'a Step> {
+        let mut known = before.steps.iter();
+        let step = self.steps.iter().find(|step| known.next() != Some(step))?;
+        match step.found {
+            Found::Nothing => None,
+            Found::Link(_) => Some(step),
+            Found::Other(_) | Found::Unknown => self.leads_somewhere.then_some(step),
+        }
+    }
+}
+
+impl Step {
+    /// Whether we were let look.
+    pub(super) fn is_seen(&self) -> bool {
+        self.found != Found::Unknown
+    }
+}
+
+/// The last one first.
+fn names(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev().filter(|part| *part != Component::CurDir);
+    names.map(|part| part.as_os_str().to_owned()).collect()
+}
+
+fn found(place: &Path) -> Found {
+    let looked = place.symlink_metadata().and_then(|about| {
+        let is_link = about.is_symlink();
+        if is_link {
+            std::fs::read_link(place).map(Found::Link)
+        } else {
+            Ok(Found::Other((about.dev(), about.ino())))
+        }
+    });
+    looked.unwrap_or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Found::Nothing,
+        _ => Found::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// The name of what is new at `.metier/skills` when this has been done after that.
+    fn new(before: fn(&Path), after: fn(&Path)) -> Option<OsString> {
+        let folder = tempfile::tempdir().unwrap();
+        let project = fs::canonicalize(folder.path()).unwrap();
+        let trail = || Trail::of(&project, Path::new(".metier/skills"));
+        before(&project);
+        let known = trail();
+        assert!(!known.leads_somewhere());
+        after(&project);
+        trail().new_since(&known).map(|step| step.name.clone())
+    }
+
+    fn folder(path: &Path) {
+        fs::create_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn the_first_new_name_on_the_way_is_what_was_made() {
+        let nothing = |_: &Path| {};
+        assert_eq!(new(nothing, nothing), None);
+        assert_eq!(new(nothing, |at| folder(&at.join(".metier"))), None, "nobody finds a skill in it");
+        assert_eq!(new(nothing, |at| folder(&at.join(".metier/skills"))).unwrap(), ".metier");
+        let has_folder = |at: &Path| folder(&at.join(".metier"));
+        assert_eq!(new(has_folder, |at| folder(&at.join(".metier/skills"))).unwrap(), "skills");
+        assert_eq!(new(has_folder, |at| fs::remove_dir(at.join(".metier")).unwrap()), None);
+        let replace = |at: &Path| {
+            fs::rename(at.join(".metier"), at.join("x")).unwrap();
+            folder(&at.join(".metier/skills"));
+        };
+        assert_eq!(new(has_folder, replace).unwrap(), ".metier");
+    }
+
+    #[test]
+    fn links_are_followed_and_those_that_are_new_count() {
+        let nothing = |_: &Path| {};
+        let link = |at: &Path| symlink("a/../b/./c", at.join(".metier")).unwrap();
+        assert_eq!(new(nothing, link).unwrap(), ".metier");
+        assert_eq!(new(link, |at| folder(&at.join("b/c"))), None);
+        assert_eq!(
+            new(|at| symlink("b", at.join(".metier")).unwrap(), |at| folder(&at.join("b/skills"))).unwrap(),
+            "b"
+        );
+        let circle = |at: &Path| symlink(".metier", at.join(".metier")).unwrap();
+        assert_eq!(new(circle, nothing), None);
+        let absolute = |at: &Path| symlink(at.join("b"), at.join(".metier")).unwrap();
+        assert_eq!(new(absolute, |at| folder(&at.join("b/skills"))).unwrap(), "b");
+    }
+}
