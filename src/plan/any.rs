@@ -45,10 +45,8 @@ pub(super) fn any_condition() -> impl Strategy<Value = Condition> {
         (-1e9..1e9).prop_map(|number: f64| json!(number)),
         any::<String>().prop_map(Value::from),
     ];
-    let operand = prop_oneof![
-        constant.prop_map(Operand::Constant),
-        any_reference().prop_map(Operand::Reference),
-    ];
+    let operand =
+        prop_oneof![constant.prop_map(Operand::Constant), any_reference().prop_map(Operand::Reference),];
     let leaf = prop_oneof![
         operand.clone().prop_map(Condition::Is),
         (operand.clone(), operand.clone()).prop_map(|(left, right)| Condition::Same(left, right)),

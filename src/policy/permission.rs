@@ -297,7 +297,9 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back_as_the_same() {
-        for text in ["write:.", "read:./", "write:./out//a/", "net:Example.com", "tool:a:b", "exec:unsandboxed"] {
+        for text in
+            ["write:.", "read:./", "write:./out//a/", "net:Example.com", "tool:a:b", "exec:unsandboxed"]
+        {
             assert_eq!(permission(&permission(text).to_string()), permission(text), "{text}");
         }
         assert_eq!(permission("write:./").to_string(), "write:.");

@@ -51,6 +51,16 @@ pub(super) fn places(pattern: &str) -> usize {
     }
 }
 
+/// How many times it names a kind of letters, as `\d` does, or a control character, as `\cA` does.
+pub(super) fn kinds(pattern: &str) -> usize {
+    let mut letters = pattern.chars();
+    let mut count = 0;
+    while letters.any(|letter| letter == '\\') {
+        count += usize::from(letters.next().is_some_and(|letter| "dDsSwWc".contains(letter)));
+    }
+    count
+}
+
 /// Passes over `?:`, `?<name>`, `?i:` and the like behind a parenthesis. Nothing where it is neither: a name may hold brackets,
 /// and where blanks and comments count for nothing, what stands in them is no part of the pattern.
 fn skip_manner(letters: &mut Chars<'_>) -> Option<()> {
@@ -94,7 +104,7 @@ mod tests {
     use proptest::prelude::*;
     use regex_syntax::hir::{Hir, HirKind};
 
-    use super::places;
+    use super::{kinds, places};
 
     /// The places of what a pattern becomes before it is compiled, or nothing where it never is.
     fn places_of_compiled(pattern: &str) -> Option<usize> {
@@ -115,6 +125,13 @@ mod tests {
             HirKind::Concat(parts) | HirKind::Alternation(parts) => {
                 parts.iter().map(written_out).fold(0, usize::saturating_add)
             }
+        }
+    }
+
+    #[test]
+    fn kinds_of_letters_are_counted() {
+        for (pattern, count) in [("", 0), (r"\d+[\s\W]\cA", 4), (r"\\d\\\d\p{L}\", 1)] {
+            assert_eq!(kinds(pattern), count, "{pattern}");
         }
     }
 
