@@ -296,6 +296,20 @@ fn a_pattern_that_takes_long_to_be_read_is_refused() {
 }
 
 #[test]
+fn thousands_of_examples_are_not_each_told_how_wrong_they_are() {
+    let names = (0..3000).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
+    let found = codes(&format!(
+        "inputs: {{type: object, required: [{names}]}}\nexamples:\n{}",
+        "- {}\n".repeat(5000)
+    ));
+    assert_eq!(found, ["example-invalid"; 16 * 32 + 1]);
+    let pattern = "[a-z]".repeat(1500);
+    let outputs = format!("outputs: {{a: {{type: string, pattern: '{pattern}'}}}}");
+    let found = codes(&format!("{outputs}\nexamples:\n{}", "- {expected_output: {a: x}}\n".repeat(1500)));
+    assert_eq!(found, ["example-invalid"; 17]);
+}
+
+#[test]
 fn patterns_as_people_write_them_are_not_too_large() {
     let day = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$";
     let mail = r"^[\w.!#$%&*+/=?^`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9]+)*$";
