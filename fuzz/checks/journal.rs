@@ -14,15 +14,13 @@ pub fn journal(source: &[u8]) {
     let file = folder.path().join("x.journal");
     let plan = from_sequence(br#"[{"tool": "a"}, {"tool": "b"}]"#, "scripts/sequence.json");
     let plan = plan.unwrap_or_else(|found| panic!("{found:?}"));
-    let head = match source.strip_prefix(b"^") {
+    let (head, rest) = if let Some(rest) = source.strip_prefix(b"^") {
         // Without a head: whatever begins like this.
-        Some(_) => Vec::new(),
-        None => {
-            drop(open(&file, &plan).unwrap_or_else(|error| panic!("{error}")));
-            read(&file)
-        }
+        (Vec::new(), rest)
+    } else {
+        drop(open(&file, &plan).unwrap_or_else(|error| panic!("{error}")));
+        (read(&file), source)
     };
-    let rest = source.strip_prefix(b"^").unwrap_or(source);
     let lines = rest.split_inclusive(|&byte| byte == b'\n').flat_map(|line| match line.strip_prefix(b"=") {
         Some(content) => {
             [checksum(content.strip_suffix(b"\n").unwrap_or(content)), content.to_vec()].concat()
@@ -64,8 +62,9 @@ fn open(file: &Path, plan: &Plan) -> Result<Journal, SkillError> {
 
 /// As a line begins.
 fn checksum(content: &[u8]) -> Vec<u8> {
-    let digits: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{} ", &digits[..16]).into_bytes()
+    let digits =
+        Sha256::digest(content)[..8].iter().fold(String::new(), |sum, byte| format!("{sum}{byte:02x}"));
+    format!("{digits} ").into_bytes()
 }
 
 fn read(file: &Path) -> Vec<u8> {
