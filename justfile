@@ -31,6 +31,10 @@ bench *ARGS:
 peers:
     benches/peers/compare
 
+# One fuzzer or all of them, for so many seconds each
+fuzz fuzzer="all" seconds="60":
+    fuzz/run {{fuzzer}} {{seconds}}
+
 # Everything CI does
 ci:
     bash .ci/run

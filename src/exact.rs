@@ -157,8 +157,10 @@ fn after_string(mut inside: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::json as read;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    use super::json as read;
 
     #[test]
     fn what_json_can_say_is_read_as_it_is() {
@@ -171,6 +173,16 @@ mod tests {
             (r#"{"\\": 1, "é": 2}"#, json!({"\\": 1, "é": 2})),
         ] {
             assert_eq!(read(text), Ok(value), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_read_to_its_last_digit(bits in any::<u64>()) {
+            let number = f64::from_bits(bits);
+            prop_assume!(number.is_finite());
+            prop_assert_eq!(read(&format!("{number:e}")), Ok(json!(number)));
+            prop_assert_eq!(read(&json!(number).to_string()), Ok(json!(number)));
         }
     }
 

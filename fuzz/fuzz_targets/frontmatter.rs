@@ -1,11 +1,7 @@
-//! Any bytes as a SKILL.md: parsed or not, and every finding points into the file.
+//! Any bytes, held against the check of this name.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use metier::skill::{Place, parse};
+#[path = "../checks/mod.rs"]
+mod checks;
 
-fuzz_target!(|source: &[u8]| {
-    let parsed = parse(source, Place { directory: "x", file: "SKILL.md" });
-    assert_eq!(parsed.loads(), parsed.manifest.is_some());
-    assert!(parsed.diagnostics.iter().all(|found| found.span.end <= source.len()));
-});
+libfuzzer_sys::fuzz_target!(|source: &[u8]| checks::check("frontmatter", source));

@@ -1,14 +1,7 @@
-//! Texts with references and conditions: what is read prints as what reads back the same.
+//! Any bytes, held against the check of this name.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use metier::plan::{Condition, Template};
+#[path = "../checks/mod.rs"]
+mod checks;
 
-fuzz_target!(|text: &str| {
-    if let Ok(template) = text.parse::<Template>() {
-        assert_eq!(template.to_string().parse::<Template>(), Ok(template));
-    }
-    if let Ok(condition) = text.parse::<Condition>() {
-        assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition));
-    }
-});
+libfuzzer_sys::fuzz_target!(|source: &[u8]| checks::check("reference", source));

@@ -1,13 +1,7 @@
-//! Any bytes as a sequence: a plan that can be shown and scheduled, or reasons why there is none.
+//! Any bytes, held against the check of this name.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use metier::plan::{diagnostics, from_sequence};
+#[path = "../checks/mod.rs"]
+mod checks;
 
-fuzz_target!(|source: &[u8]| {
-    match from_sequence(source, "scripts/sequence.json") {
-        Ok(plan) => drop(plan.to_string()),
-        Err(found) => assert!(!found.is_empty()),
-    }
-    diagnostics(source, "scripts/sequence.json", None);
-});
+libfuzzer_sys::fuzz_target!(|source: &[u8]| checks::check("sequence", source));

@@ -252,26 +252,37 @@ impl fmt::Display for Condition {
             Self::Is(operand) => write!(f, "{operand}"),
             Self::Same(left, right) => write!(f, "{left} == {right}"),
             Self::Differ(left, right) => write!(f, "{left} != {right}"),
-            Self::Not(inner) => write!(f, "not {}", Part(inner)),
-            Self::All(parts) => joined(f, parts, " and "),
-            Self::Any(parts) => joined(f, parts, " or "),
+            Self::Not(inner) => write!(f, "not {}", Part(inner, Binds::Tightest)),
+            Self::All(parts) => joined(f, parts, " and ", Binds::Tightest),
+            Self::Any(parts) => joined(f, parts, " or ", Binds::Tighter),
         }
     }
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, parts: &[Condition], word: &str) -> fmt::Result {
+/// What stands in a condition without parentheses. There are no more than were written, so that what was not too deep to be
+/// read is not too deep to be read again.
+#[derive(Clone, Copy, PartialEq)]
+enum Binds {
+    /// What `and` joins as well.
+    Tighter,
+    /// Only what nothing joins.
+    Tightest,
+}
+
+fn joined(f: &mut fmt::Formatter<'_>, parts: &[Condition], word: &str, bare: Binds) -> fmt::Result {
     for (at, part) in parts.iter().enumerate() {
-        write!(f, "{}{}", if at > 0 { word } else { "" }, Part(part))?;
+        write!(f, "{}{}", if at > 0 { word } else { "" }, Part(part, bare))?;
     }
     Ok(())
 }
 
-/// A condition inside another one.
-struct Part<'a>(&'a Condition);
+/// A condition inside another one, and what stands bare there.
+struct Part<'a>(&'a Condition, Binds);
 
 impl fmt::Display for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            Condition::All(_) if self.1 == Binds::Tighter => write!(f, "{}", self.0),
             Condition::All(_) | Condition::Any(_) => write!(f, "({})", self.0),
             plain => write!(f, "{plain}"),
         }
@@ -293,6 +304,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plan::any::any_condition;
 
     fn holds(text: &str) -> bool {
         let inputs = json!({"yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": ""});
@@ -337,7 +349,34 @@ mod tests {
         assert!("not ".repeat(100_000).parse::<Condition>().is_err());
     }
 
+    #[test]
+    fn no_parentheses_are_printed_that_were_not_there() {
+        for (text, printed) in [
+            ("1 and 2 or not (3 or 4) and 5", "1 and 2 or not (3 or 4) and 5"),
+            ("((1 and 2) or 3) and (4 and 5)", "(1 and 2 or 3) and (4 and 5)"),
+            ("1 or (2 or (3 and not (not 4)))", "1 or (2 or 3 and not not 4)"),
+        ] {
+            assert_eq!(text.parse::<Condition>().unwrap().to_string(), printed, "{text}");
+        }
+        let deepest = format!("{}1 and 2 or 3{}", "not (4 and 5 or ".repeat(15), ")".repeat(15));
+        let condition = deepest.parse::<Condition>().unwrap();
+        assert_eq!(condition.to_string().parse(), Ok(condition));
+    }
+
     proptest! {
+        #[test]
+        fn what_is_printed_reads_back_as_the_same(condition in any_condition()) {
+            let printed = condition.to_string();
+            prop_assert_eq!(printed.parse::<Condition>(), Ok(condition), "{}", printed);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_can_be_printed(text in any::<String>()) {
+            if let Ok(condition) = text.parse::<Condition>() {
+                prop_assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition));
+            }
+        }
+
         #[test]
         fn what_is_read_can_be_printed_and_read_again(
             words in prop::collection::vec(

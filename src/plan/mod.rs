@@ -4,6 +4,8 @@
 //! [`from_contract`] read it, [`check`] holds it against what its steps call, [`Schedule`] says what may run next, and
 //! [`Drive`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
 
+#[cfg(test)]
+mod any;
 mod argument;
 mod argument_reader;
 mod attempt;

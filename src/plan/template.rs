@@ -116,8 +116,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::reference::{Root, Segment};
     use super::*;
+    use crate::plan::any::any_template;
 
     fn parsed(text: &str) -> Template {
         text.parse().unwrap()
@@ -186,37 +186,6 @@ mod tests {
             let message = refused(text);
             assert!(message.contains(words), "{text}: {message}");
         }
-    }
-
-    fn any_reference() -> impl Strategy<Value = Reference> {
-        let name = "[a-z_][a-z0-9_]{0,6}(-[a-z0-9]{1,3})?";
-        let variable = name.prop_filter("a word of its own", |name| {
-            !super::super::reference::RESERVED.contains(&name.as_str()) && !name.starts_with("step_")
-        });
-        let root = prop_oneof![
-            Just(Root::Inputs),
-            any::<String>().prop_map(Root::Step),
-            any::<u16>().prop_map(|at| Root::Result(at.into())),
-            variable.prop_map(Root::Variable),
-        ];
-        let segment = prop_oneof![
-            name.prop_map(Segment::Field),
-            any::<String>().prop_map(Segment::Field),
-            any::<u16>().prop_map(|at| Segment::Index(at.into())),
-        ];
-        (root, prop::collection::vec(segment, 0..6)).prop_map(|(root, path)| Reference { root, path })
-    }
-
-    fn any_template() -> impl Strategy<Value = Template> {
-        let text = ".{1,12}".prop_map(Piece::Text);
-        let pair = (any_reference().prop_map(Piece::Reference), text.clone());
-        prop_oneof![
-            any::<String>().prop_map(Template::Literal),
-            any_reference().prop_map(Template::Whole),
-            prop::collection::vec(pair, 1..5).prop_map(|pairs| {
-                Template::Pieces(pairs.into_iter().flat_map(|(reference, text)| [reference, text]).collect())
-            }),
-        ]
     }
 
     proptest! {

@@ -246,7 +246,12 @@ impl Word {
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word.name())?;
-        self.scope.as_ref().map_or(Ok(()), |scope| write!(f, ":{scope}"))
+        match self.scope.as_deref() {
+            None => Ok(()),
+            // The root: with nothing behind the colon it would not read back.
+            Some("") => f.write_str(":."),
+            Some(scope) => write!(f, ":{scope}"),
+        }
     }
 }
 
@@ -288,6 +293,16 @@ mod tests {
             assert_eq!(text.parse::<Permission>().map_err(|e| e.kind()), Err(ErrorKind::Usage), "{text:?}");
         }
         assert_eq!("wrte".parse::<Permission>().unwrap_err().help(), Some("did you mean `write`?"));
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same() {
+        for text in
+            ["write:.", "read:./", "write:./out//a/", "net:Example.com", "tool:a:b", "exec:unsandboxed"]
+        {
+            assert_eq!(permission(&permission(text).to_string()), permission(text), "{text}");
+        }
+        assert_eq!(permission("write:./").to_string(), "write:.");
     }
 
     #[test]

@@ -281,3 +281,66 @@ fn names_and_texts_are_shown_and_not_obeyed() {
     let outcome = project.run_with(json!({"a": "x", "b\u{1b}[2J": 1}), &[]);
     assert_eq!(kind(&outcome), ErrorKind::InvalidInput);
 }
+
+#[test]
+fn a_pattern_that_takes_long_to_be_read_is_refused() {
+    for piece in [r"\cA", r"\s", r"\d", r"[\w]", "[^a]", "(a)", "a|", "(?i)"] {
+        let long = piece.repeat(200_000 / piece.len());
+        let pattern = format!("inputs: {{a: {{type: string, required: true, pattern: '{long}'}}}}");
+        let names = format!("inputs:\n  type: object\n  patternProperties:\n    ? '{long}'\n    : true\n");
+        assert_eq!([codes(&pattern), codes(&names)], [["schema-too-large"]; 2], "{piece}");
+    }
+    let kinds = r"\s".repeat(300);
+    let pattern = format!("inputs: {{a: {{type: string, required: true, pattern: '{kinds}'}}}}");
+    assert_eq!(codes(&pattern), ["schema-too-large"]);
+}
+
+#[test]
+fn thousands_of_examples_are_not_each_told_how_wrong_they_are() {
+    let names = (0..3000).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
+    let found = codes(&format!(
+        "inputs: {{type: object, required: [{names}]}}\nexamples:\n{}",
+        "- {}\n".repeat(5000)
+    ));
+    assert_eq!(found, ["example-invalid"; 16 * 32 + 1]);
+    let pattern = "[a-z]".repeat(1500);
+    let outputs = format!("outputs: {{a: {{type: string, pattern: '{pattern}'}}}}");
+    let found = codes(&format!("{outputs}\nexamples:\n{}", "- {expected_output: {a: x}}\n".repeat(1500)));
+    assert_eq!(found, ["example-invalid"; 17]);
+}
+
+#[test]
+fn patterns_as_people_write_them_are_not_too_large() {
+    let day = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$";
+    let mail = r"^[\w.!#$%&*+/=?^`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9]+)*$";
+    for pattern in [day, mail, r"^(?<major>\d+)\.(\d+)$", "^(?:get|put|post)$"] {
+        let text = lines(20, |n| format!("  p{n}: {{type: string, required: true, pattern: '{pattern}'}}\n"));
+        assert_eq!(codes(&format!("inputs:\n{text}")), [""; 0], "{pattern}");
+    }
+}
+
+#[test]
+fn many_empty_texts_are_texts_too() {
+    let choices = (0..20_000).map(|n| format!("{n:x}")).collect::<Vec<_>>().join("|");
+    assert_eq!(
+        codes(&format!(
+            "inputs: {{l: {{type: array, required: true, items: {{type: string, pattern: '^({choices})$'}}}}}}"
+        )),
+        ["schema-too-large"]
+    );
+    let few = (0..1_500).map(|n| format!("{n:x}")).collect::<Vec<_>>().join("|");
+    let project = Project::with_contract(
+        &format!(
+            "inputs: {{l: {{type: array, required: true, items: {{type: string, pattern: '^({few})$'}}}}}}"
+        ),
+        "return 1",
+    );
+    let begun = Instant::now();
+    let outcome = project.run_with(json!({"l": vec![""; 1_000_000]}), &[]);
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(
+        sentence(&outcome).ends_with("too large to be held against its contract"),
+        "{}",
+        sentence(&outcome)
+    );
+}

@@ -3,10 +3,13 @@
 use serde_json::Value as Json;
 
 use super::super::report::Report;
-use super::super::rule::{self, Rule};
+use super::super::rule;
 use super::document::Placed;
 use super::schema::{Schema, Unfit};
 use super::{Contract, Example};
+
+/// Examples that do not fit, each told of with all that is wrong with it.
+const MOST: usize = 16;
 
 pub(super) fn all(contract: &Contract, inputs: &Placed<'_>, outputs: &Placed<'_>, report: &mut Report<'_>) {
     for (schema, source) in inputs.iter().chain(outputs) {
@@ -14,26 +17,48 @@ pub(super) fn all(contract: &Contract, inputs: &Placed<'_>, outputs: &Placed<'_>
             report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
         }
     }
+    examples(contract, report);
+}
+
+/// Finding out in how many ways a value is wrong takes far longer than finding out that it is right, so it ends with the
+/// first few examples that are wrong.
+fn examples(contract: &Contract, report: &mut Report<'_>) {
+    let outputs = contract.outputs.as_ref().map(Schema::loosened);
+    let mut wrong = 0;
     for example in &contract.examples {
-        check_example(example, contract, report);
+        if wrong == MOST {
+            let message =
+                format!("{MOST} examples do not fit the contract; those after them were not looked at");
+            report.add(&rule::EXAMPLE_INVALID, &example.spans.0, message);
+            return;
+        }
+        wrong += usize::from(is_wrong(example, contract.inputs.as_ref(), outputs.as_ref(), report));
     }
 }
 
-fn check_example(example: &Example, contract: &Contract, report: &mut Report<'_>) {
+/// Whether an example breaks its contract, every way told.
+fn is_wrong(
+    example: &Example,
+    inputs: Option<&Schema>,
+    outputs: Option<&Schema>,
+    report: &mut Report<'_>,
+) -> bool {
     let (input_span, output_span) = &example.spans;
-    let mut tell = |rule: &Rule, span, what: &str, found: Vec<String>| {
+    let mut is_wrong = false;
+    let mut tell = |span, what: &str, found: Vec<String>| {
+        is_wrong |= !found.is_empty();
         for message in found {
-            report.add(rule, span, format!("{what} does not fit the contract: {message}"));
+            report.add(&rule::EXAMPLE_INVALID, span, format!("{what} does not fit the contract: {message}"));
         }
     };
-    if let Some(inputs) = &contract.inputs {
+    if let Some(inputs) = inputs {
         let filled = inputs.with_defaults(example.inputs.clone());
-        tell(&rule::EXAMPLE_INVALID, input_span, "the input of an example", broken(inputs, &filled));
+        tell(input_span, "the input of an example", broken(inputs, &filled));
     }
-    if let (Some(outputs), Some(expected)) = (&contract.outputs, &example.expected_output) {
-        let found = broken(&outputs.loosened(), expected);
-        tell(&rule::EXAMPLE_INVALID, output_span, "the expected output of an example", found);
+    if let (Some(outputs), Some(expected)) = (outputs, &example.expected_output) {
+        tell(output_span, "the expected output of an example", broken(outputs, expected));
     }
+    is_wrong
 }
 
 /// The violations; none where the schema itself is no schema, which is told already.

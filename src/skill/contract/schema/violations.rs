@@ -64,12 +64,13 @@ impl Schema {
     }
 }
 
-/// The bytes of its texts and names, each of which a pattern may have to look at from all its places.
+/// The bytes of its texts and names, each of which a pattern may have to look at from all its places, and their ends, which it
+/// looks at even where nothing else is.
 fn letters(value: &Json) -> usize {
     match value {
-        Json::String(text) => text.len(),
+        Json::String(text) => 1 + text.len(),
         Json::Array(items) => items.iter().map(letters).sum(),
-        Json::Object(fields) => fields.iter().map(|(name, value)| name.len() + letters(value)).sum(),
+        Json::Object(fields) => fields.iter().map(|(name, value)| 1 + name.len() + letters(value)).sum(),
         _ => 0,
     }
 }

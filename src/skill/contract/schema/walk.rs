@@ -18,7 +18,7 @@ use super::places::{anchors, is_in_data};
 pub(super) const MOST_PARTS: usize = 10_000;
 /// How deep schemas may lie in one another once references are followed.
 const DEEPEST: usize = 64;
-/// A pattern costs as much as so many other parts.
+/// A pattern costs as much as so many other parts, and each of its letters as one more.
 const PATTERN: usize = 64;
 /// And so does finding the multiples of a fraction, which is reckoned exactly.
 const RECKONING: usize = 100;
@@ -140,8 +140,7 @@ impl Walk<'_> {
                 return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
             }
             "pattern" => {
-                let places = value.as_str().map_or(0, pattern::places);
-                return Ok(Size { places, ..Size::flat(PATTERN) });
+                return Ok(value.as_str().map_or(Size::flat(1), of_pattern));
             }
             "multipleOf" if value.as_u64().is_none() => return Ok(Size::flat(RECKONING)),
             _ => {}
@@ -157,9 +156,10 @@ impl Walk<'_> {
                 let named = schemas.iter().map(|(name, schema)| (format!("{at}/{}", escaped(name)), schema));
                 let mut size = self.each(named, depth)?;
                 if keyword == "patternProperties" {
-                    size.parts += PATTERN * schemas.len();
-                    let places = schemas.keys().map(|name| pattern::places(name));
-                    size.places = places.fold(size.places, usize::saturating_add);
+                    for name in schemas.keys().map(|name| of_pattern(name)) {
+                        size.parts += name.parts;
+                        size.places = size.places.saturating_add(name.places);
+                    }
                 }
                 Ok(size)
             }
@@ -226,6 +226,13 @@ impl Walk<'_> {
     }
 }
 
+/// Its kinds are written out one by one, and after each it is read again from its beginning.
+fn of_pattern(pattern: &str) -> Size {
+    let kinds = pattern::kinds(pattern);
+    let parts = (kinds * kinds).saturating_mul(2).saturating_add(PATTERN + pattern.len());
+    Size { places: pattern::places(pattern), ..Size::flat(parts.min(MOST_PARTS + 1)) }
+}
+
 /// Whether the place lies in what the pointer points to.
 fn is_above(pointer: &str, place: &str) -> bool {
     place.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -246,7 +253,9 @@ fn too_deep(at: &str) -> Fault {
 }
 
 fn too_many(at: &str) -> Fault {
-    let message = format!("it has more than {MOST_PARTS} parts once references are copied out");
+    let message = format!(
+        "it has more than {MOST_PARTS} parts once references are copied out and patterns are weighed"
+    );
     fault(&rule::SCHEMA_TOO_LARGE, at, &message)
 }
 
