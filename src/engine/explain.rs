@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::asked::skills_in;
 use super::callable::plan_of;
 use super::contract::{narrowed, narrowed_in};
 use super::select::{Selected, select};
@@ -201,11 +202,7 @@ impl Parts {
 fn calls(skill: &Skill, selected: &Selected, ctx: &SkillContext) -> Result<Vec<String>> {
     let plan = plan_of(skill, selected)?;
     let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
-    let held = ctx.permissions().held();
-    let granted = held.iter().filter(|permission| permission.is_called("skill"));
-    let granted =
-        granted.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned()));
-    let mut calls: Vec<String> = planned.chain(granted).collect();
+    let mut calls: Vec<String> = planned.chain(skills_in(&ctx.permissions().held())).collect();
     let mut known = HashSet::new();
     calls.retain(|name| known.insert(name.clone()));
     Ok(calls)

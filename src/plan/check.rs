@@ -191,7 +191,7 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, step: &'a Step) {
         match &step.call {
-            Call::Function(_) => {}
+            Call::Function(_) => step.skill().into_iter().for_each(|name| self.ways(name, step)),
             Call::Tool(name) => match &*self.known.tool(name) {
                 Lookup::Found(_) => {}
                 Lookup::Untold => self.untold(name, step),
