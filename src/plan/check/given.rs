@@ -169,10 +169,10 @@ impl<'a> Checker<'a> {
             return;
         }
         let plain = Value::Object(plain);
-        let cost = (plain.to_string().len() as u64).saturating_mul(takes.json.to_string().len() as u64);
+        let filled = schema.with_defaults(plain.clone());
+        let cost = (filled.to_string().len() as u64).saturating_mul(takes.json.to_string().len() as u64);
         let Some(left) = self.effort.checked_sub(cost) else { return };
         self.effort = left;
-        let filled = schema.with_defaults(plain.clone());
         let Err(Unfit::Broken { violations, .. }) = schema.check(&filled) else { return };
         for violation in &violations {
             let within = |parameter: &&Parameter| {
