@@ -126,9 +126,11 @@ impl Shape {
                 json!({"tool": step["tool"], "args": step["args"], "for_each": items})
             }),
             Self::Nested => steps(3, &|ten| json!({"skill": "y", "args": {"ten": ten.to_string()}})),
-            Self::SideBySide => steps(PARTS, &|at| match self.only_reads(at) {
-                true => json!({"tool": "grep", "args": {"pattern": "once", "path": "out"}}),
-                false => append(traced(at)),
+            Self::SideBySide => steps(PARTS, &|at| {
+                if self.only_reads(at) {
+                    return json!({"tool": "grep", "args": {"pattern": "once", "path": "out"}});
+                }
+                append(traced(at))
             }),
         };
         (plan, inner)

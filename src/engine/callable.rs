@@ -105,10 +105,10 @@ impl Callees for Callable {
         let Asked::These(own) = asks_of(asker, SkillRuntime::ToolSequence) else { return Vec::new() };
         let mut names = skills_in(&own);
         if !names.is_empty()
-            && let Asked::These(asked) = asked_for(skill, None)
+            && let Asked::These(listed) = asked_for(skill, None)
         {
-            let asked = skills_in(&asked);
-            names.retain(|name| asked.contains(name));
+            let known = skills_in(&listed);
+            names.retain(|name| known.contains(name));
         }
         names.iter().filter_map(|name| engine.seen(skill, name, seer)).collect()
     }
