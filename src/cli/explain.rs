@@ -57,10 +57,12 @@ fn callee(of: &CalleeReach) -> String {
             };
             format!("a process, {} ({sandbox})", words.join(" "))
         }
-        _ => format!("in {}", of.runtime),
+        _ => of.runtime.map_or_else(String::new, |runtime| format!("in {runtime}")),
     };
-    let (skill, script) = (visible_line(&of.skill), visible_line(&of.script));
-    format!("{skill}, {script}: {held}; may {}", of.permissions.join(", "))
+    let script = of.script.as_ref().map_or_else(String::new, |script| format!(", {}", visible_line(script)));
+    let may = of.permissions.join(", ");
+    let may = if may.is_empty() { may } else { format!("; may {may}") };
+    format!("{}{script}: {held}{may}", visible_line(&of.skill))
 }
 
 fn process_rows(process: &ProcessPlan) -> Vec<(&'static str, String)> {
@@ -156,6 +158,9 @@ fn sandbox(of: &Explanation) -> String {
     let asked = of.isolation;
     match of.sandbox {
         None if of.reason.is_some() => format!("cannot be put up, and is {asked}"),
+        None if of.callees.iter().any(|callee| callee.reason.is_some()) => {
+            "cannot be told: not all that it calls would start".into()
+        }
         None => "that of the program which runs it".into(),
         Some(held) if held.tier == "in-process" => {
             "none is needed: it reaches nothing but the host API".into()

@@ -40,6 +40,12 @@ pub fn asked_by(allowed_tools: &[String], runtime: SkillRuntime) -> Asked {
     Asked::These(own.into_iter().chain(foreign).collect())
 }
 
+/// The skills that these permissions let call, by the names in them.
+pub(super) fn skills_in(permissions: &[Permission]) -> Vec<String> {
+    let named = permissions.iter().filter(|permission| permission.is_called("skill"));
+    named.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use serde_json::{Map, Value};
 
-use super::asked::asks_of;
+use super::asked::{asks_of, skills_in};
 use super::select::{Selected, select};
 use super::{Engine, Parts};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -39,11 +39,8 @@ impl Callable {
         let asked = besides(asks_of(skill, selected.runtime), plan.iter().flat_map(tools));
         let seer = engine.called(self.asker.as_deref());
         let mut known = HashSet::new();
-        let named = plan.iter().flat_map(Plan::skills).filter(|name| known.insert(*name));
-        let calls = named.filter_map(|name| {
-            let meant = engine.registry.find_for(skill, name).ok()?;
-            name_of(meant, name, |name| engine.meant(seer, name))
-        });
+        let named = plan.iter().flat_map(Plan::calls).filter(|name| known.insert(*name));
+        let calls = named.filter_map(|name| engine.seen(skill, name, seer));
         let (input_schema, output_schema) = schemas(skill);
         Ok(Callee {
             identity: identity_of(skill.folder()),
@@ -100,9 +97,25 @@ impl Callees for Callable {
         Some(Arc::new(Self { engine, tools, has_foreign_skills, asker: Some(asker) }))
     }
 
+    /// Nothing that whoever asks may not call itself is handed on, also not to a skill that asks for everything.
+    fn may_call(&self, identity: &str) -> Vec<String> {
+        let Some(engine) = self.engine.upgrade() else { return Vec::new() };
+        let seer = engine.called(self.asker.as_deref());
+        let (Some(skill), Some(asker)) = (engine.identified(identity), seer) else { return Vec::new() };
+        let Asked::These(own) = asks_of(asker, SkillRuntime::ToolSequence) else { return Vec::new() };
+        let mut names = skills_in(&own);
+        if !names.is_empty()
+            && let Asked::These(listed) = asked_for(skill, None)
+        {
+            let known = skills_in(&listed);
+            names.retain(|name| known.contains(name));
+        }
+        names.iter().filter_map(|name| engine.seen(skill, name, seer)).collect()
+    }
+
     fn digest(&self, identity: &str) -> Option<String> {
         let engine = self.engine.upgrade()?;
-        let skill = engine.registry.skills().iter().find(|skill| identity_of(skill.folder()) == identity)?;
+        let skill = engine.identified(identity)?;
         skill.folder().digest().ok().map(|digest| plan::hexadecimal(&digest))
     }
 }
@@ -126,6 +139,16 @@ fn identity_of(folder: &Folder) -> String {
 }
 
 impl Parts {
+    fn identified(&self, identity: &str) -> Option<&Skill> {
+        self.registry.skills().iter().find(|skill| identity_of(skill.folder()) == identity)
+    }
+
+    /// What the seer calls the skill that another one means by a name.
+    fn seen(&self, by: &Skill, name: &str, seer: Option<&Skill>) -> Option<String> {
+        let meant = self.registry.find_for(by, name).ok()?;
+        name_of(meant, name, |name| self.meant(seer, name))
+    }
+
     /// The skill whose folder lies there, or was unpacked to there.
     fn at(&self, folder: Option<&Path>) -> Option<&Skill> {
         let folder = folder?;

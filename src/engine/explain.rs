@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::asked::skills_in;
 use super::callable::plan_of;
 use super::contract::{narrowed, narrowed_in};
 use super::select::{Selected, select};
@@ -42,8 +43,8 @@ pub struct Explanation {
     pub permissions: Vec<String>,
     /// The functions of the host API, in the order of the documentation.
     pub functions: Vec<FunctionReach>,
-    /// Which isolation would hold of the skill and all that it calls, the weakest of them; `null` where the run would not start,
-    /// and where an embedder's own executor runs it.
+    /// Which isolation would hold of the skill and all that it calls, the weakest of them; `null` where one of them would not
+    /// start, and where an embedder's own executor runs one.
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
     pub process: Option<ProcessPlan>,
@@ -69,15 +70,15 @@ pub struct FunctionReach {
 /// A skill that the run would or could call, by that caller and those before it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CalleeReach {
-    /// The skill's qualified name.
+    /// The skill's qualified name, or what it is called by where there is none.
     pub skill: String,
     /// The qualified name of the skill that calls it.
     pub caller: String,
-    /// The script, by its path in the skill's folder.
-    pub script: String,
+    /// The script, by its path in the skill's folder, where one is told.
+    pub script: Option<String>,
     /// The language it is in.
-    pub runtime: SkillRuntime,
-    /// What it may do: what it and every caller ask for and the caller grants.
+    pub runtime: Option<SkillRuntime>,
+    /// What it may do: what it and every caller ask for and the caller grants; nothing where it could not be looked at.
     pub permissions: Vec<String>,
     /// Which isolation would hold, as in [`Explanation`].
     pub sandbox: Option<SandboxReport>,
@@ -107,14 +108,14 @@ impl Parts {
         let of = self.reached(skill, invocation)?;
         let mut callees = Vec::new();
         self.below(&of, &mut HashSet::new(), &mut callees)?;
-        let held = callees.iter().filter_map(|callee: &CalleeReach| callee.sandbox);
+        let held = callees.iter().map(|callee: &CalleeReach| callee.sandbox);
         Ok(Explanation {
             isolation: of.ctx.isolation().name(),
             project: self.project.clone(),
             limits: LimitsReport::new(&of.limits, None),
             permissions: names(&of.ctx.permissions().held()),
             functions: reach(&of.ctx),
-            sandbox: of.sandbox.map(|own| held.fold(own, SandboxReport::weaker)),
+            sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
             skill: of.skill,
             script: of.script,
             runtime: of.runtime,
@@ -130,12 +131,10 @@ impl Parts {
             return Ok(());
         }
         for name in &of.calls {
-            // Whether there is such a skill is found out by whoever calls it.
-            let Ok(skill) = self.meant(self.called(of.ctx.qualified()), name) else { continue };
-            let Ok(callee) = self.reached(skill, &Invocation::by(&of.ctx, name)) else { continue };
-            let permissions = callee.ctx.permissions();
-            let free = permissions.allows(&Need::unsandboxed());
-            if !seen.insert(format!("{} {free} {:?}", callee.skill, names(&permissions.held()))) {
+            let skill = self.meant(self.called(of.ctx.qualified()), name);
+            let looked_at = skill.and_then(|skill| self.reached(skill, &Invocation::by(&of.ctx, name)));
+            let key = looked_at.as_ref().map_or_else(|reason| format!("{name}: {reason}"), Reached::key);
+            if !seen.insert(key) {
                 continue;
             }
             if callees.len() == MOST {
@@ -143,19 +142,31 @@ impl Parts {
                     format!("failed to explain {}: it leads to more than {MOST} skills", of.ctx.skill());
                 return Err(SkillError::new(ErrorKind::Unavailable, sentence));
             }
-            callees.push(CalleeReach {
-                skill: callee.skill.clone(),
-                caller: of.skill.clone(),
-                script: callee.script.clone(),
-                runtime: callee.runtime,
-                permissions: names(&permissions.held()),
-                sandbox: callee.sandbox,
-                process: callee.process.clone(),
-                reason: callee.reason.clone(),
-            });
-            self.below(&callee, seen, callees)?;
+            match looked_at {
+                Ok(callee) => {
+                    callees.push(callee.told(of));
+                    self.below(&callee, seen, callees)?;
+                }
+                Err(reason) => callees.push(self.not_looked_at(of, name, reason)),
+            }
         }
         Ok(())
+    }
+
+    /// A callee of which there is little more to tell than why it would not start.
+    fn not_looked_at(&self, caller: &Reached, name: &str, reason: SkillError) -> CalleeReach {
+        let skill = self.meant(self.called(caller.ctx.qualified()), name).ok();
+        let selected = skill.and_then(|skill| select(skill, None).ok());
+        CalleeReach {
+            skill: skill.map_or_else(|| name.to_owned(), Skill::qualified),
+            caller: caller.skill.clone(),
+            runtime: selected.as_ref().map(|selected| selected.runtime),
+            script: selected.map(|selected| selected.path),
+            permissions: Vec::new(),
+            sandbox: None,
+            process: None,
+            reason: Some(reason),
+        }
     }
 
     fn reached(&self, skill: &Skill, invocation: &Invocation) -> Result<Reached> {
@@ -197,15 +208,33 @@ impl Parts {
     }
 }
 
+impl Reached {
+    /// What is the same for all calls of a skill that may do the same.
+    fn key(&self) -> String {
+        let permissions = self.ctx.permissions();
+        let free = permissions.allows(&Need::unsandboxed());
+        format!("{} {free} {:?}", self.skill, names(&permissions.held()))
+    }
+
+    fn told(&self, caller: &Self) -> CalleeReach {
+        CalleeReach {
+            skill: self.skill.clone(),
+            caller: caller.skill.clone(),
+            script: Some(self.script.clone()),
+            runtime: Some(self.runtime),
+            permissions: names(&self.ctx.permissions().held()),
+            sandbox: self.sandbox,
+            process: self.process.clone(),
+            reason: self.reason.clone(),
+        }
+    }
+}
+
 /// The skills that its plan names, and those that it may call by name.
 fn calls(skill: &Skill, selected: &Selected, ctx: &SkillContext) -> Result<Vec<String>> {
     let plan = plan_of(skill, selected)?;
     let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
-    let held = ctx.permissions().held();
-    let granted = held.iter().filter(|permission| permission.is_called("skill"));
-    let granted =
-        granted.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned()));
-    let mut calls: Vec<String> = planned.chain(granted).collect();
+    let mut calls: Vec<String> = planned.chain(skills_in(&ctx.permissions().held())).collect();
     let mut known = HashSet::new();
     calls.retain(|name| known.insert(name.clone()));
     Ok(calls)

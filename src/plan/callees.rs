@@ -26,6 +26,12 @@ pub trait Callees: Send + Sync {
         None
     }
 
+    /// The skills that the one of that identity may call by a permission, as far as it and whoever asks ask for one; by names
+    /// that mean them to whoever asks.
+    fn may_call(&self, _identity: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A text that changes when the files of the skill of that identity do, where that can be told.
     fn digest(&self, _identity: &str) -> Option<String> {
         None
@@ -74,7 +80,7 @@ pub struct Callee {
     pub input_schema: Option<Value>,
     /// What it answers with, as a JSON Schema (2020-12), where it says.
     pub output_schema: Option<Value>,
-    /// The skills that its own plan calls, by names that mean them to whoever asks.
+    /// The skills that its own plan calls by fixed text, by names that mean them to whoever asks.
     pub calls: Vec<String>,
     /// What it asks for.
     pub asked: Asked,

@@ -1,6 +1,7 @@
 //! All that can be known of a plan before its first step: whether its references lead anywhere, and whether what it calls is
 //! there, takes what it is given and answers with what is used of it.
 
+mod braces;
 mod given;
 
 use std::collections::{BTreeSet, HashMap};
@@ -78,6 +79,7 @@ impl<'a> Checker<'a> {
         }
         let variable = step.for_each.as_ref().map(|each| each.variable.as_str());
         for parameter in &step.args {
+            self.braces(parameter);
             parameter
                 .value
                 .each_reference(&mut |reference, place| self.reference(at, variable, reference, place));
@@ -189,13 +191,13 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, step: &'a Step) {
         match &step.call {
-            Call::Function(_) => {}
+            Call::Function(_) => step.skill().into_iter().for_each(|name| self.ways(name, step)),
             Call::Tool(name) => match &*self.known.tool(name) {
                 Lookup::Found(_) => {}
                 Lookup::Untold => self.untold(name, step),
                 Lookup::Missing(why) => {
                     let functions = crate::host::functions().iter().map(|function| function.name);
-                    let help = why.help().map_or_else(|| nearest(name, functions), str::to_owned);
+                    let help = why.help().map_or_else(|| nearest(bare(name), functions), str::to_owned);
                     self.findings.add(&rule::TOOL_UNKNOWN, &step.places.call, why.message(), help);
                 }
             },
@@ -216,7 +218,7 @@ impl<'a> Checker<'a> {
         let functions = crate::host::functions().iter().map(|function| function.name);
         let message =
             format!("no function is called {}, so it is a tool that the host must offer", brief(name));
-        if let Some(function) = near(name, functions) {
+        if let Some(function) = near(bare(name), functions) {
             let help = format!("did you mean {function}?");
             self.findings.add(&rule::TOOL_SLIP, &step.places.call, message, help);
             return;
@@ -267,9 +269,14 @@ pub(super) fn declared_inputs(schema: Option<&Value>) -> BTreeSet<String> {
 
 /// Whether a declared input may be left out, and nothing stands in for it.
 fn may_be_absent(schema: &Value, name: &str) -> bool {
-    let property = schema::declared(schema).and_then(|declared| declared.get(name));
-    property.is_some_and(|property| property.get("default").is_none())
+    schema::declared(schema).is_some_and(|declared| declared.contains_key(name))
+        && !schema::has_default(schema, name)
         && !schema::required(schema).any(|required| required == name)
+}
+
+/// The name of a function as a plan has it: scripts call it by `ctx.`.
+fn bare(name: &str) -> &str {
+    name.strip_prefix("ctx.").unwrap_or(name)
 }
 
 /// The input a reference names first, where it names one.

@@ -107,15 +107,22 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-/// `1` and `1.0` are one number.
+/// `1` and `1.0` are one number, in lists and objects too.
 fn is_same(left: &Value, right: &Value) -> bool {
-    left == right
-        || match (left, right) {
-            (Value::Number(left), Value::Number(right)) if left.is_f64() != right.is_f64() => {
-                left.as_f64() == right.as_f64()
-            }
-            _ => false,
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) if left.is_f64() != right.is_f64() => {
+            left.as_f64() == right.as_f64()
         }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_same(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let is_in_right =
+                |(key, left): (&String, &Value)| right.get(key).is_some_and(|right| is_same(left, right));
+            left.len() == right.len() && left.iter().all(is_in_right)
+        }
+        _ => left == right,
+    }
 }
 
 impl FromStr for Condition {
@@ -307,7 +314,10 @@ mod tests {
     use crate::plan::any::any_condition;
 
     fn holds(text: &str) -> bool {
-        let inputs = json!({"yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": ""});
+        let inputs = json!({
+            "yes": true, "no": false, "none": [], "n": 1, "mode": "fast", "text": "",
+            "list": [1, {"a": [2.0]}], "alike": [1.0, {"a": [2]}], "longer": [1, {"a": [2]}, 3], "other": [1, {"b": [2]}],
+        });
         let condition = text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         condition
             .holds(&|reference: &Reference| Ok(reference.within(&inputs).unwrap_or(&Value::Null)))
@@ -333,6 +343,10 @@ mod tests {
             ("($inputs.no or $inputs.yes) and not $inputs.no", true),
             ("true", true),
             ("${inputs.n} != -2.5e3", true),
+            ("$inputs.list == $inputs.alike", true),
+            ("$inputs.list[1] != $inputs.alike[1]", false),
+            ("$inputs.list == $inputs.longer or $inputs.longer == $inputs.list", false),
+            ("$inputs.list == $inputs.other", false),
         ] {
             assert_eq!(holds(text), expected, "{text}");
         }
@@ -389,6 +403,18 @@ mod tests {
         ) {
             if let Ok(condition) = words.concat().parse::<Condition>() {
                 prop_assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic_and_what_is_read_can_be_printed(
+            text in prop_oneof![any::<String>(), "[^a]{0,12}[$'\"(]{0,3}[^a]{0,12}", "[ ()$'\"=!a-z0-9é.-]{0,24}"]
+        ) {
+            match text.parse::<Condition>() {
+                Ok(condition) => {
+                    prop_assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition), "{}", text);
+                }
+                Err(fault) => prop_assert!(fault.at <= text.len() && text.is_char_boundary(fault.at), "{}", text),
             }
         }
     }

@@ -98,22 +98,28 @@ impl Head {
     fn of(run: &Journaled<'_>) -> Result<Self> {
         let Journaled { skill, identity, project, plan, input, callees, token } = *run;
         Ok(Self {
-            version: 2,
+            version: 3,
             skill: skill.to_owned(),
             project: project.map(|root| root.to_string_lossy().into_owned()),
             files: callees.digest(identity),
             plan: digest::of_bytes(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
             input: digest::of_value(input),
-            callees: digests(plan, callees, token)?,
+            callees: digests(identity, plan, callees, token)?,
         })
     }
 }
 
-/// The digests of the skills that a plan calls, and of those that their plans call, each looked at once.
-fn digests(plan: &Plan, callees: &dyn Callees, token: &CancelToken) -> Result<BTreeMap<String, String>> {
+/// The digests of the skills that a plan calls or may call, and of those that these do, each looked at once. What they ask for
+/// counts, and not what this run grants.
+fn digests(
+    own: &str,
+    plan: &Plan,
+    callees: &dyn Callees,
+    token: &CancelToken,
+) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut known: HashSet<String> = HashSet::new();
-    let mut open: Vec<String> = plan.skills().map(str::to_owned).collect();
+    let mut open: Vec<String> = plan.calls().map(str::to_owned).chain(callees.may_call(own)).collect();
     while let Some(name) = open.pop() {
         if !known.insert(name.clone()) {
             continue;
@@ -121,7 +127,7 @@ fn digests(plan: &Plan, callees: &dyn Callees, token: &CancelToken) -> Result<BT
         token.check()?;
         let Lookup::Found(Callee { identity, calls, .. }) = callees.skill(&name) else { continue };
         found.extend(callees.digest(&identity).map(|digest| (name, digest)));
-        open.extend(calls);
+        open.extend(calls.into_iter().chain(callees.may_call(&identity)));
     }
     Ok(found)
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::callees::{Callee, Callees, Lookup};
+use super::schema;
 use crate::skill::Schema;
 
 /// What there is to call, as far as somebody asked.
@@ -21,11 +22,22 @@ pub(super) struct Takes {
     pub(super) json: Value,
     /// Compiled to hold values against, where that is possible.
     pub(super) schema: Option<Schema>,
+    /// The names that the caller must give.
+    pub(super) required: Vec<String>,
 }
 
 impl Takes {
+    /// What a function or tool takes, which gets nothing filled in.
     pub(super) fn new(json: Value) -> Self {
-        Self { schema: Schema::parse(json.clone()).ok(), json }
+        let required = schema::required(&json).map(str::to_owned).collect();
+        Self { schema: Schema::parse(json.clone()).ok(), required, json }
+    }
+
+    /// What a skill takes, where defaults stand in for what is not given.
+    pub(super) fn of_skill(json: Value) -> Self {
+        let required = schema::required(&json).filter(|name| !schema::has_default(&json, name));
+        let required = required.map(str::to_owned).collect();
+        Self { schema: Schema::parse_inputs(json.clone()).ok(), required, json }
     }
 }
 

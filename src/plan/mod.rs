@@ -140,12 +140,12 @@ impl Plan {
 
     /// The embedder's tools that its steps name, each once.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
-        self.named(|call| if let Call::Tool(name) = call { Some(name) } else { None })
+        self.named(|step| if let Call::Tool(name) = &step.call { Some(name) } else { None })
     }
 
     /// The skills that its steps name, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
-        self.named(|call| if let Call::Skill(name) = call { Some(name) } else { None })
+        self.named(|step| if let Call::Skill(name) = &step.call { Some(name) } else { None })
     }
 
     /// Whether a step calls a skill, by its name or by one it comes to.
@@ -153,10 +153,14 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.call, Call::Skill(_) | Call::Function("skill")))
     }
 
-    fn named<'a>(&'a self, name: impl Fn(&'a Call) -> Option<&'a String>) -> impl Iterator<Item = &'a str> {
+    /// The same, and those that its steps call by a permission and by fixed text.
+    pub fn calls(&self) -> impl Iterator<Item = &str> {
+        self.named(Step::skill)
+    }
+
+    fn named<'a>(&'a self, name: impl Fn(&'a Step) -> Option<&'a str>) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::new();
-        let names = self.steps.iter().filter_map(move |step| name(&step.call)).map(String::as_str);
-        names.filter(move |name| seen.insert(*name))
+        self.steps.iter().filter_map(name).filter(move |name| seen.insert(*name))
     }
 }
 

@@ -74,6 +74,20 @@ pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diag
     plan(text, file, form, steps, &parts, findings).map(Some)
 }
 
+/// What other workflows call the keys of a step.
+const ELSEWHERE: [(&str, &str); 10] = [
+    ("depends_on", "after"),
+    ("needs", "after"),
+    ("arguments", "args"),
+    ("params", "args"),
+    ("parameters", "args"),
+    ("input", "args"),
+    ("inputs", "args"),
+    ("with", "args"),
+    ("if", "when"),
+    ("condition", "when"),
+];
+
 /// The nodes a plan is made of.
 struct Parts<'a> {
     steps: Option<&'a Node>,
@@ -207,6 +221,9 @@ pub(super) fn known_keys(entries: &[Entry], known: &[&str], findings: &mut Findi
             return;
         }
         let message = format!("nothing is called {} here", super::findings::brief(&entry.key));
-        findings.add(&rule::KEY, &entry.key_span, message, nearest(&entry.key, known.iter().copied()));
+        let elsewhere = ELSEWHERE.iter().find(|(word, own)| *word == entry.key && known.contains(own));
+        let help = elsewhere.map(|(_, own)| format!("did you mean {own}?"));
+        let help = help.unwrap_or_else(|| nearest(&entry.key, known.iter().copied()));
+        findings.add(&rule::KEY, &entry.key_span, message, help);
     }
 }

@@ -35,6 +35,7 @@ rules! {
     AFTER = "step-after", Error, BLOCKS, "What a step comes after is no earlier step.";
     TIMEOUT = "step-timeout", Error, BLOCKS, "A time is none.";
     REFERENCE = "reference-syntax", Error, BLOCKS, "A reference cannot be read.";
+    BRACES = "text-braces", Warning, LOADS, "A reference stands in double braces, and is only text.";
     REFERENCE_UNKNOWN = "reference-unknown", Error, BLOCKS, "A reference names no step and no variable there is.";
     REFERENCE_FORWARD = "reference-forward", Error, BLOCKS, "A reference names the step itself or a later one.";
     INPUT = "reference-input", Error, BLOCKS, "A reference names an input that the skill does not declare.";

@@ -99,7 +99,13 @@ pub(super) fn clash(schema: &Value, types_of_value: &[String]) -> Option<String>
     (!types_of_value.iter().any(may)).then(|| types(schema))
 }
 
-/// The names that must be given.
+/// Whether something stands in for a declared name that is not given.
+pub(super) fn has_default(schema: &Value, name: &str) -> bool {
+    let property = declared(schema).and_then(|declared| declared.get(name));
+    property.is_some_and(|property| property.get("default").is_some())
+}
+
+/// The names that must be there.
 pub(super) fn required(schema: &Value) -> impl Iterator<Item = &str> {
     plain(schema)
         .and_then(|schema| schema.get("required"))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::argument::{Argument, Parameter, Place};
 use super::condition::Condition;
+use crate::host::{Access, function};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +86,25 @@ pub enum OnFailure {
         /// How long it waits the first time.
         backoff: Duration,
     },
+}
+
+impl Step {
+    /// The skill it calls, where its name is fixed text: one that it names, or that the function which calls skills is given.
+    pub fn skill(&self) -> Option<&str> {
+        match &self.call {
+            Call::Skill(name) => Some(name),
+            Call::Function(name) => {
+                let function = function(name)?;
+                let Access::Skill(at) = function.access else { return None };
+                let parameter = function.params.get(at)?;
+                match &self.args.iter().find(|given| given.name == parameter.name)?.value {
+                    Argument::Constant(name) => name.as_str(),
+                    _ => None,
+                }
+            }
+            Call::Tool(_) => None,
+        }
+    }
 }
 
 impl OnFailure {

@@ -13,11 +13,11 @@ const READ: u64 = 64 << 20;
 const LEFT_BEHIND: &str = "__pycache__";
 
 impl Folder {
-    /// A digest of all its files as [`Folder::files`] names them. It changes when one of them does, comes or goes.
+    /// A digest of all its files, hidden ones and links aside, however deep they lie. It changes when one of them does, comes or goes.
     pub(crate) fn digest(&self) -> Result<[u8; 32]> {
         let mut digest = Sha256::new();
         let mut left = READ;
-        for path in self.files()? {
+        for path in self.all_files()? {
             if path.split('/').any(|part| part == LEFT_BEHIND) {
                 continue;
             }
@@ -62,6 +62,12 @@ mod tests {
         std::fs::write(path("assets/a"), "one").unwrap();
         assert!(differs(&folder));
         std::fs::write(path("assets/a"), "two").unwrap();
+        assert!(differs(&folder));
+        let deep = path(&"deep/".repeat(40));
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(deep.join("a"), "one").unwrap();
+        assert!(differs(&folder), "however deep it lies");
+        std::fs::write(deep.join("a"), "two").unwrap();
         assert!(differs(&folder));
         std::fs::rename(path("assets/a"), path("assets/b")).unwrap();
         assert!(differs(&folder));

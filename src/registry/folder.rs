@@ -11,6 +11,9 @@ use crate::policy::CancelToken;
 /// Folders a list of files goes down.
 const DEEPEST: usize = 8;
 
+/// Folders that are walked into at all.
+const ALL: usize = 256;
+
 /// Where a skill's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Folder {
@@ -44,6 +47,14 @@ impl Folder {
         match self {
             Self::Disk(folder) => regular_files(folder, "", DEEPEST),
             Self::Shipped(shipped) => Ok(shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+        }
+    }
+
+    /// The same down to where nothing is walked any more: 256 folders deep.
+    pub(super) fn all_files(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) => regular_files(folder, "", ALL),
+            Self::Shipped(_) => self.files(),
         }
     }
 

@@ -252,3 +252,46 @@ fn what_a_plan_calls_is_explained_with_it() {
         "a callee leaves no cage that its caller does not ask to leave"
     );
 }
+
+#[test]
+fn a_callee_that_would_not_start_is_told_with_its_reason() {
+    let head = |name: &str, more: &str| format!("---\nname: {name}\ndescription: d\n{more}---\n");
+    let steps = json!({"steps": [{"skill": "broken"}, {"skill": "kept"}, {"skill": "fine"}]}).to_string();
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", head("x", "allowed-tools: skill:nobody skill:contract\n"))
+        .file(".metier/skills/x/skill.yaml", steps)
+        .lua("broken", "return (")
+        .shell("kept", "echo 1")
+        .file(".metier/skills/kept/SKILL.md", head("kept", "metadata:\n  worker: telepathy\n"))
+        .lua("fine", "return 1")
+        .lua("contract", "return 1")
+        .file(".metier/skills/contract/skill.yaml", "inputs: [");
+    let grants = ["--allow", "skill:nobody", "--allow", "skill:contract"];
+    let plan = explained(&project, &grants);
+    let told: Vec<(&str, &Value, bool)> = plan["callees"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (of["skill"].as_str().unwrap(), &of["reason"]["kind"], of["script"].is_string()))
+        .collect();
+    let (skill, unknown) = (json!("invalid-skill"), json!("unknown-skill"));
+    assert_eq!(
+        told,
+        [
+            ("project/.metier:broken@0.0.0", &skill, true),
+            ("project/.metier:kept@0.0.0", &skill, true),
+            ("project/.metier:fine@0.0.0", &Value::Null, true),
+            ("project/.metier:contract@0.0.0", &skill, false),
+            ("nobody", &unknown, false),
+        ]
+    );
+    assert_eq!(
+        (&plan["sandbox"], &plan["reason"]),
+        (&Value::Null, &Value::Null),
+        "nobody can say what they reach"
+    );
+    let page = project.metier(&[&["run", "x", "--explain"], &grants[..]].concat()).stdout;
+    assert!(page.contains("cannot be told: not all that it calls would start"), "{page}");
+    assert!(page.contains("nobody: would not start: no skill"), "{page}");
+    assert!(!page.contains("none is needed"), "{page}");
+}

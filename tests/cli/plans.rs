@@ -172,6 +172,8 @@ fn validate_holds_a_plan_against_the_skills_of_its_project() {
             Some("reference-output error 3"),
         ),
         ("- {skill: x}", Some("skill-circle error 2")),
+        ("- {tool: skill, args: {name: x}}", Some("skill-circle error 2")),
+        ("- {tool: skill, args: {name: nobody}}", None),
         ("- {tool: read_fiel}", Some("tool-slip error 2")),
         ("- {tool: search}", Some("tool-untold warning 2")),
     ] {
@@ -179,10 +181,12 @@ fn validate_holds_a_plan_against_the_skills_of_its_project() {
         assert_eq!(all, found.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{steps}");
         assert_eq!(is_valid, found.is_none_or(|found| found.contains("warning")), "{steps}");
     }
-    let circle = planned("steps:\n- {skill: cy2}\n")
-        .file(".metier/skills/cy2/SKILL.md", "---\nname: cy2\ndescription: d\n---\n")
-        .file(".metier/skills/cy2/skill.yaml", "steps:\n- {skill: x}\n");
-    assert_eq!(told(&circle).1, ["skill-circle error 2"]);
+    for back in ["{skill: x}", "{tool: skill, args: {name: x}}"] {
+        let circle = planned("steps:\n- {skill: cy2}\n")
+            .file(".metier/skills/cy2/SKILL.md", "---\nname: cy2\ndescription: d\n---\n")
+            .file(".metier/skills/cy2/skill.yaml", format!("steps:\n- {back}\n"));
+        assert_eq!(told(&circle).1, ["skill-circle error 2"], "{back}");
+    }
 }
 
 #[test]

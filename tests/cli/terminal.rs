@@ -1,25 +1,30 @@
 //! On a terminal there are colours, and strangers' text is still only text.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
 
 use super::cli::Project;
 use super::not_run::{found, not_run};
 
 /// What a terminal is sent when `metier` runs on one; nothing where no terminal can be had.
 fn shown(project: &Project, args: &[&str], variable: &str) -> Option<String> {
+    let output = on_terminal(project, args, variable)?.output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn on_terminal(project: &Project, args: &[&str], variable: &str) -> Option<Command> {
     let script = found("script")?;
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
     let line = format!("'{}' {}", env!("CARGO_BIN_EXE_metier"), quoted.join(" "));
     let mut command = Command::new(script);
-    command
-        .args(["-qec", &line, "/dev/null"])
-        .current_dir(project.path("."))
-        .stdin(std::process::Stdio::null());
+    command.args(["-qec", &line, "/dev/null"]).current_dir(project.path(".")).stdin(Stdio::null());
     command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", project.path("no-home"));
     if !variable.is_empty() {
         command.env(variable, "1");
     }
-    Some(String::from_utf8_lossy(&command.output().ok()?.stdout).into_owned())
+    Some(command)
 }
 
 #[test]
@@ -43,6 +48,12 @@ fn a_stranger_cannot_command_the_terminal() {
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
         .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
+    let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "on_failure": "continue"}, {"skill": "fails"}]);
+    let project = project
+        .skill(".metier/skills/plan")
+        .file(".metier/skills/plan/scripts/sequence.json", steps.to_string())
+        .skill(".metier/skills/lost")
+        .file(".metier/skills/lost/scripts/sequence.json", "[{\"tool\": \"t\u{202e}\u{9b}31m\"}]");
     for args in [
         &["run", "value"][..],
         &["run", "value", "--json"],
@@ -50,6 +61,8 @@ fn a_stranger_cannot_command_the_terminal() {
         &["run", "log", "--json"],
         &["run", "fails"],
         &["run", "bar"],
+        &["run", "plan"],
+        &["run", "lost"],
         &["run", "process", "--allow", "exec"],
         &["run", "\u{1b}[2J"],
         &["run", "value", "--allow", "\u{1b}[2J"],
@@ -80,4 +93,37 @@ fn nothing_moves_where_nobody_watches() {
         return not_run("a progress bar", "script (util-linux) is missing");
     };
     assert!(screen.contains("step"), "{screen:?}");
+}
+
+#[test]
+fn steps_of_a_plan_are_listed_while_they_run() {
+    let steps = json!([{"tool": "tree"}, {"id": "slow", "skill": "waits"}, {"id": "last", "tool": "tree"}]);
+    let project = Project::new()
+        .skill(".metier/skills/x")
+        .file(".metier/skills/x/scripts/sequence.json", steps.to_string())
+        .lua("waits", "while not pcall(ctx.read_file, 'go') do end");
+    let Some(mut command) = on_terminal(&project, &["run", "x"], "NO_COLOR") else {
+        return not_run("steps on a terminal", "script (util-linux) is missing");
+    };
+    let mut run = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut terminal = run.stdout.take().unwrap();
+    let mut screen = Vec::new();
+    let mut more = [0; 1024];
+    let live = |screen: &[u8]| String::from_utf8_lossy(screen).contains("step 2/3 slow (skill waits) ");
+    // The step runs until its line was there; where it never is, the deadline of the run ends this.
+    while !live(&screen) {
+        let count = terminal.read(&mut more).unwrap();
+        assert!(count > 0, "it was never shown: {:?}", String::from_utf8_lossy(&screen));
+        screen.extend(&more[..count]);
+    }
+    let before = String::from_utf8_lossy(&screen).into_owned();
+    assert!(before.contains("step 1/3 tree: ok"), "{before:?}");
+    assert!(!before.contains("step 3/3"), "{before:?}");
+    std::fs::write(project.path("go"), "").unwrap();
+    terminal.read_to_end(&mut screen).unwrap();
+    assert!(run.wait().unwrap().success());
+    let screen = String::from_utf8_lossy(&screen).into_owned();
+    let (_, after) = screen.split_once("step 2/3 slow (skill waits): ok").expect("how it ended");
+    assert!(!after.contains("slow"), "its line is gone: {screen:?}");
+    assert!(after.contains("step 3/3 last (tree): ok"), "{screen:?}");
 }

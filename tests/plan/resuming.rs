@@ -268,3 +268,54 @@ fn a_crowd_of_skills_that_call_one_another_is_looked_at_once() {
     }
     run(&project, &[], json!({})).result.unwrap();
 }
+
+#[test]
+fn a_changed_skill_that_is_called_by_a_permission_is_not_resumed() {
+    for step in [
+        json!({"id": "a", "tool": "skill", "args": {"name": "z"}}),
+        json!({"id": "a", "tool": "skill", "args": {"name": "$inputs.name"}}),
+        json!({"id": "a", "skill": "lua"}),
+        json!({"id": "a", "skill": "shell"}),
+    ] {
+        let steps = json!([step, {"tool": "read_file", "args": {"path": "later"}}]);
+        let project = Project::new()
+            .sequence("x", "skill:z", &steps)
+            .lua("lua", "skill:z", "return ctx.skill('z')")
+            .shell("shell", "", "echo 1")
+            .lua("z", "", "return 'v1'");
+        let run = |project: &Project| run(project, &["skill:z"], json!({"name": "z"}));
+        assert_eq!(failure(&run(&project)).0, ErrorKind::Io, "{step}");
+        let project = project.file("later", "here").lua("z", "", "return 'v2'");
+        let (kind, sentence) = failure(&run(&project));
+        assert_eq!(kind, ErrorKind::Usage, "{step}: {sentence}");
+        assert!(sentence.contains("before the skill z changed"), "{sentence}");
+        let project = project.lua("z", "", "return 'v1'");
+        assert_eq!(run(&project).result.unwrap(), json!("here"), "{step}");
+    }
+}
+
+#[test]
+fn a_skill_that_nobody_may_call_or_that_takes_another_grant_makes_no_other_run() {
+    let steps = json!([trace("a"), {"skill": "y"}, {"tool": "skill", "args": {"name": "w"}}]);
+    let project = Project::new()
+        .sequence("x", "write skill:w", &steps)
+        .lua("y", "skill:z", "return pcall(ctx.skill, 'z')")
+        .lua("z", "", "return 'v1'")
+        .lua("w", "", "return 'w'");
+    assert_eq!(failure(&run(&project, &["write", "skill:z"], json!({}))).0, ErrorKind::Denied);
+    let project = project.lua("z", "", "return 'v2'");
+    assert_eq!(run(&project, &["write", "skill:w"], json!({})).result.unwrap(), json!("w"));
+    assert_eq!(project.read("trace"), "a ");
+}
+
+#[test]
+fn a_plan_that_is_tried_again_goes_on_where_it_failed() {
+    let inner = json!([trace("y"), {"tool": "read_file", "args": {"path": "never"}}]);
+    let steps = json!([{"skill": "y", "on_failure": "retry(2, 1ms)"}]);
+    let project = Project::new().sequence("x", "write", &steps).sequence("y", "write", &inner);
+    assert_eq!(failure(&project.run(&WRITE)).0, ErrorKind::Io);
+    assert_eq!(project.read("trace"), "y y y ", "without a journal all of it is done again");
+    std::fs::remove_file(project.path("trace")).unwrap();
+    assert_eq!(failure(&run(&project, &WRITE, json!({}))).0, ErrorKind::Io);
+    assert_eq!(project.read("trace"), "y ");
+}

@@ -203,3 +203,16 @@ fn a_plan_without_an_engine_runs_functions_and_says_what_is_not_there() {
     assert_eq!(refused.kind(), ErrorKind::InvalidSkill);
     assert_eq!(refused.location().unwrap().file, "scripts/sequence.json");
 }
+
+#[test]
+fn defaults_of_a_skill_stand_in_for_what_its_step_does_not_give() {
+    let inner = "{type: object, properties: {k: {type: string, default: v}}, required: [k]}";
+    let inputs = format!(
+        "{{type: object, properties: {{a: {{type: string, default: x}}, o: {inner}}}, required: [a]}}"
+    );
+    let project = Project::new()
+        .lua("y", "", "return input")
+        .file(".metier/skills/y/skill.yaml", format!("inputs: {inputs}\n"))
+        .contract("x", "", "steps: [{skill: y, args: {o: {}}}]\n");
+    assert_eq!(project.value(json!({})), json!({"a": "x", "o": {"k": "v"}}));
+}

@@ -42,7 +42,7 @@ impl<'a> Checker<'a> {
                 None => {}
             }
         }
-        self.required(step, &takes.json);
+        self.required(step, &takes);
         self.constants(step, &takes);
     }
 
@@ -57,7 +57,7 @@ impl<'a> Checker<'a> {
                 _ => None,
             },
             Call::Skill(name) => match &*self.known.skill(name) {
-                Lookup::Found(Callee { input_schema, .. }) => input_schema.clone().map(Takes::new),
+                Lookup::Found(Callee { input_schema, .. }) => input_schema.clone().map(Takes::of_skill),
                 _ => None,
             },
         };
@@ -83,7 +83,10 @@ impl<'a> Checker<'a> {
                         step.call,
                         types.join(" or ")
                     );
-                    let help = "give what fits, or put it into a text, as in \"${…}\"";
+                    let is_text_taken = schema::clash(inner, &["string".to_owned()]).is_none();
+                    let in_text =
+                        format!("give what fits, or put it into a text, as in \"item: {reference}\"");
+                    let help = if is_text_taken { in_text } else { "give what fits".into() };
                     self.findings.add(&rule::PARAMETER_TYPE, place, message, help);
                 }
             }
@@ -112,13 +115,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn required(&mut self, step: &Step, takes: &Value) {
+    fn required(&mut self, step: &Step, takes: &Takes) {
         let given: HashSet<&str> = step.args.iter().map(|parameter| parameter.name.as_str()).collect();
-        for name in schema::required(takes) {
+        for name in &takes.required {
             if self.findings.is_full() {
                 return;
             }
-            if !given.contains(name) {
+            if !given.contains(name.as_str()) {
                 let message = format!("{} must be given {}", step.call, brief(name));
                 self.findings.add(
                     &rule::PARAMETER_MISSING,
@@ -132,7 +135,7 @@ impl<'a> Checker<'a> {
         let Some(inputs) = self.inputs.filter(|_| step.when.is_none() && step.for_each.is_none()) else {
             return;
         };
-        let required: HashSet<&str> = schema::required(takes).collect();
+        let required: HashSet<&str> = takes.required.iter().map(String::as_str).collect();
         for parameter in step.args.iter().filter(|parameter| required.contains(parameter.name.as_str())) {
             let Argument::Text(Template::Whole(reference), place) = &parameter.value else { continue };
             if first_input(reference).is_some_and(|name| may_be_absent(inputs, name)) {
@@ -166,10 +169,11 @@ impl<'a> Checker<'a> {
             return;
         }
         let plain = Value::Object(plain);
-        let cost = (plain.to_string().len() as u64).saturating_mul(takes.json.to_string().len() as u64);
+        let filled = schema.with_defaults(plain.clone());
+        let cost = (filled.to_string().len() as u64).saturating_mul(takes.json.to_string().len() as u64);
         let Some(left) = self.effort.checked_sub(cost) else { return };
         self.effort = left;
-        let Err(Unfit::Broken { violations, .. }) = schema.check(&plain) else { return };
+        let Err(Unfit::Broken { violations, .. }) = schema.check(&filled) else { return };
         for violation in &violations {
             let within = |parameter: &&Parameter| {
                 let pointer = format!("/{}", parameter.name.replace('~', "~0").replace('/', "~1"));

@@ -500,3 +500,92 @@ fn a_plan_of_many_references_into_a_large_schema_is_checked_with_one_look_at_it(
     let plan = from_sequence(Value::from(steps).to_string().as_bytes(), "x").unwrap();
     assert_eq!(check(&plan, "x", Some(&large), &table), []);
 }
+
+#[test]
+fn what_stands_in_for_a_parameter_need_not_be_given_to_a_skill() {
+    let inner =
+        json!({"type": "object", "properties": {"k": {"type": "string", "default": "v"}}, "required": ["k"]});
+    let takes = json!({"type": "object", "properties": {
+        "a": {"type": "string", "default": "x"}, "b": {"type": "string"}, "o": inner,
+    }, "required": ["a"]});
+    let table = Table::default().skill("y", takes.clone(), json!({})).tool("t", takes);
+    let inputs = object(&[("a", "string")], &[]);
+    let codes = |step: &str| {
+        let plan = from_contract(format!("steps:\n- {step}\n").as_bytes(), "skill.yaml").unwrap().unwrap();
+        let found = check(&plan, "x", Some(&inputs), &table);
+        found.into_iter().map(|found| found.code).collect::<Vec<_>>()
+    };
+    for args in ["", ", args: {o: {}}", ", args: {o: {k: w}}", ", args: {b: y}", ", args: {a: $inputs.a}"] {
+        assert_eq!(codes(&format!("{{skill: y{args}}}")), [""; 0], "{args}");
+    }
+    assert_eq!(codes("{skill: y, args: {o: {k: 5}}}"), ["parameter-value"]);
+    assert_eq!(codes("{tool: t}"), ["parameter-missing"], "a tool gets nothing filled in");
+    assert_eq!(codes("{tool: t, args: {a: x, o: {}}}"), ["parameter-value"]);
+    assert_eq!(codes("{tool: t, args: {a: $inputs.a}}"), ["parameter-optional"]);
+}
+
+#[test]
+fn a_text_is_a_way_out_only_where_one_is_taken() {
+    let table = Table::default().skill("y", object(&[("s", "string"), ("n", "integer")], &[]), json!({}));
+    let inputs = object(&[("o", "object")], &["o"]);
+    let help = |args: &str| {
+        let yaml = format!("steps: [{{skill: y, args: {args}}}]");
+        let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
+        let mut found = check(&plan, "x", Some(&inputs), &table);
+        assert_eq!((found.len(), found[0].code), (1, "parameter-type"), "{found:?}");
+        found.remove(0).help.unwrap()
+    };
+    let within = "give what fits, or put it into a text, as in \"item: $inputs.o\"";
+    assert_eq!(help("{s: $inputs.o}"), within);
+    assert_eq!(help("{s: '${inputs.o}'}"), within);
+    assert_eq!(help("{n: $inputs.o}"), "give what fits");
+    let yaml = "steps: [{skill: y, args: {s: 'item: $inputs.o'}}]";
+    let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
+    assert_eq!(check(&plan, "x", Some(&inputs), &table), [], "the way out leads out");
+}
+
+#[test]
+fn words_of_other_workflows_are_told_what_they_are_called_here() {
+    let first = |yaml: &str| {
+        let found = found(yaml).remove(0);
+        (found.code, found.blocks, found.help.unwrap())
+    };
+    for (word, meant) in [("depends_on", "after"), ("needs", "after"), ("arguments", "args"), ("if", "when")]
+    {
+        let told = first(&format!("steps: [{{tool: tree, {word}: a}}]"));
+        assert_eq!(told, ("step-key-unknown", true, format!("did you mean {meant}?")));
+    }
+    let told = first("steps: [{tool: tree, for_each: {in: $inputs.list, depends_on: a}}]");
+    assert_eq!(told.2, "there are in, as, max", "a loop comes after nothing");
+    assert_eq!(first("steps: [{tool: ctx.tree}]"), ("tool-unknown", true, "did you mean tree?".to_owned()));
+    let plan = from_sequence(br#"[{"tool": "ctx.tree"}]"#, "x").unwrap();
+    let found = check(&plan, "x", None, &crate::plan::Nobody);
+    assert_eq!((found[0].code, found[0].help.as_deref()), ("tool-slip", Some("did you mean tree?")));
+}
+
+#[test]
+fn a_reference_in_the_braces_of_other_templates_is_told_to_be_text() {
+    let told = |args: &str| {
+        let yaml =
+            format!("steps:\n- {{tool: search, args: {{query: x}}}}\n- {{tool: strict, args: {args}}}\n");
+        let found = found(&yaml);
+        found
+            .into_iter()
+            .map(|found| (found.code, found.blocks, found.line, found.help.unwrap()))
+            .collect::<Vec<_>>()
+    };
+    for (args, meant) in [
+        ("{a: '{{inputs.chart}}'}", "$inputs.chart"),
+        ("{a: 'see {{ steps.search.outputs[0] }}.'}", "$steps.search.outputs[0]"),
+        ("{a: {b: ['{{x}} {{result[0]}}']}}", "$result[0]"),
+        ("{a: ['$inputs.chart: {{ inputs.list }}']}", "$inputs.list"),
+    ] {
+        let help = format!("write {meant} for its value, or ${{{}}} beside other text", &meant[1..]);
+        assert_eq!(told(args), [("text-braces", false, 3, help)], "{args}");
+    }
+    for args in
+        ["{a: '{{ .Values.inputs }}'}", "{a: '{{name}} {{'}", "{a: '{inputs.chart}'}", "{a: '{{{{{{'}"]
+    {
+        assert_eq!(told(args), [], "{args}");
+    }
+}

@@ -36,7 +36,7 @@ impl Lines {
         let failed =
             |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
         let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        make(folder, &mut sync_folder).map_err(failed)?;
         if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(foreign(path));
         }
@@ -129,7 +129,20 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Makes the file's name last. Folders can be written through on Unix only.
+/// Makes the folder and those around it that are missing, and has each kept by the one that holds it.
+pub(super) fn make(folder: &Path, keep: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    for folder in missing.into_iter().rev() {
+        // Another run may make it at the same time.
+        std::fs::create_dir(folder).or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })?;
+        let around = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        keep(around.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder last. Folders can be written through on Unix only.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -221,3 +221,22 @@ fn a_journal_is_its_owners_alone() {
     drop(opened(&path).unwrap());
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[cfg(unix)]
+#[test]
+fn every_folder_that_is_made_for_a_journal_is_kept_by_the_one_around_it() {
+    let place = tempfile::tempdir().unwrap();
+    let mut kept = Vec::new();
+    let mut keep = |folder: &Path| {
+        kept.push(folder.to_owned());
+        Ok(())
+    };
+    file::make(&place.path().join("a/b/c"), &mut keep).unwrap();
+    file::make(&place.path().join("a/b/c"), &mut keep).unwrap();
+    file::make(&place.path().join("a/d"), &mut keep).unwrap();
+    let within = ["", "a", "a/b", "a"].map(|path| place.path().join(path));
+    assert_eq!(kept, within);
+    assert!(place.path().join("a/b/c").is_dir() && place.path().join("a/d").is_dir());
+    std::fs::write(place.path().join("file"), "").unwrap();
+    assert!(file::make(&place.path().join("file/x"), &mut |_| Ok(())).is_err());
+}

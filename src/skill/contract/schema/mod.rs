@@ -142,10 +142,19 @@ impl Schema {
     /// A schema that was written elsewhere, or why nothing can be held against it: it is none, refers to itself or to
     /// elsewhere, or is too large. It has no defaults, and stands on no line.
     pub fn parse(json: Json) -> Result<Self, String> {
+        Self::written(json, |_| Vec::new())
+    }
+
+    /// The same for what a skill takes: what it names as defaults are its own.
+    pub(crate) fn parse_inputs(json: Json) -> Result<Self, String> {
+        Self::written(json, defaults::of)
+    }
+
+    fn written(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
         let weight = walk::size(&json).map_err(|fault| fault.message)?;
         let order = json.get("properties").and_then(Json::as_object);
         let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
-        let (defaults, compiled) = (Vec::new(), OnceLock::new());
+        let (defaults, compiled) = (defaults(&json), OnceLock::new());
         let schema = Self(Arc::new(Parts { json, order, defaults, weight, line: 0, compiled }));
         match schema.fault() {
             Some(fault) => Err(fault.to_owned()),
