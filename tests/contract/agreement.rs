@@ -180,3 +180,18 @@ fn a_refusal_names_the_file_in_which_the_word_is_missing() {
         "list write under allowed-tools in the SKILL.md of x and the SKILL.md of y"
     );
 }
+
+#[test]
+fn a_skill_that_only_reads_by_one_file_does_not_write_by_the_other() {
+    let disagrees = |frontmatter: &str, contract: &str| {
+        let outcome = both(frontmatter, contract).run(&["write"]);
+        outcome.result.err().map(|error| error.message().to_owned()).unwrap_or_default()
+    };
+    let told = disagrees("allowed-tools: read\n", "permissions: [write]");
+    assert!(told.ends_with("permissions is `write` here, and `read` in SKILL.md:4"), "{told}");
+    let told = disagrees("allowed-tools: read Read\n", "permissions: [read, write]");
+    assert!(told.ends_with("permissions is `read` `write` here, and `read` in SKILL.md:4"), "{told}");
+    for same in ["permissions: []", "permissions: [read]"] {
+        assert_eq!(disagrees("allowed-tools: read\n", same), "", "reading is every skill's: {same}");
+    }
+}
