@@ -378,3 +378,47 @@ outputs:
     assert_eq!(inputs.parameters(), r#"path: string, deep: boolean = false, kind?: "a" | "b""#);
     assert_eq!(outputs.type_name(), "{total: integer, rows?: [{name?: string}]}");
 }
+
+#[test]
+fn slips_in_keywords_of_a_schema_are_told() {
+    for (text, told, meant) in [
+        (
+            "inputs: {type: object, properties: {a: {type: string, maxLenght: 3}}}",
+            "key-typo 1:55",
+            "maxLength",
+        ),
+        ("inputs: {type: object, requierd: [a]}", "key-typo 1:24", "required"),
+        ("outputs: {type: object, propertys: {a: {}}}", "key-typo 1:25", "properties"),
+        ("outputs: {type: array, items: {min_length: 1}}", "key-typo 1:32", "minLength"),
+        (
+            "outputs: {type: object, anyOf: [{addtionalProperties: false}]}",
+            "key-typo 1:34",
+            "additionalProperties",
+        ),
+    ] {
+        let parsed = parse(text.as_bytes());
+        assert!(parsed.contract.is_some(), "a slip is a warning");
+        let [found] = &parsed.diagnostics[..] else { panic!("{text}: {:?}", parsed.diagnostics) };
+        assert_eq!(format!("{} {}:{}", found.code, found.line, found.column), told, "{text}");
+        assert_eq!(found.help, Some(format!("did you mean `{meant}`?")), "{text}");
+    }
+    for fine in [
+        "inputs: {type: object, properties: {requierd: {}, maxLenght: {type: string}}}",
+        "inputs: {type: object, x-order: 1, note: n, markdownDescription: m, discriminator: {}, nullable: true}",
+        "outputs: {type: object, default: {requierd: 1}, examples: [{propertys: 1}], const: {maxLenght: 1}}",
+    ] {
+        assert_eq!(found(fine), [""; 0], "{fine}");
+    }
+    let many: String = (0..500).map(|at| format!("    p{at}: {{maxLenght: {at}}}\n")).collect();
+    let told = found(&format!("inputs:\n  type: object\n  properties:\n{many}"));
+    assert!(told.len() <= 50, "{}", told.len());
+}
+
+#[test]
+fn examples_that_do_not_fit_are_told_up_to_a_number() {
+    let examples = "  - {inputs: {n: x, m: y}, expected_output: {k: 1}}\n".repeat(200);
+    let text = format!(
+        "inputs: {{n: {{type: integer, required: true}}}}\noutputs: {{k: {{type: string}}}}\nexamples:\n{examples}"
+    );
+    assert_eq!(found(&text).len(), 50);
+}
