@@ -422,3 +422,34 @@ fn examples_that_do_not_fit_are_told_up_to_a_number() {
     );
     assert_eq!(found(&text).len(), 50);
 }
+
+#[test]
+fn constraints_by_their_everyday_names_are_told_in_ours() {
+    for (parameter, meant) in [
+        ("type: integer, min: 1", "minimum"),
+        ("type: number, max: 1", "maximum"),
+        ("type: string, min: 1", "min_length"),
+        ("type: array, max: 1", "max_items"),
+        ("min: 1", "minimum"),
+        ("type: string, choices: [a]", "enum"),
+        ("type: string, regex: a", "pattern"),
+        ("type: string, min_lenght: 1", "min_length"),
+    ] {
+        let parsed = parse(format!("inputs: {{a: {{required: true, {parameter}}}}}").as_bytes());
+        let help = parsed.diagnostics[0].help.as_deref();
+        assert_eq!(help, Some(format!("did you mean `{meant}`?").as_str()), "{parameter}");
+    }
+}
+
+#[test]
+fn a_flag_in_words_is_told_as_true_or_false() {
+    for (word, flag) in
+        [("yes", "true"), ("On", "true"), ("'true'", "true"), ("no", "false"), ("off", "false")]
+    {
+        let parsed = parse(format!("inputs: {{a: {{type: string, required: {word}}}}}").as_bytes());
+        let found = &parsed.diagnostics[0];
+        assert_eq!(found.message, "required must be true or false", "{word}");
+        assert_eq!(found.help, Some(format!("write `{flag}`, without quotes")), "{word}");
+    }
+    assert_eq!(parse(b"inputs: {a: {required: maybe}}").diagnostics[0].help, None);
+}
