@@ -415,6 +415,25 @@ fn slips_in_keywords_of_a_schema_are_told() {
 }
 
 #[test]
+fn an_example_with_a_key_nobody_reads_is_refused_and_the_key_that_was_meant_is_told() {
+    for key in
+        ["expected", "expect", "expect_output", "expected_outputs", "expectedOutput", "output", "outputs"]
+    {
+        let parsed = parse(format!("examples: [{{inputs: {{}}, {key}: {{b: 1}}}}]").as_bytes());
+        let [found] = &parsed.diagnostics[..] else { panic!("{key}: {:?}", parsed.diagnostics) };
+        assert_eq!((found.code, found.severity), ("example-invalid", crate::skill::Severity::Error), "{key}");
+        assert_eq!(found.message, format!("`{key}` is not a key of an example"));
+        assert_eq!(found.help.as_deref(), Some("did you mean `expected_output`?"), "{key}");
+        assert!(parsed.contract.is_some(), "the skill runs all the same");
+    }
+    let parsed = parse(b"examples: [{inputs: {}, weather: fine}]");
+    assert_eq!(
+        parsed.diagnostics[0].help.as_deref(),
+        Some("an example has name, description, inputs and expected_output")
+    );
+}
+
+#[test]
 fn examples_that_do_not_fit_are_told_up_to_a_number() {
     let examples = "  - {inputs: {n: x, m: y}, expected_output: {k: 1}}\n".repeat(200);
     let text = format!(
