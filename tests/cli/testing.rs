@@ -342,6 +342,23 @@ fn an_example_with_a_key_nobody_reads_proves_nothing_and_is_not_run() {
 }
 
 #[test]
+fn nothing_means_that_nothing_is_there() {
+    let told = json!({"allow": ["write"], "expect": {"files": {"gone": null}}});
+    for (script, is_gone) in [
+        ("return 1", true),
+        ("ctx.mkdir('gone') return 1", false),
+        ("ctx.write('gone/inside', 'x') return 1", false),
+        ("ctx.write('gone', '') return 1", false),
+        ("ctx.write('other', '') return 1", true),
+    ] {
+        let answer = tested(&one("write", script, &told));
+        assert_eq!(answer["ok"], is_gone, "{script}: {answer:#}");
+    }
+    let answer = tested(&one("write", "ctx.mkdir('gone') return 1", &told));
+    assert_eq!(answer["cases"][0]["differences"][0]["got"], "a folder", "{answer:#}");
+}
+
+#[test]
 fn what_lies_where_cases_do_and_is_not_taken_for_one_is_told() {
     let project = Project::new().lua("x", "return 1");
     let told = json!({"expect": {"value": 1}});
