@@ -313,3 +313,48 @@ fn nothing_a_terminal_obeys_comes_out_raw() {
     let json = project.metier(&["validate", ".", "--json"]).json();
     assert_eq!(json[0]["path"], format!("./{folder}"));
 }
+
+#[test]
+fn a_plan_is_checked_however_large_it_may_be() {
+    let step = json!({"tool": "read_file", "args": {"path": "a", "pahtt": "x".repeat(1000)}});
+    let plan = |steps: usize| serde_json::to_string(&vec![step.clone(); steps]).unwrap();
+    let told = |text: String| {
+        let project = skill("").file("x/scripts/sequence.json", text);
+        let answer = project.metier(&["validate", "x", "--json"]);
+        (answer.code, answer.json()[0]["sequences"][0]["diagnostics"][0]["code"].clone())
+    };
+    assert_eq!(told(plan(1200)), (1, json!("parameter-unknown")));
+    let (code, rule) = told(plan(4200));
+    assert_eq!((code, rule), (1, json!("plan-too-large")), "what cannot be checked is not valid");
+}
+
+#[test]
+fn an_entrypoint_without_its_folder_is_missing_and_the_way_out_is_told() {
+    let project =
+        skill("").file("x/scripts/main.lua", "return 1").file("x/skill.yaml", "entrypoint: main.lua");
+    let answer = project.metier(&["validate", "x"]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stdout.contains("error[entrypoint-missing]"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("help: write scripts/main.lua"), "{}", answer.stdout);
+}
+
+#[test]
+fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
+    let project = Project::new()
+        .file("x/SKILL.md", "---\nname: x\ndescription: d\nmetadata:\n  runtime: tool-sequence\n---\n")
+        .file("x/scripts/main.lua", "return 1")
+        .file("x/skill.yaml", "name: x\nentrypoint: scripts/main.lua");
+    let answer = project.metier(&["validate", "x", "--json"]).json();
+    let found = &answer[0]["contract"]["diagnostics"][0];
+    assert_eq!((&found["code"], &found["line"]), (&json!("entrypoint-unfit"), &json!(2)), "{answer:#}");
+    assert_eq!(
+        found["message"],
+        "the entrypoint `scripts/main.lua` is lua, and the runtime is tool-sequence in SKILL.md:5"
+    );
+    assert_eq!(answer[0]["sequences"], json!([]), "{answer:#}");
+    assert_eq!(answer[0]["valid"], false);
+    let head =
+        "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
+    let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
+    assert_eq!(crate::found(&alone), ["runtime-unfit warning 5:12"]);
+}

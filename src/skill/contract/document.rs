@@ -206,6 +206,7 @@ fn contract(
         metadata: facts::read(metadata, report),
         examples: examples::read(field("examples"), report),
         steps: form(entries, report),
+        steps_place: steps_place(entries, report),
         unknown: read::unknown(entries, &KEYS, "a contract", report),
     };
     if depth == Depth::Whole {
@@ -221,6 +222,12 @@ fn contract(
 fn versioned(entries: &[Entry], report: &mut Report<'_>) -> Option<semver::Version> {
     let entry = entries.iter().find(|entry| entry.key == "version" && !entry.node.is_null())?;
     Some(version::read(Some(entry), report))
+}
+
+/// Where the steps are named.
+fn steps_place(entries: &[Entry], report: &Report<'_>) -> Place {
+    let entry = entries.iter().find(|entry| ["steps", "composed_of"].contains(&entry.key.as_str()));
+    entry.map(|entry| Place::at(&entry.key_span, report)).unwrap_or_default()
 }
 
 fn form(entries: &[Entry], report: &mut Report<'_>) -> Option<Form> {
