@@ -140,6 +140,18 @@ fn every_shell_has_completions() {
 }
 
 #[test]
+fn what_a_skill_asks_for_is_told_once() {
+    let project = Project::new().lua("x", "return 1").file(
+        ".metier/skills/x/SKILL.md",
+        "---\nname: x\ndescription: d\nallowed-tools: write read write:out Read write\n---\n",
+    );
+    assert_eq!(
+        project.metier(&["show", "x", "--json"]).json()["asks"],
+        serde_json::json!(["read", "write", "write:out"])
+    );
+}
+
+#[test]
 fn a_worker_nobody_speaks_to_is_told_before_a_run() {
     let head = "---\nname: x\ndescription: d\nmetadata:\n  version: 1.0.0\n  worker: telepathy\n---\n";
     let project = Project::new().shell("x", "echo 1").file(".metier/skills/x/SKILL.md", head);
