@@ -72,7 +72,8 @@ fn every_key_is_always_there() {
         ], "contract": null, "sequences": []},
         {"path": "c", "name": null, "valid": false, "loads": false, "diagnostics": [
             {"code": "path-missing", "severity": "error", "line": 1, "column": 1,
-             "message": "Path does not exist: c", "help": null},
+             "message": "Path does not exist: c",
+             "help": "name a folder, a SKILL.md, or a skill that `metier list` shows"},
         ], "contract": null, "sequences": []},
     ]);
     assert_eq!(answer.json(), expected);
@@ -357,4 +358,17 @@ fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
         "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
     let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
     assert_eq!(crate::found(&alone), ["runtime-unfit warning 5:12"]);
+}
+
+#[test]
+fn a_skill_of_the_project_is_validated_by_its_name() {
+    let project = Project::new().skill(".metier/skills/mine").skill("here");
+    let answer = project.metier(&["validate", "mine", "here"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "2 skills checked: 2 valid\n"));
+    let path = project.metier(&["validate", "mine", "--json"]).json()[0]["path"].clone();
+    assert!(path.as_str().unwrap().ends_with(".metier/skills/mine"), "{path}");
+    let answer = project.metier(&["validate", "mien"]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stdout.contains("Path does not exist: mien"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("did you mean `mine`?"), "{}", answer.stdout);
 }
