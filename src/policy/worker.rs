@@ -22,6 +22,9 @@ pub struct Worker {
 /// The word for the protocol: a request a line, an answer a line.
 const PROTOCOL: &str = "json-lines";
 
+/// Letters of another word that are repeated.
+const SHOWN: usize = 60;
+
 impl Worker {
     /// Whether `metadata.worker` of a skill asks for one: by `json-lines`, or `true` for the only protocol there is.
     /// `invalid-skill` for a word that no worker speaks.
@@ -30,6 +33,7 @@ impl Worker {
             Some(PROTOCOL | "true") => Ok(true),
             Some("false" | "") => Ok(false),
             _ => {
+                let word: String = word.to_string().chars().take(SHOWN).collect();
                 let sentence = format!("metadata.worker is {word}, and no worker speaks that");
                 Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                     .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
