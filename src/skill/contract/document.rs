@@ -18,6 +18,8 @@ use crate::error::SkillError;
 /// The most bytes a contract may have: 256 KiB.
 pub const MAX_CONTRACT: usize = 256 * 1024;
 
+/// Findings in one contract that are told.
+const MOST: usize = 100;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key that holds the others, in the article's form.
 const ROOT: &str = "skill";
@@ -118,7 +120,7 @@ fn read(source: &[u8], manifest: Option<&Manifest>, depth: Depth) -> ParsedContr
         return ParsedContract::refused(&rule::CONTRACT_TOO_LARGE, message, Some(help));
     }
     let text = source.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    let mut report = Report::on(text);
+    let mut report = Report::on(text).at_most(MOST);
     let contract = if text.len() < source.len() {
         let message =
             format!("the file is not UTF-8: byte 0x{:02X} at offset {}", source[text.len()], text.len());

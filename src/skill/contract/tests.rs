@@ -379,6 +379,12 @@ outputs:
     assert_eq!(outputs.type_name(), "{total: integer, rows?: [{name?: string}]}");
 }
 
+/// The lines, each with its number after the first `p`, so that no key is given twice.
+fn numbered(lines: &str) -> String {
+    let number = |(at, line): (usize, &str)| line.replacen('p', &format!("p{at}"), 1);
+    lines.split_inclusive('\n').enumerate().map(number).collect()
+}
+
 #[test]
 fn slips_in_keywords_of_a_schema_are_told() {
     for (text, told, meant) in [
@@ -409,7 +415,8 @@ fn slips_in_keywords_of_a_schema_are_told() {
     ] {
         assert_eq!(found(fine), [""; 0], "{fine}");
     }
-    let many: String = (0..500).map(|at| format!("    p{at}: {{maxLenght: {at}}}\n")).collect();
+    let many = "    p: {maxLenght: 1}\n".repeat(500);
+    let many = numbered(&many);
     let told = found(&format!("inputs:\n  type: object\n  properties:\n{many}"));
     assert!(told.len() <= 50, "{}", told.len());
 }
@@ -471,4 +478,21 @@ fn a_flag_in_words_is_told_as_true_or_false() {
         assert_eq!(found.help, Some(format!("write `{flag}`, without quotes")), "{word}");
     }
     assert_eq!(parse(b"inputs: {a: {required: maybe}}").diagnostics[0].help, None);
+}
+
+#[test]
+fn a_flood_of_findings_ends_and_what_blocks_is_always_among_them() {
+    let flood =
+        |keys: &str| parse(format!("{keys}inputs:\n{}", numbered(&"  p: x\n".repeat(4_000))).as_bytes());
+    let parsed = flood("");
+    assert_eq!(parsed.diagnostics.len(), 101);
+    let last = parsed.diagnostics.last().unwrap();
+    assert_eq!((last.code, last.message.as_str()), ("findings-left-out", "3900 more findings are left out"));
+    let undecided = numbered(&"  p: {}\n".repeat(1_000));
+    let parsed = parse(format!("inputs:\n{undecided}outputs: 5\n").as_bytes());
+    assert!(parsed.contract.is_none() && parsed.cause().is_some(), "{:?}", parsed.diagnostics.last());
+    let examples = "- {zz: 1}\n".repeat(1_500);
+    let parsed = parse(format!("inputs:\n{undecided}examples:\n{examples}").as_bytes());
+    let is_error = |found: &crate::skill::Diagnostic| found.code == "example-invalid";
+    assert!(parsed.contract.is_some() && parsed.diagnostics.iter().any(is_error));
 }

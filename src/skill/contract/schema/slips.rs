@@ -75,10 +75,14 @@ fn look(schema: &Node, most: usize, found: &mut Vec<Slip>) {
         match (holds(key), &node.value) {
             (Some(Holds::Schema), Value::Map(_)) => look(node, most, found),
             (Some(Holds::Schema | Holds::Schemas), Value::List(schemas)) => {
-                schemas.iter().for_each(|schema| look(schema, most, found));
+                for schema in schemas {
+                    look(schema, most, found);
+                }
             }
             (Some(Holds::NamedSchemas), Value::Map(named)) => {
-                named.iter().for_each(|entry| look(&entry.node, most, found));
+                for Entry { node, .. } in named {
+                    look(node, most, found);
+                }
             }
             (None, _) => {
                 let slip = |meant| Slip { key: key.clone(), span: key_span.clone(), meant };
