@@ -86,6 +86,12 @@ impl SkillRuntime {
         let told = Self::of_file(path);
         declared.filter(|_| is_main || told == Self::External).unwrap_or(told)
     }
+
+    /// The runtime whose language a script is in by its ending, where it cannot be in this one's. A process may be of any.
+    pub fn refuted_by(self, path: &str) -> Option<Self> {
+        let told = Self::of_file(path);
+        (told != self && ![self, told].contains(&Self::External)).then_some(told)
+    }
 }
 
 impl FromStr for SkillRuntime {
@@ -181,6 +187,14 @@ mod tests {
         ] {
             assert_eq!(SkillRuntime::of_file(path), runtime, "{path}");
         }
+        assert_eq!(SkillRuntime::Rhai.refuted_by("scripts/main.lua"), Some(SkillRuntime::Lua));
+        assert_eq!(SkillRuntime::Lua.refuted_by("main.luau"), None);
+        assert_eq!(SkillRuntime::External.refuted_by("main.lua"), None, "an interpreter may be installed");
+        assert_eq!(
+            SkillRuntime::Lua.refuted_by("scripts/main.txt"),
+            None,
+            "an ending nobody knows tells nothing"
+        );
         for runtime in SkillRuntime::all() {
             assert_eq!(runtime.name().parse::<SkillRuntime>().unwrap(), runtime);
         }

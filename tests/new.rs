@@ -192,3 +192,17 @@ fn the_scripts_of_external_skills_play_their_cases() {
     plays_its_case("python3", PYTHON, "main.py");
     plays_its_case("sh", SHELL, "run.sh");
 }
+
+#[test]
+fn a_plan_is_made_with_the_signature_that_it_shows() {
+    let project = Project::new();
+    let made = new(&project, &["a", "--runtime", "tool-sequence"]).stdout;
+    assert!(
+        made.ends_with("\n  SKILL.md\n  skill.yaml\n  scripts/sequence.json\n  cases/basic.json\n"),
+        "{made}"
+    );
+    let shown = project.metier(&["show", "a", "--json"]).json();
+    assert_eq!(shown["signature"], "a(pattern: string) -> {pattern: string, files: [string]}");
+    assert_eq!(project.metier(&["test", "a"]).code, 0);
+    assert_eq!(project.metier(&["run", "a", "--input", "{\"patern\": \"*\"}"]).code, 2);
+}

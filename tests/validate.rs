@@ -72,7 +72,8 @@ fn every_key_is_always_there() {
         ], "contract": null, "sequences": []},
         {"path": "c", "name": null, "valid": false, "loads": false, "diagnostics": [
             {"code": "path-missing", "severity": "error", "line": 1, "column": 1,
-             "message": "Path does not exist: c", "help": null},
+             "message": "Path does not exist: c",
+             "help": "name a folder, a SKILL.md, or a skill that `metier list` shows"},
         ], "contract": null, "sequences": []},
     ]);
     assert_eq!(answer.json(), expected);
@@ -312,4 +313,62 @@ fn nothing_a_terminal_obeys_comes_out_raw() {
     }
     let json = project.metier(&["validate", ".", "--json"]).json();
     assert_eq!(json[0]["path"], format!("./{folder}"));
+}
+
+#[test]
+fn a_plan_is_checked_however_large_it_may_be() {
+    let step = json!({"tool": "read_file", "args": {"path": "a", "pahtt": "x".repeat(1000)}});
+    let plan = |steps: usize| serde_json::to_string(&vec![step.clone(); steps]).unwrap();
+    let told = |text: String| {
+        let project = skill("").file("x/scripts/sequence.json", text);
+        let answer = project.metier(&["validate", "x", "--json"]);
+        (answer.code, answer.json()[0]["sequences"][0]["diagnostics"][0]["code"].clone())
+    };
+    assert_eq!(told(plan(1200)), (1, json!("parameter-unknown")));
+    let (code, rule) = told(plan(4200));
+    assert_eq!((code, rule), (1, json!("plan-too-large")), "what cannot be checked is not valid");
+}
+
+#[test]
+fn an_entrypoint_without_its_folder_is_missing_and_the_way_out_is_told() {
+    let project =
+        skill("").file("x/scripts/main.lua", "return 1").file("x/skill.yaml", "entrypoint: main.lua");
+    let answer = project.metier(&["validate", "x"]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stdout.contains("error[entrypoint-missing]"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("help: write scripts/main.lua"), "{}", answer.stdout);
+}
+
+#[test]
+fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
+    let project = Project::new()
+        .file("x/SKILL.md", "---\nname: x\ndescription: d\nmetadata:\n  runtime: tool-sequence\n---\n")
+        .file("x/scripts/main.lua", "return 1")
+        .file("x/skill.yaml", "name: x\nentrypoint: scripts/main.lua");
+    let answer = project.metier(&["validate", "x", "--json"]).json();
+    let found = &answer[0]["contract"]["diagnostics"][0];
+    assert_eq!((&found["code"], &found["line"]), (&json!("entrypoint-unfit"), &json!(2)), "{answer:#}");
+    assert_eq!(
+        found["message"],
+        "the entrypoint `scripts/main.lua` is lua, and the runtime is tool-sequence in SKILL.md:5"
+    );
+    assert_eq!(answer[0]["sequences"], json!([]), "{answer:#}");
+    assert_eq!(answer[0]["valid"], false);
+    let head =
+        "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
+    let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
+    assert_eq!(crate::found(&alone), ["runtime-unfit warning 5:12"]);
+}
+
+#[test]
+fn a_skill_of_the_project_is_validated_by_its_name() {
+    let project = Project::new().skill(".metier/skills/mine").skill("here");
+    let answer = project.metier(&["validate", "mine", "here"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "2 skills checked: 2 valid\n"));
+    let path = project.metier(&["validate", "mine", "--json"]).json()[0]["path"].clone();
+    assert!(path.as_str().unwrap().ends_with(".metier/skills/mine"), "{path}");
+    let answer = project.metier(&["validate", "mien"]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stdout.contains("Path does not exist: mien"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("did you mean `mine`?"), "{}", answer.stdout);
 }

@@ -1,8 +1,10 @@
 //! The cases of a skill.
 
+use std::path::Path;
+
 use super::case::Case;
 use super::verdict::Verdict;
-use crate::error::Result;
+use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::registry::Skill;
 
 /// Bytes a case may have.
@@ -21,13 +23,32 @@ pub struct Collected {
 pub fn cases_of(skill: &Skill) -> Result<Collected> {
     let mut collected = Collected::default();
     let examples = skill.contract().map(|contract| contract.examples.as_slice()).unwrap_or_default();
-    collected.cases.extend((1..).zip(examples).map(|(number, example)| Case::of_example(number, example)));
+    for (number, example) in (1..).zip(examples) {
+        let case = Case::of_example(number, example);
+        match &example.fault {
+            None => collected.cases.push(case),
+            Some(stray) => {
+                let file = skill.contract_file().unwrap_or_default().to_owned();
+                let place = Location { file, line: Some(stray.line), column: None };
+                let sentence = format!("{}; {}", stray.message, stray.help);
+                let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(place);
+                collected.not_run.push(Verdict::not_run(skill, case.name(), &error));
+            }
+        }
+    }
     if let (Some(file), Some(fault)) = (skill.contract_file(), skill.contract_fault()) {
         collected.not_run.push(Verdict::not_run(skill, file, &fault));
     }
-    for path in skill.folder().files_in("cases")? {
-        let name = path.strip_prefix("cases/").unwrap_or(&path);
-        let Some(name) = name.strip_suffix(".json") else { continue };
+    for path in skill.folder().files_below("cases")? {
+        let within = path.strip_prefix("cases/").unwrap_or(&path);
+        let Some(name) = within.strip_suffix(".json").filter(|name| !name.contains('/')) else {
+            if looks_like_a_case(within) {
+                let sentence = format!("{path} is not read; a case is a file cases/NAME.json");
+                let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+                collected.not_run.push(Verdict::not_run(skill, within, &error));
+            }
+            continue;
+        };
         let case = skill.folder().read(&path, LARGEST).and_then(|source| Case::parse(name, &path, &source));
         match case {
             Ok(case) => collected.cases.push(case),
@@ -35,4 +56,10 @@ pub fn cases_of(skill: &Skill) -> Result<Collected> {
         }
     }
     Ok(collected)
+}
+
+/// Whether a file below `cases` may have been meant as one. What lies in `cases/project` is there in every case.
+fn looks_like_a_case(path: &str) -> bool {
+    let is_json = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    is_json && !path.starts_with("project/")
 }

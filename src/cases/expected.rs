@@ -1,6 +1,7 @@
 //! What must come of a case, held against what did.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -111,12 +112,29 @@ fn got_value(value: &Value) -> Difference {
 /// How a file is not as expected. A link that leads out of the project is no file, so nothing outside is ever read.
 fn changed(project: &Files, path: &str, expected: Option<&Content>) -> Option<Difference> {
     let view = project.unguarded();
-    let got = match view.stat(path) {
-        Ok(stat) if stat.size > Limits::FILE => Some(json!(format!("{} bytes", stat.size))),
-        _ => view.read(path).ok().map(|bytes| Content::of(&bytes).as_json()),
-    };
     let expected = expected.map(Content::as_json);
-    (got != expected).then(|| Difference::new(path, expected, got))
+    let got = match view.stat(path) {
+        Ok(stat) if stat.is_dir => json!("a folder"),
+        Ok(stat) if stat.size > Limits::FILE => json!(format!("{} bytes", stat.size)),
+        Ok(_) => match view.read(path) {
+            Ok(bytes) => {
+                let got = Content::of(&bytes).as_json();
+                return (expected.as_ref() != Some(&got)).then(|| Difference::new(path, expected, Some(got)));
+            }
+            Err(error) => json!(error.message()),
+        },
+        Err(error) if is_absent(&error) || expected.is_some() => {
+            return expected.map(|expected| Difference::new(path, Some(expected), None));
+        }
+        Err(error) => json!(error.message()),
+    };
+    // What is no file is never as expected, whatever it is called here.
+    Some(Difference::new(path, expected, Some(got)))
+}
+
+fn is_absent(error: &SkillError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 /// `null` is a value to expect, and not the same as expecting none.

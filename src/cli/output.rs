@@ -39,7 +39,11 @@ pub fn complain(error: &SkillError) {
     for frame in error.traceback().iter().filter(|_| error.traceback().len() > 1) {
         talk(&format!("    at {}", visible_line(frame)));
     }
-    if let Some(help) = error.help().filter(|help| !error.message().ends_with(help)) {
+    let is_said = |help: &str| {
+        let message = error.message();
+        message.ends_with(help) || message.contains(&format!("; {help};"))
+    };
+    if let Some(help) = error.help().filter(|help| !is_said(help)) {
         talk(&format!("  help: {}", visible_sentence(help)));
     }
 }

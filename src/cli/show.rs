@@ -117,8 +117,11 @@ fn asks(skill: &Skill) -> Vec<String> {
         Asked::Everything => vec!["everything".into()],
         Asked::These(permissions) => {
             let mut names = vec!["read".to_owned()];
-            names.extend(permissions.iter().map(ToString::to_string));
-            names.dedup();
+            for name in permissions.iter().map(ToString::to_string) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             names
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a skill could run now.
 
 use super::select::{Selected, select};
-use super::{Parts, dependencies};
+use super::{Parts, dependencies, worker};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
@@ -49,6 +49,7 @@ impl Parts {
             self.loaded.load(runtime, &self.script(skill, selected)?)?;
         }
         if runtime == SkillRuntime::External {
+            worker::asked_for(skill.manifest(), runtime, &Limits::default())?;
             let source = skill.folder().read(path, Limits::FILE)?;
             runtimes::has_interpreter(path, &source)?;
         }

@@ -1,5 +1,7 @@
 //! Which script of a skill runs, and in which runtime.
 
+use std::fmt;
+
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::host::guarded;
@@ -46,11 +48,12 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
         None => entrypoint(skill),
     };
     if let Some(entered) = entered {
-        return enter(skill, entered, declared, named.is_none());
+        return enter(skill, entered, declared.as_ref(), named.is_none());
     }
-    if let Some(path) = planned(skill, named, declared)? {
+    if let Some(path) = planned(skill, named, declared.as_ref())? {
         return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
     }
+    let declared = declared.map(|declared| declared.runtime);
     let path = match named {
         Some(path) => known(skill, path)?,
         None => inferred(skill.name(), &skill.scripts()?, declared, |path| {
@@ -61,15 +64,33 @@ pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
     Ok(Selected { path, runtime, function: None })
 }
 
+/// A runtime, and where it is named.
+struct Declared {
+    runtime: SkillRuntime,
+    place: Location,
+}
+
+impl fmt::Display for Declared {
+    /// `runtime: lua in SKILL.md:4`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runtime, place } = self;
+        let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+        write!(f, "runtime: {runtime} in {}{line}", place.file)
+    }
+}
+
 /// The runtime that the contract or `SKILL.md` names; where both do, they agree.
-fn declared(skill: &Skill) -> Result<Option<SkillRuntime>> {
+fn declared(skill: &Skill) -> Result<Option<Declared>> {
     let named = skill.contract().and_then(|contract| {
         Some((contract.runtime.as_deref()?, in_contract(skill, contract.runtime_place.line)))
     });
     let manifest = skill.manifest();
     let named = named.or_else(|| Some((manifest.runtime.as_deref()?, in_manifest(manifest.lines.runtime))));
     let Some((name, place)) = named else { return Ok(None) };
-    name.parse().map(Some).map_err(|error: SkillError| error.with_location(place))
+    match name.parse() {
+        Ok(runtime) => Ok(Some(Declared { runtime, place })),
+        Err(error) => Err(SkillError::with_location(error, place)),
+    }
 }
 
 /// An entrypoint, and where it is named.
@@ -105,17 +126,23 @@ fn in_manifest(line: Option<u32>) -> Location {
 fn enter(
     skill: &Skill,
     Entered { entrypoint, place }: Entered,
-    declared: Option<SkillRuntime>,
+    declared: Option<&Declared>,
     is_main: bool,
 ) -> Result<Selected> {
     let Entrypoint { path, function, runtime, .. } = entrypoint;
-    let path = known(skill, &path).map_err(|_| {
-        let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
-        SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(place.clone())
-    })?;
+    let path = entered(skill, &path).map_err(|error| error.with_location(place.clone()))?;
+    if let Some(declared) = declared.filter(|_| is_main && runtime.is_none())
+        && let Some(told) = declared.runtime.refuted_by(&path)
+    {
+        let sentence =
+            format!("skill {} enters at {path}, which is {told}, and says {declared}", skill.name());
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(place)
+            .with_help("make them agree, or take out the runtime"));
+    }
     let runtime = match runtime {
         Some(runtime) => runtime.parse().map_err(|error: SkillError| error.with_location(place.clone()))?,
-        None => SkillRuntime::of_script(&path, declared, is_main),
+        None => SkillRuntime::of_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
     if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
         let sentence = format!(
@@ -130,27 +157,40 @@ fn enter(
 }
 
 /// The contract's file, where its steps are what runs: no entrypoint is named. Another runtime beside them is a fault.
-fn planned(skill: &Skill, named: Option<&str>, declared: Option<SkillRuntime>) -> Result<Option<String>> {
-    let has_steps = skill.contract().is_some_and(|contract| contract.steps.is_some());
-    let Some(file) = skill.contract_file().filter(|_| has_steps) else { return Ok(None) };
-    let is_meant = match (named, declared) {
-        (Some(path), _) => path.strip_prefix("./").unwrap_or(path) == file,
-        (None, None | Some(SkillRuntime::ToolSequence)) => true,
-        (None, Some(runtime)) => {
-            let sentence = format!(
-                "skill {} says runtime: {runtime}, and has steps, which run in {}",
-                skill.name(),
-                SkillRuntime::ToolSequence
-            );
-            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-                .with_location(in_contract(skill, None))
-                .with_help("take out the steps, or the runtime"));
+fn planned(skill: &Skill, named: Option<&str>, declared: Option<&Declared>) -> Result<Option<String>> {
+    let contract = skill.contract().filter(|contract| contract.steps.is_some());
+    let (Some(contract), Some(file)) = (contract, skill.contract_file()) else { return Ok(None) };
+    if let Some(path) = named {
+        let is_meant = path.strip_prefix("./").unwrap_or(path) == file;
+        return Ok(is_meant.then(|| file.to_owned()));
+    }
+    match declared.filter(|declared| declared.runtime != SkillRuntime::ToolSequence) {
+        None => Ok(Some(file.to_owned())),
+        Some(declared) => {
+            let (name, runtime) = (skill.name(), SkillRuntime::ToolSequence);
+            let sentence = format!("skill {name} has steps, which run in {runtime}, and says {declared}");
+            Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_location(in_contract(skill, contract.steps_place.line))
+                .with_help("take out the steps, or the runtime"))
         }
-    };
-    Ok(is_meant.then(|| file.to_owned()))
+    }
 }
 
-/// The path as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
+/// The path of an entrypoint, which is written from the skill's folder.
+fn entered(skill: &Skill, path: &str) -> Result<String> {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let files = skill.folder().files()?;
+    let is_there = |path: &str| files.iter().any(|file| file == path);
+    if is_there(path) {
+        return Ok(path.to_owned());
+    }
+    let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
+    let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+    let in_scripts = format!("scripts/{path}");
+    Err(if is_there(&in_scripts) { error.with_help(format!("write {in_scripts}")) } else { error })
+}
+
+/// The path of a script that was named, as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
 fn known(skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;

@@ -1,15 +1,11 @@
 //! Whether a skill asks that its process be kept between runs.
 
-use crate::error::{ErrorKind, Result, SkillError};
+use crate::error::{Location, Result};
 use crate::executor::SkillRuntime;
 use crate::policy::{Limits, Worker};
 use crate::skill::Manifest;
 
-/// The word for the protocol: a request a line, an answer a line.
-const PROTOCOL: &str = "json-lines";
-
-/// `metadata.worker` of an external script: `json-lines`, or `true` for the only protocol there is; `invalid-skill` for
-/// another word. The system counts the processor time of a process from its start, so that one for which the caller named a
+/// `metadata.worker` of an external script; `invalid-skill` for a word that no worker speaks. The system counts the processor time of a process from its start, so that one for which the caller named a
 /// limit answers a single run: no skill lifts a limit.
 pub(super) fn asked_for(
     manifest: &Manifest,
@@ -19,16 +15,10 @@ pub(super) fn asked_for(
     let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == SkillRuntime::External) else {
         return Ok(None);
     };
-    match word.as_str() {
-        Some(PROTOCOL | "true") if named.cpu.is_some() => Ok(Some(Worker::default().runs(1))),
-        Some(PROTOCOL | "true") => Ok(Some(Worker::default())),
-        Some("false" | "") => Ok(None),
-        _ => {
-            let sentence = format!("metadata.worker is {word}, and no worker speaks that");
-            Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-                .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
-        }
-    }
+    let place = || Location { file: "SKILL.md".to_owned(), line: manifest.lines.worker, column: None };
+    let is_asked = Worker::is_asked_for(word).map_err(|error| error.with_location(place()))?;
+    let worker = if named.cpu.is_some() { Worker::default().runs(1) } else { Worker::default() };
+    Ok(is_asked.then_some(worker))
 }
 
 /// The limits that hold: the processor time of a process says nothing of one run of many.

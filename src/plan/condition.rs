@@ -385,13 +385,6 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic_and_what_is_read_can_be_printed(text in any::<String>()) {
-            if let Ok(condition) = text.parse::<Condition>() {
-                prop_assert_eq!(condition.to_string().parse::<Condition>(), Ok(condition));
-            }
-        }
-
-        #[test]
         fn what_is_read_can_be_printed_and_read_again(
             words in prop::collection::vec(
                 prop::sample::select(vec![

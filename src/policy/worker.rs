@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{ErrorKind, Result, SkillError};
 
 /// How long a process is kept that answers many runs, one after the other. What a script keeps in memory or in its own folder
 /// goes from one run to the next; only runs with the same grants, limits and project share a process.
@@ -16,7 +19,28 @@ pub struct Worker {
     pub idle: Duration,
 }
 
+/// The word for the protocol: a request a line, an answer a line.
+const PROTOCOL: &str = "json-lines";
+
+/// Letters of another word that are repeated.
+const SHOWN: usize = 60;
+
 impl Worker {
+    /// Whether `metadata.worker` of a skill asks for one: by `json-lines`, or `true` for the only protocol there is.
+    /// `invalid-skill` for a word that no worker speaks.
+    pub fn is_asked_for(word: &Value) -> Result<bool> {
+        match word.as_str() {
+            Some(PROTOCOL | "true") => Ok(true),
+            Some("false" | "") => Ok(false),
+            _ => {
+                let word: String = word.to_string().chars().take(SHOWN).collect();
+                let sentence = format!("metadata.worker is {word}, and no worker speaks that");
+                Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                    .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
+            }
+        }
+    }
+
     /// The same, for so many runs, one at least.
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs.max(1);

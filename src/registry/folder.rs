@@ -60,18 +60,28 @@ impl Folder {
 
     /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
     pub(crate) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+        let lies_in = |path: &String| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
+        Ok(self.files_down(subfolder, 1)?.into_iter().filter(lies_in).collect())
+    }
+
+    /// The same with what lies in folders of that folder.
+    pub(crate) fn files_below(&self, subfolder: &str) -> Result<Vec<String>> {
+        self.files_down(subfolder, DEEPEST)
+    }
+
+    fn files_down(&self, subfolder: &str, depth: usize) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder)
                 if folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err() =>
             {
                 Ok(Vec::new())
             }
-            Self::Disk(folder) => regular_files(folder, subfolder, 1),
+            Self::Disk(folder) => regular_files(folder, subfolder, depth),
             Self::Shipped(shipped) => {
-                let lies_in =
-                    |path: &&str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
+                let is_below =
+                    |path: &&str| path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'));
                 let paths = shipped.files.iter().map(|(path, _)| *path);
-                Ok(paths.filter(lies_in).map(str::to_owned).collect())
+                Ok(paths.filter(is_below).map(str::to_owned).collect())
             }
         }
     }

@@ -41,10 +41,16 @@ pub(crate) struct Lines {
     pub(crate) version: Option<u32>,
     pub(crate) runtime: Option<u32>,
     pub(crate) entrypoint: Option<u32>,
+    pub(crate) worker: Option<u32>,
     pub(crate) allowed_tools: Option<u32>,
 }
 
 impl Manifest {
+    /// The line that names the runtime, from 1.
+    pub fn runtime_line(&self) -> Option<u32> {
+        self.lines.runtime
+    }
+
     /// `metadata.entrypoint`: the script that runs when nobody names one.
     pub fn entrypoint(&self) -> Option<&str> {
         self.metadata.get("entrypoint").and_then(Json::as_str).map(str::trim).filter(|path| !path.is_empty())
@@ -75,6 +81,7 @@ pub(super) fn read(
         version: line(find(nested, "version")),
         runtime: line(field("runtime").or_else(|| find(nested, "runtime"))),
         entrypoint: line(find(nested, "entrypoint")),
+        worker: line(find(nested, "worker")),
         allowed_tools: line(field("allowed-tools")),
     };
     Some(Manifest {

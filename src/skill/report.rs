@@ -1,20 +1,34 @@
 //! Diagnostics as they are gathered: byte spans in, lines and columns out.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::diagnostic::Diagnostic;
-use super::rule::Rule;
+use super::rule::{FINDINGS_LEFT_OUT, Rule};
 
 /// The findings about one text.
 pub(super) struct Report<'a> {
     text: &'a str,
     opening: Range<usize>,
     found: Vec<Diagnostic>,
+    /// Findings that are kept.
+    most: usize,
+    /// The last that was not, and how many were not.
+    rest: Option<Diagnostic>,
+    left_out: usize,
+    /// Where lines begin, looked up when the first is asked for.
+    lines: OnceCell<Vec<usize>>,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn on(text: &'a str) -> Self {
-        Self { text, opening: 0..0, found: Vec::new() }
+        let (found, lines) = (Vec::new(), OnceCell::new());
+        Self { text, opening: 0..0, found, most: usize::MAX, rest: None, left_out: 0, lines }
+    }
+
+    /// The same, of which so many findings are kept; the first that blocks, and the first error, are always among them.
+    pub(super) fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// From here on, what is missing from the frontmatter is shown at its opening line.
@@ -28,9 +42,18 @@ impl<'a> Report<'a> {
         span: &Range<usize>,
         message: impl Into<String>,
     ) -> &mut Diagnostic {
+        if self.found.len() >= self.most && !self.is_worse(rule) {
+            self.left_out += 1;
+            return self.rest.insert(Diagnostic::new(rule, "", &(0..0), message));
+        }
         self.found.push(Diagnostic::new(rule, self.text, span, message));
         let last = self.found.len() - 1;
         &mut self.found[last]
+    }
+
+    /// Whether nothing that was found matters as much.
+    fn is_worse(&self, rule: &Rule) -> bool {
+        !self.found.iter().any(|found| found.severity >= rule.severity && found.blocks >= rule.blocks)
     }
 
     /// For what is not there at all.
@@ -40,10 +63,17 @@ impl<'a> Report<'a> {
 
     /// The line a place is on, from 1.
     pub(super) fn line(&self, offset: usize) -> u32 {
-        position(self.text, self.text.floor_char_boundary(offset)).0
+        let begin = |text: &str| text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        let lines: &Vec<usize> = self.lines.get_or_init(|| begin(self.text));
+        saturated(lines.partition_point(|start| *start <= offset) + 1)
     }
 
-    pub(super) fn finish(self) -> Vec<Diagnostic> {
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        if self.left_out > 0 {
+            let message = format!("{} more findings are left out", self.left_out);
+            let end = self.text.len()..self.text.len();
+            self.found.push(Diagnostic::new(&FINDINGS_LEFT_OUT, self.text, &end, message));
+        }
         self.found
     }
 }
@@ -96,6 +126,14 @@ fn saturated(count: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_findings() {
+        let report = Report::on("a\n\u{e9}\n\nb");
+        for offset in 0..=7 {
+            assert_eq!(report.line(offset), position(report.text, report.text.floor_char_boundary(offset)).0);
+        }
+    }
 
     #[test]
     fn columns_count_characters_and_no_byte_order_mark() {

@@ -102,6 +102,7 @@ rules! {
     EXAMPLE_INVALID = "example-invalid", Error, LOADS, "An example breaks the contract it belongs to.";
     ENTRYPOINT_OUTSIDE = "entrypoint-outside", Error, BLOCKS, "An entrypoint is no path in the skill's folder.";
     PERMISSION_UNKNOWN = "permission-unknown", Warning, LOADS, "A permission is not one of metier's, and grants nothing.";
+    FINDINGS_LEFT_OUT = "findings-left-out", Info, LOADS, "There are more findings than are told.";
     DEPENDENCY_INVALID = "dependency-invalid", Error, BLOCKS, "A dependency has no name, or no version range.";
 }
 

@@ -138,3 +138,34 @@ fn every_shell_has_completions() {
     }
     assert_eq!(Project::new().metier(&["completions", "tcsh"]).code, 2);
 }
+
+#[test]
+fn what_a_skill_asks_for_is_told_once() {
+    let project = Project::new().lua("x", "return 1").file(
+        ".metier/skills/x/SKILL.md",
+        "---\nname: x\ndescription: d\nallowed-tools: write read write:out Read write\n---\n",
+    );
+    assert_eq!(
+        project.metier(&["show", "x", "--json"]).json()["asks"],
+        serde_json::json!(["read", "write", "write:out"])
+    );
+}
+
+#[test]
+fn a_worker_nobody_speaks_to_is_told_before_a_run() {
+    let head = "---\nname: x\ndescription: d\nmetadata:\n  version: 1.0.0\n  worker: telepathy\n---\n";
+    let project = Project::new().shell("x", "echo 1").file(".metier/skills/x/SKILL.md", head);
+    let sentence = "metadata.worker is \"telepathy\", and no worker speaks that";
+    let listed = project.metier(&["list", "--json"]).json();
+    let row = listed.as_array().unwrap().iter().find(|row| row["name"] == "x").unwrap();
+    assert_eq!((&row["runnable"], &row["reason"]), (&false.into(), &sentence.into()));
+    let checked = project.metier(&["validate", ".metier/skills/x", "--json"]).json();
+    let found = &checked[0]["diagnostics"][0];
+    assert_eq!(
+        (&found["code"], &found["line"], &found["message"]),
+        (&"worker-unknown".into(), &6.into(), &sentence.into())
+    );
+    let run = project.metier(&["run", "x"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.stderr.contains("--> SKILL.md:6") && run.stderr.contains("json-lines"), "{run:?}");
+}

@@ -229,3 +229,12 @@ fn validate_tells_of_plans_that_something_else_keeps_from_running() {
     assert_eq!(told(&declared), (false, vec!["steps-unfit error 1".to_owned()]));
     assert_eq!(declared.metier(&["run", "x"]).code, 3);
 }
+
+#[test]
+fn a_refused_step_says_once_how_to_lift_the_refusal() {
+    let answer =
+        sequence(&json!([{"tool": "write", "args": {"path": "a", "content": "b"}}])).metier(&["run", "x"]);
+    assert_eq!(answer.code, 4, "{answer:?}");
+    let error = &answer.stderr[answer.stderr.find("error: ").unwrap()..];
+    assert_eq!(error.matches("run with --allow write").count(), 1, "{answer:?}");
+}

@@ -325,3 +325,51 @@ fn a_plan_is_granted_the_tools_that_its_steps_name() {
     let shown = project.metier(&["show", "x", "--json"]).json();
     assert_eq!(shown["asks"], json!(["read", "write", "tool:add"]));
 }
+
+#[test]
+fn an_example_with_a_key_nobody_reads_proves_nothing_and_is_not_run() {
+    let project = Project::new().lua("x", "return {b = 2}").file(
+        ".metier/skills/x/skill.yaml",
+        "examples:\n- {inputs: {}, expected: {b: 1}}\n- {inputs: {}, expected_output: {b: 2}}\n",
+    );
+    let answer = project.metier(&["test", "x"]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(answer.stdout.contains("`expected` is not a key of an example"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("did you mean `expected_output`?"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("(line 2)"), "{}", answer.stdout);
+    assert!(answer.stdout.ends_with("1 passed, 0 failed, 1 not run\n"), "{}", answer.stdout);
+    assert_eq!(project.metier(&["run", "x"]).code, 0, "the skill itself runs");
+}
+
+#[test]
+fn nothing_means_that_nothing_is_there() {
+    let told = json!({"allow": ["write"], "expect": {"files": {"gone": null}}});
+    for (script, is_gone) in [
+        ("return 1", true),
+        ("ctx.mkdir('gone') return 1", false),
+        ("ctx.write('gone/inside', 'x') return 1", false),
+        ("ctx.write('gone', '') return 1", false),
+        ("ctx.write('other', '') return 1", true),
+    ] {
+        let answer = tested(&one("write", script, &told));
+        assert_eq!(answer["ok"], is_gone, "{script}: {answer:#}");
+    }
+    let answer = tested(&one("write", "ctx.mkdir('gone') return 1", &told));
+    assert_eq!(answer["cases"][0]["differences"][0]["got"], "a folder", "{answer:#}");
+}
+
+#[test]
+fn what_lies_where_cases_do_and_is_not_taken_for_one_is_told() {
+    let project = Project::new().lua("x", "return 1");
+    let told = json!({"expect": {"value": 1}});
+    let project = case(case(project, "x", "one", &told), "x", "sub/deep/q", &told)
+        .file(".metier/skills/x/cases/cased.JSON", told.to_string())
+        .file(".metier/skills/x/cases/notes.md", "read me")
+        .file(".metier/skills/x/cases/project/data/some.json", "{}");
+    let answer = project.metier(&["test", "x"]);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(answer.stdout.ends_with("1 passed, 0 failed, 2 not run\n"), "{}", answer.stdout);
+    for told in ["cases/sub/deep/q.json is not read", "cases/cased.JSON is not read"] {
+        assert!(answer.stdout.contains(told), "{}", answer.stdout);
+    }
+}

@@ -180,3 +180,61 @@ fn a_refusal_names_the_file_in_which_the_word_is_missing() {
         "list write under allowed-tools in the SKILL.md of x and the SKILL.md of y"
     );
 }
+
+#[test]
+fn a_skill_that_only_reads_by_one_file_does_not_write_by_the_other() {
+    let disagrees = |frontmatter: &str, contract: &str| {
+        let outcome = both(frontmatter, contract).run(&["write"]);
+        outcome.result.err().map(|error| error.message().to_owned()).unwrap_or_default()
+    };
+    let told = disagrees("allowed-tools: read\n", "permissions: [write]");
+    assert!(told.ends_with("permissions is `write` here, and `read` in SKILL.md:4"), "{told}");
+    let told = disagrees("allowed-tools: read Read\n", "permissions: [read, write]");
+    assert!(told.ends_with("permissions is `read` `write` here, and `read` in SKILL.md:4"), "{told}");
+    for same in ["permissions: []", "permissions: [read]"] {
+        assert_eq!(disagrees("allowed-tools: read\n", same), "", "reading is every skill's: {same}");
+    }
+}
+
+#[test]
+fn what_runs_and_the_runtime_that_is_named_are_told_with_both_places() {
+    let place = |outcome: &metier::engine::Outcome| {
+        let place = outcome.result.as_ref().unwrap_err().location().expect("a place").clone();
+        (place.file, place.line)
+    };
+    let steps = both("runtime: lua\n", "name: x\nsteps: [{tool: tree}]").run(&[]);
+    assert_eq!(
+        (kind(&steps), sentence(&steps)),
+        (
+            ErrorKind::InvalidSkill,
+            "skill x has steps, which run in tool-sequence, and says runtime: lua in SKILL.md:4".into()
+        )
+    );
+    assert_eq!(place(&steps), ("skill.yaml".to_owned(), Some(2)));
+    let here = both("", "steps: [{tool: tree}]\nruntime: lua").run(&[]);
+    assert!(sentence(&here).ends_with("says runtime: lua in skill.yaml:2"), "{}", sentence(&here));
+    for (frontmatter, contract, told, at) in [
+        (
+            "runtime: tool-sequence\n",
+            "name: x\nentrypoint: scripts/main.lua",
+            "skill x enters at scripts/main.lua, which is lua, and says runtime: tool-sequence in SKILL.md:4",
+            ("skill.yaml", 2),
+        ),
+        (
+            "metadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n",
+            "name: x",
+            "skill x enters at scripts/main.lua, which is lua, and says runtime: rhai in SKILL.md:5",
+            ("SKILL.md", 6),
+        ),
+        (
+            "",
+            "entrypoint: scripts/main.lua\nruntime: rhai",
+            "skill x enters at scripts/main.lua, which is lua, and says runtime: rhai in skill.yaml:2",
+            ("skill.yaml", 1),
+        ),
+    ] {
+        let outcome = both(frontmatter, contract).run(&[]);
+        assert_eq!((kind(&outcome), sentence(&outcome)), (ErrorKind::InvalidSkill, told.to_owned()));
+        assert_eq!(place(&outcome), (at.0.to_owned(), Some(at.1)));
+    }
+}

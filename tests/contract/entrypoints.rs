@@ -122,3 +122,18 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
     assert_eq!(kind(&lua), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
     assert_eq!(place(&lua), ("skill.yaml".to_owned(), Some(1)));
 }
+
+#[test]
+fn an_entrypoint_is_the_path_as_it_is_written() {
+    let above = Project::lua("return 1").contract("x", "version: 1.0.0");
+    let above = above.file(
+        ".metier/skills/x/SKILL.md",
+        "---\nname: x\ndescription: d\nmetadata:\n  entrypoint: main.lua\n---\n",
+    );
+    for project in [Project::with_contract("entrypoint: main.lua", "return 1"), above] {
+        let outcome = project.run(&[]);
+        assert_eq!(sentence(&outcome), "skill x enters at main.lua, and has no such file");
+        assert_eq!(outcome.result.unwrap_err().help(), Some("write scripts/main.lua"));
+        assert_eq!(value(called(&project, "main.lua")), json!(1), "a script is named without its folder");
+    }
+}

@@ -73,3 +73,16 @@ fn an_input_nobody_declared_is_told_by_its_name_where_none_is_declared() {
     let outcome = Project::with_contract(below, "return 1").run_with(json!({"o": {"x/y": 1}}), &[]);
     assert_eq!(violations(&outcome), ["/o/x~1y additionalProperties"]);
 }
+
+#[test]
+fn an_input_nobody_declared_is_told_with_the_name_that_was_meant_at_any_depth() {
+    let deep = "inputs: {a: {type: object, required: true, additional_properties: false, properties: {name: {type: string}, size: {}}}}";
+    let raw = "inputs: {type: object, properties: {a: {$ref: '#/$defs/o'}}, $defs: {o: {type: object, additionalProperties: false, properties: {name: {}, size: {}}}}}";
+    for contract in [deep, raw] {
+        let outcome = Project::with_contract(contract, "return 1").run_with(json!({"a": {"nmae": 1}}), &[]);
+        let told = sentence(&outcome);
+        assert!(told.contains("/a/nmae: expected no such field; did you mean `name`?"), "{told}");
+    }
+    let other = Project::with_contract(deep, "return 1").run_with(json!({"a": {"colour": 1}}), &[]);
+    assert!(sentence(&other).contains("/a/colour: expected no such field, found 1"), "{}", sentence(&other));
+}

@@ -302,11 +302,11 @@ fn thousands_of_examples_are_not_each_told_how_wrong_they_are() {
         "inputs: {{type: object, required: [{names}]}}\nexamples:\n{}",
         "- {}\n".repeat(5000)
     ));
-    assert_eq!(found, ["example-invalid"; 16 * 32 + 1]);
+    assert_eq!(found, ["example-invalid"; 50]);
     let pattern = "[a-z]".repeat(1500);
     let outputs = format!("outputs: {{a: {{type: string, pattern: '{pattern}'}}}}");
     let found = codes(&format!("{outputs}\nexamples:\n{}", "- {expected_output: {a: x}}\n".repeat(1500)));
-    assert_eq!(found, ["example-invalid"; 17]);
+    assert_eq!(found, ["example-invalid"; 50]);
 }
 
 #[test]

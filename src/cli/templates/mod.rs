@@ -1,6 +1,7 @@
 //! The skills `metier new` starts from: a folder beside this file and a row here for each.
 
 use metier::executor::SkillRuntime;
+use metier::skill::contract::CONTRACT_FILES;
 
 /// A skill to start from.
 pub struct Template {
@@ -15,6 +16,7 @@ pub struct Template {
     /// What to write after `metier run NAME` to see it run.
     pub example: &'static str,
     skill: &'static str,
+    contract: Option<&'static str>,
     script: &'static str,
     case: &'static str,
 }
@@ -32,6 +34,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
         skill: include_str!("lua/SKILL.md"),
+        contract: None,
         script: include_str!("lua/scripts/main.lua"),
         case: include_str!("lua/cases/basic.json"),
     },
@@ -42,6 +45,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
         skill: include_str!("rhai/SKILL.md"),
+        contract: None,
         script: include_str!("rhai/scripts/main.rhai"),
         case: include_str!("rhai/cases/basic.json"),
     },
@@ -52,6 +56,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: LISTS,
         example: r#"--input '"*"'"#,
         skill: include_str!("wasm/SKILL.md"),
+        contract: None,
         script: include_str!("wasm/scripts/main.wat"),
         case: include_str!("wasm/cases/basic.json"),
     },
@@ -62,6 +67,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
         skill: include_str!("sequence/SKILL.md"),
+        contract: Some(include_str!("sequence/skill.yaml")),
         script: include_str!("sequence/scripts/sequence.json"),
         case: include_str!("sequence/cases/basic.json"),
     },
@@ -72,6 +78,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: LISTS,
         example: r#"--input '{"pattern": "*"}'"#,
         skill: include_str!("python/SKILL.md"),
+        contract: None,
         script: include_str!("python/scripts/main.py"),
         case: include_str!("python/cases/basic.json"),
     },
@@ -82,6 +89,7 @@ pub static TEMPLATES: [Template; 6] = [
         description: COUNTS,
         example: "-- '*'",
         skill: include_str!("shell/SKILL.md"),
+        contract: None,
         script: include_str!("shell/scripts/main.sh"),
         case: include_str!("shell/cases/basic.json"),
     },
@@ -96,11 +104,11 @@ impl Template {
         let (quoted, description) = (scalar(name), scalar(description));
         let values =
             [("name", quoted.as_str()), ("description", &description), ("title", name), ("script", script)];
-        vec![
-            ("SKILL.md".to_owned(), filled(self.skill, &values)),
-            (format!("scripts/{script}"), self.script.to_owned()),
-            ("cases/basic.json".to_owned(), self.case.to_owned()),
-        ]
+        let skill = ("SKILL.md".to_owned(), filled(self.skill, &values));
+        let contract = self.contract.map(|text| (CONTRACT_FILES[0].to_owned(), text.to_owned()));
+        let script = (format!("scripts/{script}"), self.script.to_owned());
+        let case = ("cases/basic.json".to_owned(), self.case.to_owned());
+        [skill].into_iter().chain(contract).chain([script, case]).collect()
     }
 }
 

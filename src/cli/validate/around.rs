@@ -1,9 +1,10 @@
 //! What is known around a skill that is checked: the project's skills, where it is one of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use metier::engine::Engine;
+use metier::error::ErrorKind;
 use metier::plan::{Callee, Callees, Caller, Lookup, Nobody};
 use metier::registry::Skill;
 use serde_json::Value;
@@ -40,8 +41,25 @@ impl Around {
         known.unwrap_or_else(|| Neighbours { callees: Arc::new(Nobody), identity: String::new() })
     }
 
+    /// The folder of the skill of that name, or what to do where there is none.
+    pub fn folder_of(&self, name: &Path) -> Result<PathBuf, String> {
+        let otherwise = || "name a folder, a SKILL.md, or a skill that `metier list` shows".to_owned();
+        let (Some(engine), Some(name)) = (self.engine(), name.to_str()) else { return Err(otherwise()) };
+        let skill = engine.registry().find(name).map_err(|error| match (error.kind(), error.help()) {
+            (ErrorKind::UnknownSkill, Some(help)) if help.starts_with("did you mean") => help.to_owned(),
+            (ErrorKind::InvalidSkill, _) => error.message().to_owned(),
+            _ => otherwise(),
+        })?;
+        let shipped = || "the skill of that name ships inside the program, and has no folder here".to_owned();
+        skill.folder().on_disk().map(Path::to_owned).ok_or_else(shipped)
+    }
+
+    fn engine(&self) -> Option<&Engine> {
+        self.engine.get_or_init(|| self.session.engine().ok()).as_ref()
+    }
+
     fn skill(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
-        let engine = self.engine.get_or_init(|| self.session.engine().ok()).as_ref()?;
+        let engine = self.engine()?;
         let folder = folder.canonicalize().ok()?;
         let is_it = |skill: &&Skill| {
             skill

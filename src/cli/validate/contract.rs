@@ -77,22 +77,27 @@ fn valid_text(source: &[u8]) -> String {
 
 /// What the contract names and the folder should hold.
 fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &str) -> Vec<Diagnostic> {
-    let declared = contract.runtime.as_ref().or_else(|| manifest?.runtime.as_ref());
-    let declared = declared.and_then(|name| name.parse().ok());
+    let (named, place) = match &contract.runtime {
+        Some(runtime) => (Some(runtime), String::new()),
+        None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), in_manifest(manifest)),
+    };
+    let declared: Option<SkillRuntime> = named.and_then(|name| name.parse().ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
     let mut found = Vec::new();
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
     for entrypoint in entrypoints {
         if !dir.metadata(&entrypoint.path).is_ok_and(|file| file.is_file()) {
-            let message = format!("the entrypoint `{}` is no file in the skill's folder", entrypoint.path);
-            found.push(Diagnostic::new(
-                &rule::ENTRYPOINT_MISSING,
-                text,
-                &first(text, &entrypoint.path),
-                message,
-            ));
+            found.push(missing(&entrypoint.path, dir, text));
         }
         let is_main = contract.main_entrypoint() == Some(entrypoint);
+        if let Some(declared) = declared.filter(|_| is_main && entrypoint.runtime.is_none())
+            && let Some(told) = declared.refuted_by(&entrypoint.path)
+        {
+            let path = &entrypoint.path;
+            let message = format!("the entrypoint `{path}` is {told}, and the runtime is {declared}{place}");
+            let unfit = Diagnostic::new(&rule::ENTRYPOINT_UNFIT, text, &first(text, path), message);
+            found.push(unfit.with_help("make them agree, or take out the runtime"));
+        }
         let runtime = match &entrypoint.runtime {
             Some(name) => name.parse().ok(),
             None => Some(SkillRuntime::of_script(&entrypoint.path, declared, is_main)),
@@ -118,6 +123,19 @@ fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &st
         }
     }
     found
+}
+
+fn missing(path: &str, dir: &Dir, text: &str) -> Diagnostic {
+    let message = format!("the entrypoint `{path}` is no file in the skill's folder");
+    let found = Diagnostic::new(&rule::ENTRYPOINT_MISSING, text, &first(text, path), message);
+    let in_scripts = format!("scripts/{path}");
+    if dir.is_file(&in_scripts) { found.with_help(format!("write {in_scripts}")) } else { found }
+}
+
+/// ` in SKILL.md:4`
+pub(super) fn in_manifest(manifest: Option<&Manifest>) -> String {
+    let line = manifest.and_then(Manifest::runtime_line).map_or(String::new(), |line| format!(":{line}"));
+    format!(" in SKILL.md{line}")
 }
 
 /// The first place a value is written at; the first line stands in where escapes hide it.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
-use metier::policy::Permission;
+use metier::policy::{Permission, Worker};
 use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Manifest, Rule};
 
@@ -33,8 +33,13 @@ pub struct Folder<'a> {
 impl Folder<'_> {
     /// Every finding, in the order of the file.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let mut found: Vec<Diagnostic> =
-            self.twins().into_iter().chain(self.misnamed()).chain(self.runtime()).collect();
+        let mut found: Vec<Diagnostic> = self
+            .twins()
+            .into_iter()
+            .chain(self.misnamed())
+            .chain(self.runtime())
+            .chain(self.worker())
+            .collect();
         found.extend(shortened(self.sourceless()));
         found.extend(shortened(self.tools()));
         found.extend(shortened(self.references()));
@@ -73,6 +78,11 @@ impl Folder<'_> {
                 let found = self.found(&rule::RUNTIME_UNKNOWN, &span, error.message());
                 Some(found.with_help(error.help().unwrap_or("remove the line")))
             }
+            Ok(runtime) if self.refuting(runtime).is_some() => {
+                let (path, told) = self.refuting(runtime)?;
+                let message = format!("the runtime is {runtime}, and the entrypoint `{path}` is {told}");
+                Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
+            }
             Ok(runtime) if scripts(self.dir).iter().any(|path| SkillRuntime::of_file(path) == runtime) => {
                 None
             }
@@ -81,6 +91,27 @@ impl Folder<'_> {
                 Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
             }
         }
+    }
+
+    /// The entrypoint that cannot be in that runtime, and the one it is in.
+    fn refuting(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
+        let path = self.manifest.entrypoint()?;
+        Some((path, runtime.refuted_by(path)?))
+    }
+
+    /// A worker that an external script asks for and nobody knows.
+    fn worker(&self) -> Option<Diagnostic> {
+        let word = self.manifest.metadata.get("worker")?;
+        let is_external = match self.manifest.runtime.as_deref() {
+            Some(name) => name == SkillRuntime::External.name(),
+            None => {
+                scripts(self.dir).iter().all(|path| SkillRuntime::of_file(path) == SkillRuntime::External)
+            }
+        };
+        let error = Worker::is_asked_for(word).err().filter(|_| is_external)?;
+        let span = self.value_of("worker", word.as_str().unwrap_or_default());
+        let found = self.found(&rule::WORKER_UNKNOWN, &span, error.message());
+        Some(found.with_help(error.help().unwrap_or("leave it out")))
     }
 
     /// Modules whose source is neither beside them, under the same name, nor in a folder `src`.

@@ -26,7 +26,7 @@ use checked::Checked;
 /// The options of `metier validate`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Skill folders, their SKILL.md, or folders with skills somewhere below
+    /// Skill folders, their SKILL.md, folders with skills somewhere below, or names of skills
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Whose verdict: the specification's text, or the reference validator's
@@ -36,8 +36,8 @@ pub struct Args {
 
 /// Exits with 0 when everything is valid, with 1 otherwise.
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let targets = args.paths.iter().flat_map(|path| target::targets(path));
     let around = Around::new(session);
+    let targets = args.paths.iter().flat_map(|path| target::targets(path, &around));
     let checked = targets.map(|target| Checked::of(target, args.profile, &around));
     let invalid = if session.json() { tell_program(checked)? } else { tell_person(checked)? };
     Ok(u8::from(invalid > 0))

@@ -15,6 +15,7 @@ pub const UNREADABLE: Rule = rule("unreadable", Error, true, "A folder or SKILL.
 pub const TOO_MANY_FOLDERS: Rule =
     rule("too-many-folders", Error, false, "The search for skills was cut short.");
 pub const SKILL_FILE_LARGE: Rule = rule("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
+pub const PLAN_TOO_LARGE: Rule = rule("plan-too-large", Error, true, "A sequence is larger than 4 MiB.");
 pub const SKILL_FILE_TWICE: Rule =
     rule("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
 pub const CONTRACT_MISNAMED: Rule =
@@ -25,9 +26,13 @@ pub const LINK_OUTSIDE: Rule =
     rule("link-outside", Warning, false, "A file that SKILL.md names is outside the folder.");
 pub const RUNTIME_UNKNOWN: Rule =
     rule("runtime-unknown", Warning, false, "No runtime has the name declared.");
+pub const WORKER_UNKNOWN: Rule =
+    rule("worker-unknown", Warning, false, "No worker speaks the protocol that is named.");
 pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
 pub const ENTRYPOINT_MISSING: Rule =
     rule("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
+pub const ENTRYPOINT_UNFIT: Rule =
+    rule("entrypoint-unfit", Error, false, "An entrypoint is in another language than the runtime.");
 pub const ENTRYPOINT_FUNCTION: Rule = rule(
     "entrypoint-function",
     Error,
@@ -56,13 +61,16 @@ mod tests {
             UNREADABLE,
             TOO_MANY_FOLDERS,
             SKILL_FILE_LARGE,
+            PLAN_TOO_LARGE,
             SKILL_FILE_TWICE,
             CONTRACT_MISNAMED,
             LINK_MISSING,
             LINK_OUTSIDE,
             RUNTIME_UNKNOWN,
+            WORKER_UNKNOWN,
             RUNTIME_UNFIT,
             ENTRYPOINT_MISSING,
+            ENTRYPOINT_UNFIT,
             ENTRYPOINT_FUNCTION,
             STEPS_UNUSED,
             STEPS_UNFIT,

@@ -58,18 +58,16 @@ fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) ->
         let is_main = main == Some(entrypoint);
         let runtime = match &entrypoint.runtime {
             Some(name) => name.parse().ok()?,
-            None => SkillRuntime::of_script(&entrypoint.path, declared, is_main),
+            None => plan_or_script(&entrypoint.path, declared, is_main),
         };
         (runtime == SkillRuntime::ToolSequence).then(|| entrypoint.path.clone())
     });
-    let entered = manifest.and_then(Manifest::entrypoint).filter(|path| {
-        main.is_none() && SkillRuntime::of_script(path, declared, true) == SkillRuntime::ToolSequence
-    });
+    let entered = manifest
+        .and_then(Manifest::entrypoint)
+        .filter(|path| main.is_none() && plan_or_script(path, declared, true) == SkillRuntime::ToolSequence);
     let mut files: Vec<String> = Vec::new();
     for file in std::iter::once(DEFAULT.to_owned()).chain(named).chain(entered.map(str::to_owned)) {
         let file = file.strip_prefix("./").unwrap_or(&file).to_owned();
-        let is_there = dir.symlink_metadata(&file).is_ok();
-        let file = if is_there { file } else { format!("scripts/{file}") };
         if dir.symlink_metadata(&file).is_ok() && !files.contains(&file) {
             files.push(file);
         }
@@ -77,10 +75,16 @@ fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) ->
     files
 }
 
+/// The runtime a script is in; its own language's, where it is named to be in one it cannot be in.
+fn plan_or_script(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
+    let told = declared.and_then(|declared| declared.refuted_by(path));
+    told.unwrap_or_else(|| SkillRuntime::of_script(path, declared, is_main))
+}
+
 impl CheckedSequence {
     fn of(folder: &Path, dir: &Dir, file: String, inputs: Option<&Schema>, neighbours: &Neighbours) -> Self {
         let path = folder.join(&file).display().to_string();
-        let (text, diagnostics) = match skill_file::read(dir, &file) {
+        let (text, diagnostics) = match skill_file::read_up_to(dir, &file, plan::Plan::LARGEST) {
             Ok(read) => {
                 let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned();
                 (text, found(&file, &read, inputs, neighbours))
@@ -106,9 +110,8 @@ fn found(
     neighbours: &Neighbours,
 ) -> Vec<Diagnostic> {
     if read.is_cut {
-        let message =
-            format!("{file} is larger than {} KiB, and is not checked", skill_file::MAX_BYTES / 1024);
-        return vec![Diagnostic::new(&rule::SKILL_FILE_LARGE, "", &(0..0), message)];
+        let message = format!("{file} is larger than {} MiB, and does not run", plan::Plan::LARGEST >> 20);
+        return vec![Diagnostic::new(&rule::PLAN_TOO_LARGE, "", &(0..0), message)];
     }
     let Neighbours { callees, identity } = neighbours;
     plan::diagnostics_among(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())

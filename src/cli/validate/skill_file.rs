@@ -10,7 +10,7 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// The bytes of a SKILL.md.
 pub struct SkillFile {
-    /// The file, or its first [`MAX_BYTES`] without the character they cut in two.
+    /// The file, or the first of its bytes without the character they cut in two.
     pub bytes: Vec<u8>,
     /// Whether there is more.
     pub is_cut: bool,
@@ -18,6 +18,11 @@ pub struct SkillFile {
 
 /// Reads the file; links that leave the folder, FIFOs and devices are refused, and nothing blocks.
 pub fn read(folder: &Dir, name: &str) -> io::Result<SkillFile> {
+    read_up_to(folder, name, MAX_BYTES)
+}
+
+/// The same for another file of a skill, of which so many bytes are read.
+pub fn read_up_to(folder: &Dir, name: &str, most: usize) -> io::Result<SkillFile> {
     let refuse = || io::Error::other("it is not a regular file");
     // Asked before it is opened, as opening a device can already do something.
     if !folder.metadata(name)?.is_file() {
@@ -28,13 +33,13 @@ pub fn read(folder: &Dir, name: &str) -> io::Result<SkillFile> {
         return Err(refuse());
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(whole_characters(bytes))
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(whole_characters(bytes, most))
 }
 
-fn whole_characters(mut bytes: Vec<u8>) -> SkillFile {
-    let is_cut = bytes.len() > MAX_BYTES;
-    bytes.truncate(MAX_BYTES);
+fn whole_characters(mut bytes: Vec<u8>, most: usize) -> SkillFile {
+    let is_cut = bytes.len() > most;
+    bytes.truncate(most);
     if is_cut
         && let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -51,9 +56,9 @@ mod tests {
     #[test]
     fn a_cut_never_splits_a_character() {
         let text = format!("x{}", "é".repeat(MAX_BYTES / 2));
-        let SkillFile { bytes, is_cut } = whole_characters(text.into_bytes());
+        let SkillFile { bytes, is_cut } = whole_characters(text.into_bytes(), MAX_BYTES);
         assert!(is_cut && bytes.len() == MAX_BYTES - 1);
         assert!(std::str::from_utf8(&bytes).is_ok());
-        assert!(!whole_characters(vec![0xff]).is_cut);
+        assert!(!whole_characters(vec![0xff], MAX_BYTES).is_cut);
     }
 }

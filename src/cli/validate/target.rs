@@ -8,6 +8,7 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Rule};
 use walkdir::{DirEntry, WalkDir};
 
+use super::around::Around;
 use super::rule;
 
 /// The names a skill's file may have, the proper one first.
@@ -25,8 +26,8 @@ pub struct Target {
     pub file: Result<String, Diagnostic>,
 }
 
-/// The targets of a path, sorted; never empty.
-pub fn targets(path: &Path) -> Vec<Target> {
+/// The targets of a path, sorted; never empty. Where there is no such path, it may be the name of a skill.
+pub fn targets(path: &Path, around: &Around) -> Vec<Target> {
     let found = fs::metadata(path).map(|metadata| metadata.is_dir());
     match found {
         Ok(true) => match skill_file(path) {
@@ -39,9 +40,13 @@ pub fn targets(path: &Path) -> Vec<Target> {
             fault(path, &rule::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
                 .with_help("name a skill's folder or its SKILL.md"),
         ],
-        Err(error) if is_absent(&error) => {
-            vec![fault(path, &rule::PATH_MISSING, format!("Path does not exist: {}", path.display()))]
-        }
+        Err(error) if is_absent(&error) => match around.folder_of(path) {
+            Ok(folder) => vec![of_file(&folder.join(skill_file(&folder).unwrap_or(SKILL_FILES[0])))],
+            Err(help) => {
+                let message = format!("Path does not exist: {}", path.display());
+                vec![fault(path, &rule::PATH_MISSING, message).with_help(help)]
+            }
+        },
         Err(error) => vec![unreadable(path, error)],
     }
 }

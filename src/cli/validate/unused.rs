@@ -4,6 +4,7 @@ use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
 use metier::skill::{Contract, Diagnostic, Manifest, Rule};
 
+use super::contract::in_manifest;
 use super::rule;
 use super::sequence::DEFAULT;
 
@@ -24,7 +25,9 @@ pub fn unused(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text:
     } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.runtime.as_deref())
         && runtime != SkillRuntime::ToolSequence.name()
     {
-        let message = format!("the runtime is {runtime}, and steps run in {}", SkillRuntime::ToolSequence);
+        let place = if contract.runtime.is_none() { in_manifest(manifest) } else { String::new() };
+        let message =
+            format!("the runtime is {runtime}{place}, and steps run in {}", SkillRuntime::ToolSequence);
         found.push(told(&rule::STEPS_UNFIT, steps, message, "take out the steps, or the runtime"));
     } else if dir.symlink_metadata(DEFAULT).is_ok() {
         let message = format!("the steps run, so {DEFAULT} does not");

@@ -55,17 +55,17 @@ fn runtime<'a>(contract: &'a Contract, main: Option<&'a Entrypoint>) -> Option<(
     own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_place)))
 }
 
-/// The permissions of both, where both name some and they are not the same. Reading is every skill's, and words of other
-/// clients' say nothing about ours.
+/// The permissions of both, where both name some and they are not the same. Reading is every skill's, so that naming it or not
+/// is the same; words of other clients' say nothing about ours.
 fn permissions(
     contract: &Contract,
     manifest: &Manifest,
 ) -> Option<(BTreeSet<Permission>, BTreeSet<Permission>)> {
     let asks = contract.permissions.as_ref()?.iter().filter_map(|ask| ask.permission.clone());
     let tools = manifest.allowed_tools.iter().filter_map(|tool| tool.parse::<Permission>().ok());
-    let here: BTreeSet<Permission> = asks.filter(|permission| *permission != Permission::READ).collect();
-    let there: BTreeSet<Permission> = tools.filter(|permission| *permission != Permission::READ).collect();
-    (!there.is_empty() && here != there).then_some((here, there))
+    let (here, there): (BTreeSet<Permission>, BTreeSet<Permission>) = (asks.collect(), tools.collect());
+    let differ = here.symmetric_difference(&there).any(|permission| *permission != Permission::READ);
+    (!there.is_empty() && differ).then_some((here, there))
 }
 
 fn listed(permissions: &BTreeSet<Permission>) -> String {

@@ -18,6 +18,8 @@ use crate::error::SkillError;
 /// The most bytes a contract may have: 256 KiB.
 pub const MAX_CONTRACT: usize = 256 * 1024;
 
+/// Findings in one contract that are told.
+const MOST: usize = 100;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key that holds the others, in the article's form.
 const ROOT: &str = "skill";
@@ -118,7 +120,7 @@ fn read(source: &[u8], manifest: Option<&Manifest>, depth: Depth) -> ParsedContr
         return ParsedContract::refused(&rule::CONTRACT_TOO_LARGE, message, Some(help));
     }
     let text = source.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    let mut report = Report::on(text);
+    let mut report = Report::on(text).at_most(MOST);
     let contract = if text.len() < source.len() {
         let message =
             format!("the file is not UTF-8: byte 0x{:02X} at offset {}", source[text.len()], text.len());
@@ -206,6 +208,7 @@ fn contract(
         metadata: facts::read(metadata, report),
         examples: examples::read(field("examples"), report),
         steps: form(entries, report),
+        steps_place: steps_place(entries, report),
         unknown: read::unknown(entries, &KEYS, "a contract", report),
     };
     if depth == Depth::Whole {
@@ -221,6 +224,12 @@ fn contract(
 fn versioned(entries: &[Entry], report: &mut Report<'_>) -> Option<semver::Version> {
     let entry = entries.iter().find(|entry| entry.key == "version" && !entry.node.is_null())?;
     Some(version::read(Some(entry), report))
+}
+
+/// Where the steps are named.
+fn steps_place(entries: &[Entry], report: &Report<'_>) -> Place {
+    let entry = entries.iter().find(|entry| ["steps", "composed_of"].contains(&entry.key.as_str()));
+    entry.map(|entry| Place::at(&entry.key_span, report)).unwrap_or_default()
 }
 
 fn form(entries: &[Entry], report: &mut Report<'_>) -> Option<Form> {

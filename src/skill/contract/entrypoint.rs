@@ -58,7 +58,11 @@ pub(super) fn read(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> 
 
 impl Place {
     pub(super) fn of(node: &Node, report: &Report<'_>) -> Self {
-        Self { line: Some(report.line(node.span.start)), span: node.span.clone() }
+        Self::at(&node.span, report)
+    }
+
+    pub(super) fn at(span: &Range<usize>, report: &Report<'_>) -> Self {
+        Self { line: Some(report.line(span.start)), span: span.clone() }
     }
 }
 

@@ -6,10 +6,14 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::super::report::Report;
-use super::super::yaml::Node;
+use super::super::rule;
+use super::super::yaml::{Entry, Node};
 use super::read;
 
 const KEYS: [&str; 5] = ["name", "description", "inputs", "input", "expected_output"];
+
+/// Letters of a key that are repeated.
+const LONGEST: usize = 60;
 
 /// One call, and what of its answer is told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +27,17 @@ pub struct Example {
     /// Where the input stands, and the expected output.
     #[serde(skip)]
     pub(super) spans: (Range<usize>, Range<usize>),
+    /// Why it proves nothing: what it tells may stand under a key that nobody reads.
+    #[serde(skip)]
+    pub(crate) fault: Option<Stray>,
+}
+
+/// A key that is none of an example's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    pub(crate) message: String,
+    pub(crate) help: String,
+    pub(crate) line: u32,
 }
 
 pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Vec<Example> {
@@ -32,7 +47,6 @@ pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Vec<Example>
 
 fn example(node: &Node, report: &mut Report<'_>) -> Option<Example> {
     let entries = read::entries(node, "an example", report)?;
-    read::unknown(entries, &KEYS, "an example", report);
     let field = |key: &str| read::find(entries, key);
     let inputs = field("inputs").or_else(|| field("input")).filter(|node| !node.is_null());
     let expected = field("expected_output").filter(|node| !node.is_null());
@@ -48,5 +62,21 @@ fn example(node: &Node, report: &mut Report<'_>) -> Option<Example> {
             None => None,
         },
         spans: (span(inputs), span(expected)),
+        fault: entries.iter().find(|entry| !KEYS.contains(&entry.key.as_str())).map(|at| stray(at, report)),
     })
+}
+
+fn stray(Entry { key, key_span, .. }: &Entry, report: &mut Report<'_>) -> Stray {
+    let shown: String = key.chars().take(LONGEST).collect();
+    let message = format!("`{shown}` is not a key of an example");
+    let spelt = key.to_ascii_lowercase();
+    let help = match read::meant_key(key, &KEYS) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if spelt.contains("expect") || spelt.starts_with("output") => {
+            "did you mean `expected_output`?".to_owned()
+        }
+        None => "an example has name, description, inputs and expected_output".to_owned(),
+    };
+    report.add(&rule::EXAMPLE_INVALID, key_span, &*message).help(&*help);
+    Stray { message, help, line: report.line(key_span.start) }
 }

@@ -78,6 +78,9 @@ pub struct Contract {
     pub examples: Vec<Example>,
     /// Whether its work is a plan of steps, and in which form that is written.
     pub steps: Option<Form>,
+    /// Where they are written.
+    #[serde(skip)]
+    pub(crate) steps_place: Place,
     /// Keys that are none of these.
     pub unknown: Map<String, Json>,
 }

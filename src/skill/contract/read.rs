@@ -60,7 +60,15 @@ pub(super) fn flag(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> 
         Ok(Json::Bool(flag)) => Some(flag),
         Ok(Json::Null) => None,
         _ => {
-            refuse(node, &format!("{what} must be true or false"), report);
+            let message = format!("{what} must be true or false");
+            let found = report.add(&rule::CONTRACT_VALUE, &node.span, message);
+            let word = node.text().map(|text| text.trim().to_ascii_lowercase());
+            let is_among = |words: [&str; 4]| word.as_deref().is_some_and(|word| words.contains(&word));
+            if is_among(["yes", "on", "y", "true"]) {
+                found.help("write `true`, without quotes");
+            } else if is_among(["no", "off", "n", "false"]) {
+                found.help("write `false`, without quotes");
+            }
             None
         }
     }

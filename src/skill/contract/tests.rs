@@ -378,3 +378,121 @@ outputs:
     assert_eq!(inputs.parameters(), r#"path: string, deep: boolean = false, kind?: "a" | "b""#);
     assert_eq!(outputs.type_name(), "{total: integer, rows?: [{name?: string}]}");
 }
+
+/// The lines, each with its number after the first `p`, so that no key is given twice.
+fn numbered(lines: &str) -> String {
+    let number = |(at, line): (usize, &str)| line.replacen('p', &format!("p{at}"), 1);
+    lines.split_inclusive('\n').enumerate().map(number).collect()
+}
+
+#[test]
+fn slips_in_keywords_of_a_schema_are_told() {
+    for (text, told, meant) in [
+        (
+            "inputs: {type: object, properties: {a: {type: string, maxLenght: 3}}}",
+            "key-typo 1:55",
+            "maxLength",
+        ),
+        ("inputs: {type: object, requierd: [a]}", "key-typo 1:24", "required"),
+        ("outputs: {type: object, propertys: {a: {}}}", "key-typo 1:25", "properties"),
+        ("outputs: {type: array, items: {min_length: 1}}", "key-typo 1:32", "minLength"),
+        (
+            "outputs: {type: object, anyOf: [{addtionalProperties: false}]}",
+            "key-typo 1:34",
+            "additionalProperties",
+        ),
+    ] {
+        let parsed = parse(text.as_bytes());
+        assert!(parsed.contract.is_some(), "a slip is a warning");
+        let [found] = &parsed.diagnostics[..] else { panic!("{text}: {:?}", parsed.diagnostics) };
+        assert_eq!(format!("{} {}:{}", found.code, found.line, found.column), told, "{text}");
+        assert_eq!(found.help, Some(format!("did you mean `{meant}`?")), "{text}");
+    }
+    for fine in [
+        "inputs: {type: object, properties: {requierd: {}, maxLenght: {type: string}}}",
+        "inputs: {type: object, x-order: 1, note: n, markdownDescription: m, discriminator: {}, nullable: true}",
+        "outputs: {type: object, default: {requierd: 1}, examples: [{propertys: 1}], const: {maxLenght: 1}}",
+    ] {
+        assert_eq!(found(fine), [""; 0], "{fine}");
+    }
+    let many = "    p: {maxLenght: 1}\n".repeat(500);
+    let many = numbered(&many);
+    let told = found(&format!("inputs:\n  type: object\n  properties:\n{many}"));
+    assert!(told.len() <= 50, "{}", told.len());
+}
+
+#[test]
+fn an_example_with_a_key_nobody_reads_is_refused_and_the_key_that_was_meant_is_told() {
+    for key in
+        ["expected", "expect", "expect_output", "expected_outputs", "expectedOutput", "output", "outputs"]
+    {
+        let parsed = parse(format!("examples: [{{inputs: {{}}, {key}: {{b: 1}}}}]").as_bytes());
+        let [found] = &parsed.diagnostics[..] else { panic!("{key}: {:?}", parsed.diagnostics) };
+        assert_eq!((found.code, found.severity), ("example-invalid", crate::skill::Severity::Error), "{key}");
+        assert_eq!(found.message, format!("`{key}` is not a key of an example"));
+        assert_eq!(found.help.as_deref(), Some("did you mean `expected_output`?"), "{key}");
+        assert!(parsed.contract.is_some(), "the skill runs all the same");
+    }
+    let parsed = parse(b"examples: [{inputs: {}, weather: fine}]");
+    assert_eq!(
+        parsed.diagnostics[0].help.as_deref(),
+        Some("an example has name, description, inputs and expected_output")
+    );
+}
+
+#[test]
+fn examples_that_do_not_fit_are_told_up_to_a_number() {
+    let examples = "  - {inputs: {n: x, m: y}, expected_output: {k: 1}}\n".repeat(200);
+    let text = format!(
+        "inputs: {{n: {{type: integer, required: true}}}}\noutputs: {{k: {{type: string}}}}\nexamples:\n{examples}"
+    );
+    assert_eq!(found(&text).len(), 50);
+}
+
+#[test]
+fn constraints_by_their_everyday_names_are_told_in_ours() {
+    for (parameter, meant) in [
+        ("type: integer, min: 1", "minimum"),
+        ("type: number, max: 1", "maximum"),
+        ("type: string, min: 1", "min_length"),
+        ("type: array, max: 1", "max_items"),
+        ("min: 1", "minimum"),
+        ("type: string, choices: [a]", "enum"),
+        ("type: string, regex: a", "pattern"),
+        ("type: string, min_lenght: 1", "min_length"),
+    ] {
+        let parsed = parse(format!("inputs: {{a: {{required: true, {parameter}}}}}").as_bytes());
+        let help = parsed.diagnostics[0].help.as_deref();
+        assert_eq!(help, Some(format!("did you mean `{meant}`?").as_str()), "{parameter}");
+    }
+}
+
+#[test]
+fn a_flag_in_words_is_told_as_true_or_false() {
+    for (word, flag) in
+        [("yes", "true"), ("On", "true"), ("'true'", "true"), ("no", "false"), ("off", "false")]
+    {
+        let parsed = parse(format!("inputs: {{a: {{type: string, required: {word}}}}}").as_bytes());
+        let found = &parsed.diagnostics[0];
+        assert_eq!(found.message, "required must be true or false", "{word}");
+        assert_eq!(found.help, Some(format!("write `{flag}`, without quotes")), "{word}");
+    }
+    assert_eq!(parse(b"inputs: {a: {required: maybe}}").diagnostics[0].help, None);
+}
+
+#[test]
+fn a_flood_of_findings_ends_and_what_blocks_is_always_among_them() {
+    let flood =
+        |keys: &str| parse(format!("{keys}inputs:\n{}", numbered(&"  p: x\n".repeat(4_000))).as_bytes());
+    let parsed = flood("");
+    assert_eq!(parsed.diagnostics.len(), 101);
+    let last = parsed.diagnostics.last().unwrap();
+    assert_eq!((last.code, last.message.as_str()), ("findings-left-out", "3900 more findings are left out"));
+    let undecided = numbered(&"  p: {}\n".repeat(1_000));
+    let parsed = parse(format!("inputs:\n{undecided}outputs: 5\n").as_bytes());
+    assert!(parsed.contract.is_none() && parsed.cause().is_some(), "{:?}", parsed.diagnostics.last());
+    let examples = "- {zz: 1}\n".repeat(1_500);
+    let parsed = parse(format!("inputs:\n{undecided}examples:\n{examples}").as_bytes());
+    let is_error = |found: &crate::skill::Diagnostic| found.code == "example-invalid";
+    assert!(parsed.contract.is_some() && parsed.diagnostics.iter().any(is_error));
+}

@@ -83,6 +83,23 @@ pub(super) fn constraint(key: &str) -> Option<&'static Constraint> {
     CONSTRAINTS.iter().find(|constraint| constraint.name == key || constraint.keyword == key)
 }
 
+/// Our name for a constraint that is called otherwise elsewhere, as it depends on the type it is for.
+pub(super) fn ours(key: &str, kind: Option<&str>) -> Option<&'static str> {
+    let of_kind = |number, string, array, object| match kind {
+        Some("string") => string,
+        Some("array") => array,
+        Some("object") => object,
+        _ => number,
+    };
+    match key {
+        "min" => Some(of_kind("minimum", "min_length", "min_items", "min_properties")),
+        "max" => Some(of_kind("maximum", "max_length", "max_items", "max_properties")),
+        "choices" | "options" | "values" => Some("enum"),
+        "regex" | "regexp" => Some("pattern"),
+        _ => None,
+    }
+}
+
 /// Every key a parameter may have, as the notation spells it.
 pub(super) fn keys() -> Vec<&'static str> {
     CONSTRAINTS.iter().map(|constraint| constraint.name).chain(OTHERS).collect()

@@ -20,6 +20,7 @@ mod pattern;
 mod places;
 mod raw;
 mod signature;
+mod slips;
 mod violations;
 mod walk;
 
@@ -38,6 +39,7 @@ use compiled::Compiled;
 use defaults::Default;
 use walk::Size;
 
+pub(super) use slips::Slip;
 pub use violations::Unfit;
 
 /// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
@@ -122,6 +124,14 @@ impl Side {
 }
 
 impl Source<'_> {
+    /// Keys of a JSON Schema that look like misspelt keywords, the first of them; parameters have none that pass.
+    pub(super) fn slips(&self, most: usize) -> Vec<Slip> {
+        match self {
+            Self::Raw(node) => slips::slips(node, most),
+            Self::Notation { .. } => Vec::new(),
+        }
+    }
+
     /// Where the part at that JSON Pointer stands, or the nearest around it.
     pub(super) fn span(&self, pointer: &str) -> Range<usize> {
         match self {

@@ -128,7 +128,7 @@ impl Notation<'_, '_> {
         for entry in nested {
             match entry.key.as_str() {
                 "required" => self.required(&entry.node, &mut parameter),
-                key if OTHERS.contains(&key) => self.refuse_constraint(name, entry),
+                key if OTHERS.contains(&key) => self.refuse_constraint(name, entry, &parameter.schema),
                 _ => self.constrain(name, entry, pointer, &mut parameter),
             }
         }
@@ -179,7 +179,9 @@ impl Notation<'_, '_> {
     }
 
     fn constrain(&mut self, name: &str, entry: &Entry, pointer: &str, parameter: &mut Parameter) {
-        let Some(known) = constraint(&entry.key) else { return self.refuse_constraint(name, entry) };
+        let Some(known) = constraint(&entry.key) else {
+            return self.refuse_constraint(name, entry, &parameter.schema);
+        };
         let pointer = format!("{pointer}/{}", known.keyword);
         self.places.push((pointer.clone(), entry.node.span.clone()));
         let Some(value) = self.value(known, &entry.node, &pointer, &mut parameter.schema) else { return };
@@ -247,10 +249,12 @@ impl Notation<'_, '_> {
         fits.then_some(value)
     }
 
-    fn refuse_constraint(&mut self, name: &str, entry: &Entry) {
+    fn refuse_constraint(&mut self, name: &str, entry: &Entry, schema: &Map<String, Json>) {
         let message = format!("`{}` of `{name}` is no constraint", entry.key);
         let found = self.report.add(&rule::CONSTRAINT_UNKNOWN, &entry.key_span, message);
-        match read::meant_key(&entry.key, &constraints::keys()) {
+        let kind = schema.get("type").and_then(Json::as_str);
+        let ours = constraints::ours(&entry.key, kind);
+        match ours.or_else(|| read::meant_key(&entry.key, &constraints::keys())) {
             Some(meant) => found.help(format!("did you mean `{meant}`?")),
             None => found.help(format!(
                 "write {} as a JSON Schema, with `type: object` and `properties`, to say more",

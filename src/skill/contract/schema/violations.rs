@@ -129,7 +129,11 @@ impl<'a> Told<'a> {
 
     fn stray(&mut self, error: &ValidationError<'_>, name: &str, value: Option<&Json>) {
         let path = error.instance_path().as_str();
-        let meant = if path.is_empty() { nearest(name, self.schema.names()) } else { None };
+        let meant = if path.is_empty() {
+            nearest(name, self.schema.names().iter())
+        } else {
+            self.declared_beside(error).and_then(|declared| nearest(name, declared.keys()))
+        };
         let expected = match &meant {
             Some(meant) => format!("no such field; did you mean `{meant}`?"),
             None => "no such field".to_owned(),
@@ -137,6 +141,12 @@ impl<'a> Told<'a> {
         self.meant = self.meant.take().or(meant);
         let found = value.map_or_else(|| "it".to_owned(), found);
         self.add(error, Some(name), expected, found);
+    }
+
+    /// The properties declared where others are refused.
+    fn declared_beside(&self, error: &ValidationError<'_>) -> Option<&'a Map<String, Json>> {
+        let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
+        self.schema.json().pointer(holder)?.get("properties")?.as_object()
     }
 
     /// What a missing property would have been.
@@ -258,14 +268,14 @@ fn shortened(text: &str) -> String {
 }
 
 /// The declared name a slip or two away.
-fn nearest(name: &str, names: &[String]) -> Option<String> {
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     if name.chars().count() > SHOWN {
         return None;
     }
     let slips = (name.chars().count() / 3).clamp(1, 3);
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let distance = |known: &String| strsim::osa_distance(&plain(known), &plain(name));
-    let near = names.iter().take(256).map(|known| (distance(known), known));
+    let near = names.take(256).map(|known| (distance(known), known));
     // A name with nothing in common is no slip.
     let slips = slips.min(name.chars().count().saturating_sub(1));
     near.filter(|(distance, _)| *distance <= slips).min().map(|(_, known)| known.clone())
