@@ -34,6 +34,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
         .or_else(|| failed(ctx, name, &ended));
     if let Some(caged) = &ended.report {
         ctx.report_sandbox(held(caged));
+        warn_of_less(ctx, name, caged);
     }
     let report = report(ended);
     let outcome = match failure {
@@ -56,9 +57,12 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
         let sentence = format!("{attempt}: the project {} is gone", project.display());
         return SkillError::new(ErrorKind::Unavailable, sentence);
     }
-    if let Some(refused) = source.get_ref().filter(|inner| inner.is::<Refused>()) {
+    if let Some(refused) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
         let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
-        return unavailable(sentence);
+        return match refused.advice() {
+            Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
+            None => unavailable(sentence),
+        };
     }
     let wrong_arguments = match source.kind() {
         std::io::ErrorKind::Unsupported => {
@@ -112,6 +116,15 @@ fn last_line(stderr: &Kept) -> Option<String> {
     let line = stderr.bytes.split(|byte| *byte == b'\n').rev().find(|line| !line.trim_ascii().is_empty())?;
     let text = String::from_utf8_lossy(line.trim_ascii());
     Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
+}
+
+/// Says that the cage was less than what this machine gives.
+fn warn_of_less(ctx: &SkillContext, name: &str, caged: &Report) {
+    if caged.enforced.lowered {
+        let sentence =
+            format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any");
+        super::run::warn(ctx, sentence);
+    }
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.

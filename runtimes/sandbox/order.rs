@@ -112,6 +112,8 @@ pub(crate) struct Enforced {
     pub(crate) calls: bool,
     /// Files, processes, names and, where it is shut, the network are namespaces of its own.
     pub(crate) namespaces: bool,
+    /// There are namespaces on this machine, and this tree could not be given any.
+    pub(crate) lowered: bool,
     /// Nothing outside of what is to write could be changed, not even its mode or its times.
     pub(crate) read_only: bool,
     /// Everything guarded that was there was guarded.

@@ -84,6 +84,9 @@ pub(in super::super) fn checked(report: Report) -> io::Result<Report> {
 /// The last step of all.
 const PROGRAM: &str = "program";
 
+/// What some machines have and others do not.
+const NAMESPACES: &str = "namespaces";
+
 /// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
 fn refused(step: &str, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
@@ -95,6 +98,15 @@ fn refused(step: &str, errno: i32) -> io::Error {
 pub(in super::super) struct Refused {
     step: String,
     error: io::Error,
+}
+
+impl Refused {
+    /// The way out, where the machine has what is missing and could not give it to this run.
+    pub(in super::super) fn advice(&self) -> Option<&'static str> {
+        (self.step == NAMESPACES).then_some(
+            "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
+        )
+    }
 }
 
 impl std::fmt::Display for Refused {

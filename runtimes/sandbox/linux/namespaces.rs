@@ -3,6 +3,7 @@
 //! Whether the machine gives any is found out by making some, once for each helper. The stub is the first process in them,
 //! so that its death is the death of everyone in there.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io;
 
@@ -12,6 +13,7 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::super::sandbox::{Ceilings, FileRules};
+use super::leader::errno;
 use super::mounts;
 use super::system::{self, Side};
 
@@ -39,8 +41,19 @@ pub(super) struct Made {
 const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl Namespaces {
-    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage.
-    pub(super) fn there_are() -> Option<Self> {
+    /// Whether a script may be given some here; which ones is kept in `known`. As long as that cannot be told it may be, and who
+    /// is to have some hears that there are none.
+    pub(super) fn may_be_given(known: &OnceCell<Option<Self>>) -> bool {
+        if known.get().is_none() {
+            let Ok(found) = Self::there_are() else { return true };
+            known.set(found).ok();
+        }
+        known.get().is_some_and(Option::is_some)
+    }
+
+    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage. The error
+    /// is that of a try that says nothing of the next one.
+    fn there_are() -> io::Result<Option<Self>> {
         let user = Some((geteuid(), getegid()));
         let may_without =
             capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
@@ -49,21 +62,32 @@ impl Namespaces {
         let all = networks
             .into_iter()
             .flat_map(|own_network| kinds.into_iter().map(move |own_users| Self { own_users, own_network }));
-        all.into_iter().find(|namespaces| namespaces.can_be_made())
+        let mut answer = Ok(None);
+        for namespaces in all {
+            match namespaces.made_once() {
+                Ok(()) => return Ok(Some(namespaces)),
+                Err(error) if is_passing(&error) => answer = Err(error),
+                Err(_) => {}
+            }
+        }
+        answer
     }
 
-    fn can_be_made(self) -> bool {
-        match system::split(self.flags(true)) {
-            Ok(Side::Child) => {
+    fn made_once(self) -> io::Result<()> {
+        match system::split(self.flags(true))? {
+            Side::Child => {
                 let made =
                     self.enter().and_then(|()| self.furnish(&FileRules::default(), Ceilings::default()));
-                system::exit(i32::from(made.is_err()))
+                system::exit(made.err().map_or(0, |error| errno(&error).max(libc::EPERM)))
             }
-            Ok(Side::Parent(pid)) => {
-                let ended = waitpid(Some(pid), WaitOptions::empty());
-                ended.is_ok_and(|ended| ended.is_some_and(|(_, status)| status.exit_status() == Some(0)))
+            Side::Parent(pid) => {
+                let ended = waitpid(Some(pid), WaitOptions::empty())?;
+                match ended.and_then(|(_, status)| status.exit_status()) {
+                    Some(0) => Ok(()),
+                    // Who was killed says nothing.
+                    other => Err(io::Error::from_raw_os_error(other.unwrap_or(libc::EAGAIN))),
+                }
             }
-            Err(_) => false,
         }
     }
 
@@ -89,6 +113,12 @@ impl Namespaces {
         let process_limit = ceilings.processes.filter(|_| !processes && self.own_users.is_some());
         Ok(Made { guarded, own_proc, processes, process_limit })
     }
+}
+
+/// Whether there was too little of something at that moment.
+fn is_passing(error: &io::Error) -> bool {
+    const PASSING: [i32; 5] = [libc::EAGAIN, libc::EINTR, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| PASSING.contains(&number))
 }
 
 /// Without a map the kernel takes this process for nobody. Nobody else is mapped, and nobody can be.

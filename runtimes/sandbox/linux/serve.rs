@@ -183,7 +183,7 @@ impl Helper {
 
     /// The kind as far as this machine has it.
     fn settled(&self, kind: Kind) -> Kind {
-        let has_namespaces = || self.namespaces.get_or_init(Namespaces::there_are).is_some();
+        let has_namespaces = || Namespaces::may_be_given(&self.namespaces);
         let tier =
             if kind.tier == Tier::Namespaces && !has_namespaces() { Tier::Landlock } else { kind.tier };
         Kind { tier, ..kind }
@@ -225,6 +225,7 @@ impl Helper {
     }
 
     fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
+        parcel.is_lowered = parcel.kind.tier != tier;
         parcel.kind.tier = tier;
         match std::io::pipe().and_then(|ends| Ok((ends, system::fork()?))) {
             Ok(((_, says), Side::Child)) => {

@@ -59,17 +59,24 @@ impl Ready {
 
 /// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
 /// exit code: zero where nothing is left of the tree.
-pub(super) fn watch(order: &Order, ends: Ends, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
+pub(super) fn watch(
+    order: &Order,
+    ends: Ends,
+    ready: Result<Ready, Failed>,
+    made: Option<Made>,
+    is_lowered: bool,
+) -> i32 {
     let Ends { stdin, stdout, stderr, api, control, report } = ends;
     let mut report = File::from(report);
     let started = ready.and_then(|ready| Tree::start(order, [stdin, stdout, stderr], api, ready, made));
     let outcome = started.map(|tree| tree.ended(order, &control));
-    let said = outcome.unwrap_or_else(|(step, error)| Report {
+    let mut said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: leader::errno(&error) },
         enforced: Enforced { tree_gone: true, ..Enforced::default() },
         used: Used::default(),
         over_memory: false,
     });
+    said.enforced.lowered = is_lowered;
     let written = serde_json::to_vec(&said).map(|text| report.write_all(&text).is_ok());
     i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
 }

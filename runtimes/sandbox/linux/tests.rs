@@ -84,16 +84,35 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 }
 
 #[test]
-fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_and_says_so() {
+fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
     let project = tempfile::tempdir().unwrap();
     let mut order = order(project.path(), "cat; echo ran");
-    // Nothing can be put over the root.
-    order.cage.files.as_mut().unwrap().write.push("/".into());
+    // What is put back there is not what was there: processes are shown anew.
+    order.cage.files.as_mut().unwrap().write.push("/proc/sys/kernel".into());
+    let ran = run(&Launcher::default(), &order);
+    let report = ran.report.unwrap();
+    let End::Refused { step, errno } = &report.end else { panic!("{report:?}") };
+    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
+    order.cage.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
     let held = ran.report.unwrap().enforced;
-    assert!(!held.namespaces && !held.read_only && !held.guarded && held.files_abi > 0, "{held:?}");
-    assert!(held.calls && held.tree_gone, "{held:?}");
+    assert!(held.lowered && !held.namespaces && !held.read_only && !held.guarded, "{held:?}");
+    assert!(held.files_abi > 0 && held.calls && held.tree_gone, "{held:?}");
+}
+
+#[test]
+fn who_may_write_everything_is_in_namespaces_all_the_same() {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join(".env"), "secret").unwrap();
+    let mut order = order(project.path(), "cat .env; echo x > file; cat file");
+    let files = order.cage.files.as_mut().unwrap();
+    files.write.push("/".into());
+    files.guarded.hidden.push(project.path().join(".env").into());
+    let ran = run(&Launcher::default(), &order);
+    assert_eq!(ran.stdout, "x\n", "{}", ran.stderr);
+    let held = ran.report.unwrap().enforced;
+    assert!(held.namespaces && held.guarded && !held.lowered, "{held:?}");
 }
 
 #[test]

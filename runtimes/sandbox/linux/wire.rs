@@ -47,6 +47,8 @@ pub(super) struct Parcel {
     pub(super) kind: Kind,
     pub(super) text: Text,
     pub(super) ends: Ends,
+    /// Whether the machine gives a better cage than this, which could not be put up.
+    pub(super) is_lowered: bool,
 }
 
 /// An order, unread. It lies in a file in memory: arguments may be larger than a message.
@@ -76,7 +78,8 @@ impl Parcel {
         text.write_all(&serde_json::to_vec(order)?)?;
         // Without rules for files nothing keeps signals inside.
         let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
-        Ok(Self { kind: Kind { tier, shut_network: order.cage.shut_network }, text: Text(text), ends })
+        let kind = Kind { tier, shut_network: order.cage.shut_network };
+        Ok(Self { kind, text: Text(text), ends, is_lowered: false })
     }
 }
 
@@ -103,7 +106,7 @@ pub(super) fn say_farewell(socket: &OwnedFd) {
 }
 
 /// Sends an order.
-pub(super) fn send(socket: &OwnedFd, Parcel { kind, text, ends }: &Parcel) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, Parcel { kind, text, ends, .. }: &Parcel) -> io::Result<()> {
     let word = serde_json::to_vec(&Said::Run(*kind))?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> =
@@ -148,5 +151,5 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let ends = Ends { stdin, stdout, stderr, api, control, report };
-    Ok(Word::Run(Box::new(Parcel { kind, text: Text(text.into()), ends })))
+    Ok(Word::Run(Box::new(Parcel { kind, text: Text(text.into()), ends, is_lowered: false })))
 }

@@ -6,6 +6,7 @@ mod files;
 mod guarded;
 mod kernel;
 mod links;
+mod lost;
 mod memory;
 mod others;
 mod powers;
@@ -34,6 +35,7 @@ const ALL: &[&[Case]] = &[
     powers::CASES,
     files::CASES,
     guarded::CASES,
+    lost::CASES,
     memory::CASES,
     links::CASES,
     devices::CASES,
