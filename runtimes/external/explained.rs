@@ -145,14 +145,9 @@ pub(in super::super) fn machine(shared: &Shared) -> Machine {
 fn found(report: &Report, helper: Option<PathBuf>) -> Machine {
     let held = report.enforced;
     let sandbox = verdict::held(report);
-    let walls = [
-        ("files", sandbox.files),
-        ("the network", sandbox.network),
-        ("local sockets", sandbox.unix_sockets),
-        ("signals", sandbox.signals),
-        ("the end of the whole tree", sandbox.tree_kill),
-    ];
-    let lacks: Vec<&str> = walls.iter().filter(|(_, holds)| !holds).map(|(name, _)| *name).collect();
+    let strictest = reach::strictest();
+    let tree = (!held.tree_gone).then_some("the end of the whole tree");
+    let lacks: Vec<&str> = held.missing(&strictest).chain(tree).collect();
     Machine {
         landlock_abi: Some(held.files_abi).filter(|abi| *abi > 0),
         sandbox,

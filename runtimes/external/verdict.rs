@@ -121,8 +121,9 @@ fn last_line(stderr: &Kept) -> Option<String> {
 /// Says that the cage was less than what this machine gives.
 fn warn_of_less(ctx: &SkillContext, name: &str, caged: &Report) {
     if caged.enforced.lowered {
-        let sentence =
-            format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any");
+        let sentence = format!(
+            "{name} ran in the tier landlock: this machine gives namespaces, but could not give it any"
+        );
         super::run::warn(ctx, sentence);
     }
 }
@@ -132,10 +133,10 @@ pub(super) fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
         tier: if held.namespaces { "namespaces" } else { "landlock" },
-        files: held.files_abi > 0,
+        files: held.holds_files(),
         network: held.shut_network,
         unix_sockets: held.calls,
-        signals: held.scope,
+        signals: held.holds_signals(),
         tree_kill: held.tree_gone,
         protected_paths: held.guarded,
         metadata_outside: held.read_only,

@@ -1,5 +1,6 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
+mod demand;
 mod order;
 mod scratch;
 mod sweeper;

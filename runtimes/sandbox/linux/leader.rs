@@ -23,9 +23,6 @@ pub(super) enum Setup {
     Failed { step: String, errno: i32 },
 }
 
-/// The first Landlock that holds every way of changing a file's content.
-const LEAST_ABI: u8 = 3;
-
 /// Becomes the program of the order, caged. The pipe to the stub closes when the program starts.
 pub(super) fn become_program(
     order: &Order,
@@ -98,8 +95,9 @@ fn prepared(
     };
     enforced.calls = order.cage.guard_calls;
     enforced.shut_network = order.cage.guard_calls && order.cage.shut_network;
-    if order.cage.required && enforced.files_abi < LEAST_ABI {
-        return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    enforced.namespaces = made.is_some();
+    if let Some(wall) = enforced.missing(&order.cage).next().filter(|_| order.cage.required) {
+        return Err((wall, io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
     let [stdin, stdout, stderr] = streams.map(|stream| elsewhere(stream).map_err(at("descriptors")));
     let mut command = Command::new(&order.program);
