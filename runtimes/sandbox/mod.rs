@@ -6,7 +6,9 @@ mod scratch;
 mod sweeper;
 
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
-pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Guarded, Order, Report, Used};
+pub(crate) use order::{
+    API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,
+};
 pub(crate) use scratch::{Leftover, Scratch};
 pub(crate) use sweeper::Sweeper;
 

@@ -5,18 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, OsString};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Stat, fstat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
     fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
 };
 
-use super::super::sandbox::{FileRules, Guarded};
-use super::files::open_itself;
+use super::super::sandbox::{Exactly, FileRules, Guarded};
+use super::files::{open_exactly, open_itself};
 use super::system::{Mounts, change_mounts};
 use super::twice::are_shown_twice;
 
@@ -41,7 +43,7 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool
     let is_shown_twice = are_shown_twice(&files.guarded.hidden);
     let (steps, all_are_pinned) = steps(files, shared)?;
     // Nothing is put over the root, and nothing need be where all of it may be written.
-    if !files.write.iter().any(|path| path == ROOT) {
+    if !files.write.iter().any(|place| place.path == ROOT) {
         change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
     }
     let own_proc = own_proc();
@@ -69,14 +71,14 @@ const PINNED: usize = 1 << 10;
 fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf, Step>, bool)> {
     let Guarded { kept, hidden, .. } = &files.guarded;
     let is_below = |path: &Path, others: &[OsString]| others.iter().any(|other| path.starts_with(other));
-    let mut open: Vec<PathBuf> = files.write.iter().map(PathBuf::from).collect();
-    open.sort();
+    let open: BTreeMap<PathBuf, &Exactly> =
+        files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
     // What lies in another needs no copy of its own, unless something guarded lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
-    for path in open {
-        let is_own = is_below(&path, kept) || path.as_os_str() == SHARED_MEMORY;
+    for path in open.keys() {
+        let is_own = is_below(path, kept) || path.as_os_str() == SHARED_MEMORY;
         if is_own || !needed.iter().any(|outer| path.starts_with(outer)) {
-            needed.push(path);
+            needed.push(path.clone());
         }
     }
     let mut steps = BTreeMap::new();
@@ -92,7 +94,7 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf
         }
     }
     for path in needed.into_iter().filter(|path| path.as_os_str() != ROOT) {
-        if let Some(copy) = copy(path.as_os_str(), shared)? {
+        if let Some(copy) = copy(open[&path], shared)? {
             steps.insert(path, Step::Open(copy));
         }
     }
@@ -110,10 +112,10 @@ fn between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// A copy of the mount at a file or a folder; nothing where there is neither. Devices can be written to anyway.
-fn copy(path: &OsStr, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
-    let Ok(found) = open_itself(path) else { return Ok(None) };
+fn copy(place: &Exactly, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(found) = open_exactly(place) else { return Ok(None) };
     let is_mountable = matches!(kind(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
-    if path == SHARED_MEMORY {
+    if place.path == SHARED_MEMORY {
         return Ok(Some(own_memory(c"1777", shared)?));
     }
     if is_mountable { Ok(Some(cloned(&found)?)) } else { Ok(None) }
@@ -126,7 +128,7 @@ fn put_back(copy: &OwnedFd, path: &Path) -> io::Result<()> {
         (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
     };
     if !is_same && path.as_os_str() != SHARED_MEMORY {
-        return Err(io::ErrorKind::NotFound.into());
+        return Err(Errno::STALE.into());
     }
     attach(copy, &there)
 }
@@ -182,11 +184,24 @@ fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
 }
 
 /// Where programs share memory by name. Theirs is nobody else's, and goes with them.
-const SHARED_MEMORY: &str = "/dev/shm";
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The name that a cage's own memory has in the list of mounts.
+const OWN: &str = "metier-cage";
+
+/// Whether the memory that is shared by name is this cage's own.
+pub(super) fn has_own_memory() -> bool {
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-cage rw,size=131072k
+    let is_there = |line: &&str| line.split(' ').nth(4) == Some(SHARED_MEMORY);
+    let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));
+    kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(OWN))
+}
 
 /// A new file system in memory, with these rights for its root and so many bytes.
 fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&new, c"source", OWN)?;
     fsconfig_set_string(&new, c"mode", mode)?;
     if let Some(most) = most {
         fsconfig_set_string(&new, c"size", most.to_string())?;

@@ -86,8 +86,9 @@ struct Begun {
     /// Says that the script comes next.
     said: OwnedFd,
     parcel: Parcel,
-    /// Whether the order was given to somebody else before, or cannot be.
+    /// Whether nobody else can be given the order, and whether it was given to one that waited, which something may have ended.
     is_last: bool,
+    has_waited: bool,
 }
 
 impl Helper {
@@ -163,11 +164,14 @@ impl Helper {
     }
 
     /// A stub has said that the script comes next, or has gone before.
-    fn went_on(&mut self, Begun { said, parcel, is_last }: Begun) -> Next {
+    fn went_on(&mut self, Begun { said, parcel, is_last, has_waited }: Begun) -> Next {
         let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
         if !goes_on {
-            // Without a report the pipe for it hangs up, which the host understands.
+            if has_waited {
+                return self.start(parcel);
+            }
             let tier = if parcel.kind.tier == Tier::Namespaces { Tier::Landlock } else { parcel.kind.tier };
+            // Without a report the pipe for it hangs up, which the host understands.
             return if is_last { Next::Order } else { self.start_plainly(parcel, tier) };
         }
         // Until now it would have been in the way of the one that has an order.
@@ -195,7 +199,7 @@ impl Helper {
             let is_late = self.mounts.as_ref().is_none_or(MountTable::has_changed);
             if !is_late && spare.take_on(&parcel) {
                 self.stubs.push(spare.pid);
-                self.begun.push(Begun { said: spare.said(), parcel, is_last: false });
+                self.begun.push(Begun { said: spare.said(), parcel, is_last: false, has_waited: true });
                 return Next::Order;
             }
             spare.dismiss();
@@ -217,7 +221,7 @@ impl Helper {
             }
             Ok(((said, _), Side::Parent(stub))) => {
                 self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel, is_last: false });
+                self.begun.push(Begun { said: said.into(), parcel, is_last: false, has_waited: false });
                 Next::Order
             }
             Err(_) => self.start_plainly(parcel, Tier::Landlock),
@@ -233,7 +237,7 @@ impl Helper {
             }
             Ok(((said, _), Side::Parent(stub))) => {
                 self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel, is_last: true });
+                self.begun.push(Begun { said: said.into(), parcel, is_last: true, has_waited: false });
                 Next::Order
             }
             // Without a report the pipe for it hangs up, which the host understands.
