@@ -179,10 +179,11 @@ fn named() -> u64 {
     rustix::fs::statvfs(SHARED_MEMORY).map_or(0, |about| (about.f_blocks - about.f_bfree) * about.f_frsize)
 }
 
-/// Whether the process is behind a filter of system calls, which is the last thing before the program.
+/// Whether the process is behind a filter of system calls, which is the last thing before the program, and has memory: of one
+/// that is ending, which has none, nobody but root sees more.
 fn has_begun(pid: Number) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line == "Seccomp:\t2")
+    status.lines().any(|line| line == "Seccomp:\t2") && status.lines().any(|line| line.starts_with("VmSize:"))
 }
 
 /// Whether a file of this name lies in memory, where nobody can see it.
