@@ -54,8 +54,15 @@ pub(super) fn stopped(limits: &Limits, name: &str, ended: &Ended) -> Option<Skil
 
 /// What one process may have the system refuses to give it; this is what all of them held together.
 fn out_of_memory(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
-    ended.report.as_ref().filter(|report| report.over_memory)?;
+    let report = ended.report.as_ref().filter(|report| report.over_memory)?;
     let most = limits.memory.unwrap_or(Limits::MEMORY_TREE);
+    if report.used.tree_memory <= most {
+        let sentence = format!(
+            "{name} or what it started is a program that may be run and not read, so that its memory cannot be counted"
+        );
+        let help = "let the user who runs it read the program";
+        return Some(SkillError::new(ErrorKind::Memory, sentence).with_help(help));
+    }
     let sentence =
         format!("{name} and what it started held more than {most} bytes of memory and were stopped");
     let help = "hold less, start fewer processes at a time, or raise the memory limit";

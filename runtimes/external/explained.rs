@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::super::Shared;
-use super::super::sandbox::{self, Cage, Report};
+use super::super::sandbox::{self, Cage, Exactly, Report};
 use super::reach;
 use super::run::{Caged, External};
 use super::{interpreter, process, verdict, version};
@@ -82,22 +82,23 @@ fn described(
     let (order, places) = (&caged.order, caged.places());
     let rules = order.cage.files.clone().unwrap_or_default();
     // What does not exist is passed over when the cage is put up.
-    let listed = |paths: &[OsString], own: usize| {
-        let why = |at: usize, path: &Path| if at < own { reach::why(path, &places) } else { "client" };
-        let places = paths.iter().map(PathBuf::from).enumerate().filter(|(_, path)| path.exists());
-        let mut places: Vec<Place> = places.map(|(at, path)| Place { why: why(at, &path), path }).collect();
+    let listed = |own: &mut dyn Iterator<Item = &OsString>, clients: &[OsString]| {
+        let own = own.map(PathBuf::from).map(|path| Place { why: reach::why(&path, &places), path });
+        let clients = clients.iter().map(|path| Place { path: path.into(), why: "client" });
+        let mut places: Vec<Place> = own.chain(clients).filter(|place| place.path.exists()).collect();
         places.sort_by(|a, b| a.path.cmp(&b.path));
         places.dedup_by(|a, b| a.path == b.path);
         places
     };
+    let (read, clients) = rules.read.split_at(caged.own_reads);
     ProcessPlan {
         command: words(&order.program, order.args.iter().map(AsRef::as_ref)),
         interpreter_version: version,
         folder: order.folder.clone().into(),
         environment: sorted(order.environment.iter().map(|(name, _)| name.as_os_str())),
         scratch: Some(places.scratch.into()),
-        reads: listed(&rules.read, caged.own_reads),
-        writes: listed(&rules.write, rules.write.len()),
+        reads: listed(&mut read.iter().chain(paths(&rules.own)), clients),
+        writes: listed(&mut paths(&rules.write), &[]),
         guarded: rules.guarded.kept.iter().chain(&rules.guarded.hidden).map(PathBuf::from).collect(),
         missing: ctx
             .permissions()
@@ -110,6 +111,10 @@ fn described(
         worker: ctx.worker(),
         sandbox,
     }
+}
+
+fn paths(exact: &[Exactly]) -> impl Iterator<Item = &OsString> {
+    exact.iter().map(|place| &place.path)
 }
 
 fn words<'a>(program: &'a OsStr, args: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
@@ -145,14 +150,9 @@ pub(in super::super) fn machine(shared: &Shared) -> Machine {
 fn found(report: &Report, helper: Option<PathBuf>) -> Machine {
     let held = report.enforced;
     let sandbox = verdict::held(report);
-    let walls = [
-        ("files", sandbox.files),
-        ("the network", sandbox.network),
-        ("local sockets", sandbox.unix_sockets),
-        ("signals", sandbox.signals),
-        ("the end of the whole tree", sandbox.tree_kill),
-    ];
-    let lacks: Vec<&str> = walls.iter().filter(|(_, holds)| !holds).map(|(name, _)| *name).collect();
+    let strictest = reach::strictest();
+    let tree = (!held.tree_gone).then_some("the end of the whole tree");
+    let lacks: Vec<&str> = held.missing(&strictest).chain(tree).collect();
     Machine {
         landlock_abi: Some(held.files_abi).filter(|abi| *abi > 0),
         sandbox,

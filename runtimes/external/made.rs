@@ -57,7 +57,8 @@ impl Before {
     pub(super) fn of(ctx: &SkillContext, project: &Path, found: Option<&Guarded>) -> Option<Self> {
         let permissions = ctx.permissions();
         let writable = permissions.writable();
-        let open = reach::writable(project, &writable);
+        let open = reach::writable(ctx.project().ok()?, &writable);
+        let open: Vec<PathBuf> = open.into_iter().map(|place| place.path.into()).collect();
         if open.is_empty() {
             return None;
         }

@@ -1,13 +1,14 @@
 //! What a script in a cage may reach: what interpreters read, the project, the skill, and a folder of its own.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::sandbox::{Cage, Ceilings, FileRules, Guarded};
+use super::super::sandbox::{Cage, Ceilings, Exactly, FileRules, Guarded};
 use super::guarded::guarded;
 use super::home::homes;
-use crate::host::SkillContext;
 use crate::host::strangers::Strangers;
+use crate::host::{Files, SkillContext};
 use crate::policy::{Isolation, Limits, Need};
 
 /// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
@@ -43,6 +44,9 @@ const SYSTEM: [&str; 29] = [
     "/proc/self/statm",
     "/sys/devices/system/cpu",
 ];
+
+/// Where nothing comes from, and everything may go.
+const NULL: &str = "/dev/null";
 
 /// Read as well where the network is open: names have to be resolved.
 const NETWORK: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf"];
@@ -91,8 +95,9 @@ pub(super) fn strictest_for(program: &Path, strangers: &Strangers) -> Cage {
     let mut cage = Cage { required: true, ..strictest() };
     if let Some(rules) = &mut cage.files {
         let homes = homes(program, strangers).into_iter().filter(|home| opens_more(home));
-        rules.read.extend(homes.chain(strangers.folders().iter().cloned()).map(Into::into));
-        rules.write.push("/dev/null".into());
+        rules.read.extend(homes.map(Into::into));
+        rules.own.extend(strangers.folders().iter().filter_map(|folder| exactly(folder)));
+        rules.write.push(NULL.into());
     }
     cage
 }
@@ -117,7 +122,8 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
 /// them.
 pub(super) fn with_programs(cage: &Cage, folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let Some(rules) = &cage.files else { return folders.collect() };
-    let paths = rules.read.iter().chain(&rules.write).map(Path::new);
+    let exact = rules.own.iter().chain(&rules.write).map(|place| &place.path);
+    let paths = rules.read.iter().chain(exact).map(Path::new);
     // Resolved once for all folders, and not at all where their names say enough.
     let own: Vec<(&Path, Option<PathBuf>)> =
         paths.filter(|path| !is_system(path)).map(|path| (path, real(path))).collect();
@@ -143,22 +149,29 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     }
     let homes = homes(places.interpreter, &places.strangers());
     read.extend(homes.into_iter().filter(|home| opens_more(home)).map(Into::into));
-    read.extend([places.project, places.skill].map(Into::into));
-    let mut write = vec![PathBuf::from("/dev/null")];
-    write.extend(real(places.scratch));
-    write.extend(writable(places.project, &ctx.permissions().writable()));
+    // Of these the run holds handles, and what the script came from is the folder of one of them.
+    let held = |files: crate::error::Result<&Files>, place| match files {
+        Ok(files) => below(files, Path::new("")),
+        Err(_) => exactly(place),
+    };
+    let own = [held(ctx.project(), places.project), held(ctx.skill_files(), places.skill)];
+    let mut write = vec![Exactly::from(NULL)];
+    write.extend(exactly(places.scratch));
+    write.extend(ctx.project().iter().flat_map(|files| writable(files, &ctx.permissions().writable())));
     if ctx.permissions().allows(&Need::shm()) {
-        write.extend(real(Path::new("/dev/shm")));
+        // A cage with mounts has its own.
+        write.extend(real(Path::new("/dev/shm")).as_deref().map(Exactly::from));
     }
     let guarded = guarded_in(ctx, places.project);
-    FileRules { read, write: write.into_iter().map(Into::into).collect(), guarded }
+    FileRules { read, own: own.into_iter().flatten().collect(), write, guarded }
 }
 
 /// What is guarded in the project. What may not be written to at all need not be kept.
 pub(super) fn guarded_in(ctx: &SkillContext, project: &Path) -> Guarded {
-    let write = writable(project, &ctx.permissions().writable());
+    let granted = ctx.permissions().writable();
+    let write: Vec<Exactly> = ctx.project().iter().flat_map(|files| writable(files, &granted)).collect();
     let mut guarded = guarded(ctx, project);
-    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(folder)));
+    guarded.kept.retain(|path| write.iter().any(|folder| Path::new(path).starts_with(&folder.path)));
     guarded
 }
 
@@ -174,10 +187,24 @@ pub(super) fn is_system(path: &Path) -> bool {
 }
 
 /// What the grants lead to inside the project. A project may come from anywhere, with links to anywhere.
-pub(super) fn writable(project: &Path, granted: &[String]) -> Vec<PathBuf> {
-    let Some(root) = real(project) else { return Vec::new() };
-    let granted = granted.iter().filter_map(|path| real(&project.join(path)));
-    granted.filter(|path| path.starts_with(&root)).collect()
+pub(super) fn writable(files: &Files, granted: &[String]) -> Vec<Exactly> {
+    let granted = granted.iter().filter_map(|path| real(&files.root().join(path)));
+    granted.filter_map(|path| below(files, path.strip_prefix(files.root()).ok()?)).collect()
+}
+
+/// What lies at a path below an open folder, whatever the path of that leads to by now.
+fn below(files: &Files, path: &Path) -> Option<Exactly> {
+    let place = files.root().join(path);
+    // Nothing joined to a path is a `/` at its end.
+    let place = place.components().as_path();
+    Some(Exactly { path: place.into(), identity: Some(files.identity(path).ok()?) })
+}
+
+/// What lies at a path now.
+fn exactly(path: &Path) -> Option<Exactly> {
+    let path = real(path)?;
+    let about = path.symlink_metadata().ok()?;
+    Some(Exactly { path: path.into(), identity: Some((about.dev(), about.ino())) })
 }
 
 /// The path without links; nothing where there is nothing.

@@ -34,6 +34,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
         .or_else(|| failed(ctx, name, &ended));
     if let Some(caged) = &ended.report {
         ctx.report_sandbox(held(caged));
+        warn_of_less(ctx, name, caged);
     }
     let report = report(ended);
     let outcome = match failure {
@@ -58,11 +59,11 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
     }
     if let Some(refused) = source.get_ref().and_then(|inner| inner.downcast_ref::<Refused>()) {
         let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
-        return if refused.is_for_want() {
-            SkillError::new(ErrorKind::Unavailable, sentence)
-                .with_help("give it more memory or open files, or run it when the machine is less busy")
-        } else {
-            unavailable(sentence)
+        return match refused.advice() {
+            Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
+            None if refused.is_for_want() => SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("give it more memory or open files, or run it when the machine is less busy"),
+            None => unavailable(sentence),
         };
     }
     let wrong_arguments = match source.kind() {
@@ -119,15 +120,25 @@ fn last_line(stderr: &Kept) -> Option<String> {
     Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
 }
 
+/// Says that the cage was less than what this machine gives.
+fn warn_of_less(ctx: &SkillContext, name: &str, caged: &Report) {
+    if caged.enforced.lowered {
+        let sentence = format!(
+            "{name} ran in the tier landlock: this machine gives namespaces, but could not give it any"
+        );
+        super::run::warn(ctx, sentence);
+    }
+}
+
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
 pub(super) fn held(caged: &Report) -> SandboxReport {
     let held = caged.enforced;
     SandboxReport {
         tier: if held.namespaces { "namespaces" } else { "landlock" },
-        files: held.files_abi > 0,
+        files: held.holds_files(),
         network: held.shut_network,
         unix_sockets: held.calls,
-        signals: held.scope,
+        signals: held.holds_signals(),
         tree_kill: held.tree_gone,
         protected_paths: held.guarded,
         metadata_outside: held.read_only,

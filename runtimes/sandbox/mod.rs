@@ -1,11 +1,14 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
+mod demand;
 mod order;
 mod scratch;
 mod sweeper;
 
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
-pub(crate) use order::{API, Cage, Ceilings, End, Enforced, FileRules, Guarded, Order, Report, Used};
+pub(crate) use order::{
+    API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,
+};
 pub(crate) use scratch::{Leftover, Scratch};
 pub(crate) use sweeper::Sweeper;
 
@@ -29,7 +32,7 @@ pub(crate) enum Source {
 }
 
 /// How long those who put up a cage, and take it down, may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until something can be read, or nobody is left to write it, and no longer than they may take. Signals to the host,
 /// as a profiler sends them, are no answer.

@@ -1,6 +1,6 @@
 //! What the helper is told to run, and what it answers: the words between the host and the cage.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,13 +41,32 @@ pub(crate) struct Cage {
 /// Paths, absolute; what lies below a folder is meant as well. What does not exist is passed over.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileRules {
-    /// To read and execute.
+    /// To read and execute, wherever they lead: the system's, which nobody else may change.
     pub(crate) read: Vec<OsString>,
+    /// To read and execute.
+    pub(crate) own: Vec<Exactly>,
     /// To read, execute and change.
-    pub(crate) write: Vec<OsString>,
+    pub(crate) write: Vec<Exactly>,
     /// What is not to be changed inside of what is to write, and what is not to be seen inside of anything. Only mounts can
     /// carve that out.
     pub(crate) guarded: Guarded,
+}
+
+/// A file or a folder, and nothing that has taken its place since it was decided on: who may write around it could put a link
+/// there that leads anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exactly {
+    /// Without links.
+    pub(crate) path: OsString,
+    /// Its device and its number there; nothing where a cage has its own.
+    pub(crate) identity: Option<(u64, u64)>,
+}
+
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Exactly {
+    /// What is there when the cage is put up, as long as no link leads to it.
+    fn from(path: &T) -> Self {
+        Self { path: path.into(), identity: None }
+    }
 }
 
 /// Paths that a grant to read or write what lies around them does not open.
@@ -112,6 +131,8 @@ pub(crate) struct Enforced {
     pub(crate) calls: bool,
     /// Files, processes, names and, where it is shut, the network are namespaces of its own.
     pub(crate) namespaces: bool,
+    /// There are namespaces on this machine, and this tree could not be given any.
+    pub(crate) lowered: bool,
     /// Nothing outside of what is to write could be changed, not even its mode or its times.
     pub(crate) read_only: bool,
     /// Everything guarded that was there was guarded.

@@ -189,19 +189,24 @@ impl Parts {
     }
 }
 
+/// The first Landlock that keeps signals inside: Linux 6.12.
+const SCOPED: u8 = 6;
+
 fn tiers(cage: &Machine) -> Vec<Tier> {
     let is_caged = cage.landlock_abi.is_some() && cage.reason.is_none();
+    // Without namespaces nothing else keeps signals inside.
+    let is_scoped = cage.landlock_abi >= Some(SCOPED);
     vec![
         Tier { name: "none", available: cfg!(unix), needs: "the grant exec:unsandboxed, or --sandbox off" },
         Tier {
             name: "landlock",
-            available: is_caged,
-            needs: "Linux 6.2 with Landlock, and the feature `sandboxed`",
+            available: is_caged && is_scoped,
+            needs: "Linux 6.12 with Landlock, and the feature `sandboxed`",
         },
         Tier {
             name: "namespaces",
             available: is_caged && cage.sandbox.tier == "namespaces",
-            needs: "that, and user namespaces the system lets everybody make (or root with all its powers)",
+            needs: "that or Linux 6.2, and user namespaces the system lets everybody make (or root with all its powers)",
         },
     ]
 }
@@ -212,8 +217,8 @@ fn of_cage(cage: &Machine) -> Vec<Finding> {
         findings.push(Finding {
             severity: Severity::Error,
             message: format!("external scripts do not run in a cage here: {reason}"),
-            help: "use Linux 6.2 or later with Landlock among its security modules (see /sys/kernel/security/lsm), and a \
-                   build with the feature `sandboxed`; or trust single scripts with --allow exec:unsandboxed"
+            help: "use Linux 6.12 or later, or 6.2 where it gives namespaces, with Landlock among its security modules (see \
+                   /sys/kernel/security/lsm), and a build with the feature `sandboxed`; or trust single scripts with --allow exec:unsandboxed"
                 .into(),
         });
     }

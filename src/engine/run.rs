@@ -17,7 +17,7 @@ use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{ContextBuilder, Files, SkillContext, guarded};
 use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
-use crate::registry::Skill;
+use crate::registry::{Folder, Skill};
 
 /// The clock cannot hold more; a century is as good as no deadline.
 const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
@@ -96,13 +96,25 @@ impl Parts {
 
     /// The script as its runtime loads it.
     pub(super) fn script(&self, skill: &Skill, selected: &Selected) -> Result<Script> {
-        Ok(Script {
+        self.script_and_files(skill, selected).map(|(script, _)| script)
+    }
+
+    /// The script, and the very folder it came from, whatever becomes of its path.
+    fn script_and_files(&self, skill: &Skill, selected: &Selected) -> Result<(Script, Files)> {
+        let folder = self.shipped.folder(skill.folder())?;
+        let files = Files::open(&folder)?;
+        let source = match skill.folder() {
+            Folder::Disk(_) => Folder::read_in(&files, &selected.path, Limits::FILE)?,
+            shipped @ Folder::Shipped(_) => shipped.read(&selected.path, Limits::FILE)?,
+        };
+        let script = Script {
             skill: skill.name().to_owned(),
             path: selected.path.clone(),
-            source: skill.folder().read(&selected.path, Limits::FILE)?.into(),
-            folder: Some(self.shipped.folder(skill.folder())?),
+            source: source.into(),
+            folder: Some(folder),
             function: selected.function.clone(),
-        })
+        };
+        Ok((script, files))
     }
 
     pub(super) fn prepared(
@@ -114,14 +126,13 @@ impl Parts {
         token: CancelToken,
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
-        let script = self.script(skill, selected)?;
-        let folder = self.shipped.folder(skill.folder())?;
+        let (script, files) = self.script_and_files(skill, selected)?;
         let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
         let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .qualified(skill.qualified())
-            .project(Files::open(&self.project)?)
-            .skill_files(Files::open(&folder)?)
+            .project(Files::open_itself(&self.project)?)
+            .skill_files(files)
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))

@@ -13,6 +13,7 @@ mod callees;
 mod check;
 mod circle;
 mod condition;
+mod condition_reader;
 mod digest;
 mod drive;
 mod failure;

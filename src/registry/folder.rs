@@ -28,16 +28,23 @@ impl Folder {
     ///
     /// Links are followed inside the folder; what leads out is `denied`. A missing, larger or irregular file is `io`.
     pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
-        let path = beneath(path, None, "the skill")?;
-        let bytes = match self {
-            Self::Disk(folder) => {
-                let files = Files::open(folder)?;
-                let view = files.unguarded().called("the skill");
-                fits(&path, view.stat(&path)?.size, cap)?;
-                view.read(&path)?
+        match self {
+            Self::Disk(folder) => Self::read_in(&Files::open(folder)?, path, cap),
+            Self::Shipped(shipped) => {
+                let path = beneath(path, None, "the skill")?;
+                let bytes = shipped.file(&path).ok_or_else(|| missing(&path))?.to_vec();
+                fits(&path, bytes.len() as u64, cap)?;
+                Ok(bytes)
             }
-            Self::Shipped(shipped) => shipped.file(&path).ok_or_else(|| missing(&path))?.to_vec(),
-        };
+        }
+    }
+
+    /// The same of a folder on disk that is open.
+    pub(crate) fn read_in(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
+        let path = beneath(path, None, "the skill")?;
+        let view = files.unguarded().called("the skill");
+        fits(&path, view.stat(&path)?.size, cap)?;
+        let bytes = view.read(&path)?;
         fits(&path, bytes.len() as u64, cap)?;
         Ok(bytes)
     }

@@ -214,6 +214,11 @@ impl Ran {
         self.0.sandbox.unwrap_or_else(|| panic!("nothing ran: {:?}", self.0.result))
     }
 
+    /// Whether it belongs in namespaces.
+    pub fn is_in_namespaces(&self) -> bool {
+        self.1 == Tier::Namespaces
+    }
+
     /// What it said on standard output.
     #[track_caller]
     pub fn said(&self) -> &str {

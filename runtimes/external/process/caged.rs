@@ -84,6 +84,9 @@ pub(in super::super) fn checked(report: Report) -> io::Result<Report> {
 /// The last step of all.
 const PROGRAM: &str = "program";
 
+/// What some machines have and others do not.
+const NAMESPACES: &str = "namespaces";
+
 /// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
 fn refused(step: &str, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
@@ -103,6 +106,13 @@ impl Refused {
         use rustix::io::Errno;
         let want = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::PIPE, Errno::NOSPC];
         Errno::from_io_error(&self.error).is_some_and(|error| want.contains(&error))
+    }
+
+    /// The way out, where the machine has what is missing and could not give it to this run.
+    pub(in super::super) fn advice(&self) -> Option<&'static str> {
+        (self.step == NAMESPACES).then_some(
+            "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
+        )
     }
 }
 

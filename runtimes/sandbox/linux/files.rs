@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
@@ -11,7 +12,7 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use super::super::sandbox::{Enforced, FileRules};
+use super::super::sandbox::{Enforced, Exactly, FileRules};
 
 /// The newest rules this was written for; an older kernel enforces those it knows.
 const NEWEST: ABI = ABI::V9;
@@ -45,9 +46,10 @@ fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, 
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
     let write = everything & !not;
     let mut created = ruleset.create()?;
-    let read = rules.read.iter().filter_map(|path| rule(open(path).ok()?, read));
-    let write = rules.write.iter().filter_map(|path| rule(open_itself(path).ok()?, write));
-    for rule in read.chain(write) {
+    let system = rules.read.iter().filter_map(|path| rule(open(path).ok()?, read));
+    let own = rules.own.iter().filter_map(|place| rule(open_exactly(place).ok()?, read));
+    let write = rules.write.iter().filter_map(|place| rule(open_exactly(place).ok()?, write));
+    for rule in system.chain(own).chain(write) {
         created = created.add_rule(rule)?;
     }
     created.restrict_self()
@@ -67,18 +69,70 @@ fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     openat(CWD, path, HANDLE, Mode::empty())
 }
 
+/// What the host has decided on, by its path and by what it is.
+pub(super) fn open_exactly(place: &Exactly) -> rustix::io::Result<OwnedFd> {
+    let opened = open_itself(&place.path)?;
+    let about = fstat(&opened)?;
+    let is_another = place.identity.is_some_and(|known| known != (about.st_dev, about.st_ino));
+    if is_another { Err(Errno::STALE) } else { Ok(opened) }
+}
+
 /// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
 pub(super) fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, HANDLE, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Filters of containers that are older than this call.
-        Err(Errno::NOSYS | Errno::PERM) => open(path),
+        Err(Errno::NOSYS | Errno::PERM) => open_by_steps(path),
         opened => opened,
     }
+}
+
+/// The same from folder to folder.
+fn open_by_steps(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let mut here = open(OsStr::new("/"))?;
+    for part in Path::new(path).components() {
+        match part {
+            Component::RootDir => continue,
+            Component::Normal(name) => here = openat(&here, name, HANDLE | OFlags::NOFOLLOW, Mode::empty())?,
+            _ => return Err(Errno::INVAL),
+        }
+        if FileType::from_raw_mode(fstat(&here)?.st_mode).is_symlink() {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(here)
 }
 
 fn abi(status: &RestrictionStatus) -> u8 {
     match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_anywhere_on_a_path_leads_nowhere_however_the_path_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = std::fs::canonicalize(folder.path()).unwrap().join("x");
+        let at = |path: &str| folder.join(path).into_os_string();
+        std::fs::create_dir_all(at("real/deep")).unwrap();
+        std::fs::write(at("real/deep/file"), "").unwrap();
+        symlink("real", at("link")).unwrap();
+        symlink("deep/file", at("real/last")).unwrap();
+        for open in [open_itself, open_by_steps] {
+            for plain in ["", "real", "real/deep/file"] {
+                let (opened, found) = (fstat(open(&at(plain)).unwrap()), rustix::fs::stat(at(plain)));
+                assert_eq!(opened.unwrap().st_ino, found.unwrap().st_ino, "{plain}");
+            }
+            for link in ["link", "link/deep", "link/deep/file", "real/last"] {
+                assert_eq!(open(&at(link)).unwrap_err(), Errno::LOOP, "{link}");
+            }
+            assert_eq!(open(&at("real/nothing")).unwrap_err(), Errno::NOENT);
+        }
     }
 }

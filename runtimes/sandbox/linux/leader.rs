@@ -18,6 +18,7 @@ use super::calls::Filter;
 use super::system::{self, Program, Side};
 use super::wire::{self, Ends, Kind, Parcel, Word};
 use super::{capabilities, files};
+use crate::policy::Tier;
 
 /// What the leader tells the stub, a line each.
 #[derive(Serialize, Deserialize)]
@@ -30,9 +31,6 @@ pub(super) enum Setup {
 
 /// The step that could not be done, and why.
 pub(super) type Failed = (&'static str, io::Error);
-
-/// The first Landlock that holds every way of changing a file's content.
-const LEAST_ABI: u8 = 3;
 
 /// A leader as its stub knows it.
 pub(super) struct Leader {
@@ -94,7 +92,7 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     capabilities::drop_all().map_err(at("capabilities"))?;
     // What they mean, the helper has reset for all.
     system::unblock_signals();
-    let mut held = Enforced::default();
+    let mut held = Enforced { namespaces: kind.tier == Tier::Namespaces, ..Enforced::default() };
     if kind.guard_calls {
         // Nothing that is left to do is among the calls it refuses.
         match Filter::new(kind.shut_network).and_then(|filter| filter.put_on()) {
@@ -166,8 +164,8 @@ fn prepared(order: Order, ends: Ends, mut held: Enforced) -> Result<(Enforced, P
             Err(_) => {}
         }
     }
-    if cage.required && held.files_abi < LEAST_ABI {
-        return Err(("files", io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+    if let Some(wall) = held.missing(cage).next().filter(|_| cage.required) {
+        return Err((wall, io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
     let program = program(order).map_err(|error| ("program", error))?;
     hand_on(ends).map_err(|error| ("descriptors", error))?;

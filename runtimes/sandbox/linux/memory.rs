@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::linux::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use super::children;
+use super::mounts::{SHARED_MEMORY, has_own_memory};
 
 /// A process's.
 type Number = i32;
@@ -18,6 +20,10 @@ pub(super) struct Watch {
     peak: u64,
     /// Whether `/proc` lists the tree and nobody else.
     own_proc: bool,
+    /// Whether what is shared by name is the tree's own, once that was looked up.
+    own_memory: Option<bool>,
+    /// Since when there has always been somebody who may not be looked into.
+    closed_since: Option<Instant>,
     next: Instant,
 }
 
@@ -25,9 +31,14 @@ pub(super) struct Watch {
 const BETWEEN: Duration = Duration::from_millis(50);
 const RESTS: u32 = 20;
 
+/// How long processes may keep from being looked into, as one does that is just about to become the program: a program that
+/// may be run and not read holds what it likes.
+const CLOSED: Duration = Duration::from_millis(500);
+
 impl Watch {
     pub(super) fn new(most: u64, own_proc: bool) -> Self {
-        Self { most, peak: 0, own_proc, next: Instant::now() + BETWEEN }
+        let next = Instant::now() + BETWEEN;
+        Self { most, peak: 0, own_proc, own_memory: None, closed_since: None, next }
     }
 
     /// When to look next.
@@ -53,16 +64,17 @@ impl Watch {
 
     fn look(&mut self) -> bool {
         let processes = if self.own_proc { everyone() } else { descendants() };
-        let unnamed = unnamed(&processes);
-        let files: u64 = unnamed.values().sum();
-        let first: u64 = files + processes.iter().map(|pid| resident(*pid)).sum::<u64>();
+        let files = Files::of(&processes, *self.own_memory.get_or_insert_with(has_own_memory));
+        let first: u64 = files.bytes() + processes.iter().map(|pid| resident(*pid)).sum::<u64>();
         let held = if first > self.most {
-            files + processes.iter().map(|pid| own(*pid, &unnamed)).sum::<u64>()
+            files.bytes() + processes.iter().map(|pid| own(*pid, &files)).sum::<u64>()
         } else {
             first
         };
         self.peak = self.peak.max(held);
-        held > self.most
+        let closed_since = self.closed_since.take().filter(|_| files.are_closed);
+        self.closed_since = closed_since.or_else(|| files.are_closed.then(Instant::now));
+        held > self.most || self.closed_since.is_some_and(|since| since.elapsed() >= CLOSED)
     }
 }
 
@@ -96,13 +108,13 @@ fn resident(pid: Number) -> u64 {
 
 /// The same, where what is shared counts in parts, and without what is counted as a file already. Where the kernel will not
 /// say, all of it.
-fn own(pid: Number, counted: &Unnamed) -> u64 {
+fn own(pid: Number, counted: &Files) -> u64 {
     let Ok(sums) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
     kilobytes(&sums, &["Pss_Anon:"]) + shared(pid, counted)
 }
 
 /// Bytes that a process has mapped of memory that is shared.
-fn shared(pid: Number, counted: &Unnamed) -> u64 {
+fn shared(pid: Number, counted: &Files) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let mut counts = false;
     let mut bytes = 0;
@@ -111,9 +123,9 @@ fn shared(pid: Number, counted: &Unnamed) -> u64 {
         let mut words = line.split_ascii_whitespace();
         let is_mapping = words.next().is_some_and(|first| !first.ends_with(':'));
         if is_mapping {
-            let file = words.nth(3).and_then(|inode| inode.parse().ok());
-            let is_shared = words.next().is_some_and(|name| is_in_memory(name) || name == "/dev/zero");
-            counts = is_shared && !counted.contains_key(&file.unwrap_or(0));
+            let file = words.nth(3).and_then(|inode| inode.parse().ok()).unwrap_or(0);
+            let is_shared = |name: &str| is_in_memory(name) || name == "/dev/zero";
+            counts = words.next().is_some_and(|name| is_shared(name) && !counted.have(file, name));
         } else if counts {
             bytes += kilobytes(line, &["Pss:"]);
         }
@@ -121,23 +133,57 @@ fn shared(pid: Number, counted: &Unnamed) -> u64 {
     bytes
 }
 
-/// Files in memory by their inodes, and how many bytes each holds.
-type Unnamed = BTreeMap<u64, u64>;
+/// Files in memory.
+#[derive(Default)]
+struct Files {
+    /// Those that the tree has open, mapped or not, by their inodes, and how many bytes each holds.
+    open: BTreeMap<u64, u64>,
+    /// Bytes of those that have a name, open or not, where these are the tree's own.
+    named: Option<u64>,
+    /// Whether there is a process that may not be looked into.
+    are_closed: bool,
+}
 
-/// Those that the tree has open, mapped or not.
-fn unnamed(processes: &BTreeSet<Number>) -> Unnamed {
-    let mut files = Unnamed::new();
-    for pid in processes {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
-        for link in open.filter_map(|link| Some(link.ok()?.path())) {
-            if fs::read_link(&link).is_ok_and(|name| name.to_str().is_some_and(is_in_memory))
-                && let Ok(about) = fs::metadata(&link)
-            {
-                files.insert(about.st_ino(), about.st_blocks() * 512);
+impl Files {
+    fn of(processes: &BTreeSet<Number>, are_own: bool) -> Self {
+        let mut files = Self { named: are_own.then(named), ..Self::default() };
+        for pid in processes {
+            let open = fs::read_dir(format!("/proc/{pid}/fd"));
+            let is_refused = open.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+            files.are_closed |= is_refused && has_begun(*pid);
+            for link in open.into_iter().flatten().filter_map(|link| Some(link.ok()?.path())) {
+                let Ok(name) = fs::read_link(&link) else { continue };
+                let Some(name) = name.to_str().filter(|name| is_in_memory(name)) else { continue };
+                if let Ok(about) = fs::metadata(&link)
+                    && !files.have(about.st_ino(), name)
+                {
+                    files.open.insert(about.st_ino(), about.st_blocks() * 512);
+                }
             }
         }
+        files
     }
-    files
+
+    fn bytes(&self) -> u64 {
+        self.open.values().sum::<u64>() + self.named.unwrap_or(0)
+    }
+
+    /// Whether a file is counted.
+    fn have(&self, inode: u64, name: &str) -> bool {
+        self.open.contains_key(&inode) || self.named.is_some() && name.starts_with("/dev/shm/")
+    }
+}
+
+/// Bytes of all files whose memory is shared by name.
+fn named() -> u64 {
+    rustix::fs::statvfs(SHARED_MEMORY).map_or(0, |about| (about.f_blocks - about.f_bfree) * about.f_frsize)
+}
+
+/// Whether the process is behind a filter of system calls, which is the last thing before the program, and has memory: of one
+/// that is ending, which has none, nobody but root sees more.
+fn has_begun(pid: Number) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line == "Seccomp:\t2") && status.lines().any(|line| line.starts_with("VmSize:"))
 }
 
 /// Whether a file of this name lies in memory, where nobody can see it.
@@ -168,6 +214,6 @@ mod tests {
     #[test]
     fn a_process_holds_something_of_its_own() {
         let own_id = std::process::id().cast_signed();
-        assert!(resident(own_id) > 1 << 16 && own(own_id, &Unnamed::new()) > 1 << 16);
+        assert!(resident(own_id) > 1 << 16 && own(own_id, &Files::default()) > 1 << 16);
     }
 }

@@ -5,18 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, OsString};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Stat, fstat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
     fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
 };
 
-use super::super::sandbox::{FileRules, Guarded};
-use super::files::open_itself;
+use super::super::sandbox::{Exactly, FileRules, Guarded};
+use super::files::{open_exactly, open_itself};
 use super::system::{Mounts, change_mounts};
 use super::twice::are_shown_twice;
 
@@ -24,6 +26,8 @@ use super::twice::are_shown_twice;
 enum Step {
     /// The copy of what is there, as it could be changed before.
     Open(OwnedFd),
+    /// What is there by then, so that it stays there.
+    Pin,
     /// The same, to be read only.
     Keep,
     /// Nothing that could be opened.
@@ -37,14 +41,18 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool
     change_mounts(&CWD, c"/", Mounts::Private)?;
     // Before there are mounts of ours. What can only be read needs no more than one place where it cannot be changed.
     let is_shown_twice = are_shown_twice(&files.guarded.hidden);
-    let steps = steps(files, shared)?;
-    change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
+    let (steps, all_are_pinned) = steps(files, shared)?;
+    // Nothing is put over the root, and nothing need be where all of it may be written.
+    if !files.write.iter().any(|place| place.path == ROOT) {
+        change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
+    }
     let own_proc = own_proc();
-    let mut guarded = !files.guarded.more && !is_shown_twice;
+    let mut guarded = !files.guarded.more && !is_shown_twice && all_are_pinned;
     // Outer paths come before inner ones.
     for (path, step) in &steps {
         match step {
             Step::Open(copy) => put_back(copy, path)?,
+            Step::Pin => guarded &= pin(path).is_ok(),
             Step::Keep => guarded &= keep(path).is_ok(),
             Step::Hide => guarded &= hide(path).is_ok(),
         }
@@ -52,31 +60,47 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool
     Ok((guarded, own_proc))
 }
 
-/// What to do at which path; `shared` is how much memory may be shared by name.
-fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, Step>> {
+/// Everything there is.
+const ROOT: &str = "/";
+
+/// Folders that are pinned: each costs a mount. Who has more of them made loses what is guarded nothing but its place.
+const PINNED: usize = 1 << 10;
+
+/// What to do at which path, and whether every folder is pinned that has to be; `shared` is how much memory may be shared by
+/// name.
+fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf, Step>, bool)> {
     let Guarded { kept, hidden, .. } = &files.guarded;
     let is_below = |path: &Path, others: &[OsString]| others.iter().any(|other| path.starts_with(other));
-    let mut open: Vec<PathBuf> = files.write.iter().map(PathBuf::from).collect();
-    open.sort();
+    let open: BTreeMap<PathBuf, &Exactly> =
+        files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
     // What lies in another needs no copy of its own, unless something guarded lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
-    for path in open {
-        if is_below(&path, kept) || !needed.iter().any(|outer| path.starts_with(outer)) {
-            needed.push(path);
+    for path in open.keys() {
+        let is_own = is_below(path, kept) || path.as_os_str() == SHARED_MEMORY;
+        if is_own || !needed.iter().any(|outer| path.starts_with(outer)) {
+            needed.push(path.clone());
         }
     }
-    let guarded = kept.iter().chain(hidden);
-    let pinned = guarded.flat_map(|path| between(Path::new(path), &needed)).collect::<Vec<_>>();
-    let pinned = pinned.into_iter().filter(|path| !is_below(path, kept));
     let mut steps = BTreeMap::new();
-    for path in needed.clone().into_iter().chain(pinned) {
-        if let Some(copy) = copy(path.as_os_str(), shared)? {
+    let mut all_are_pinned = true;
+    // Who makes too many secrets takes nothing from what is kept.
+    for path in kept.iter().chain(hidden).flat_map(|path| between(Path::new(path), &needed)) {
+        if !is_below(&path, kept) && !steps.contains_key(&path) {
+            all_are_pinned = steps.len() < PINNED;
+            if !all_are_pinned {
+                break;
+            }
+            steps.insert(path, Step::Pin);
+        }
+    }
+    for path in needed.into_iter().filter(|path| path.as_os_str() != ROOT) {
+        if let Some(copy) = copy(open[&path], shared)? {
             steps.insert(path, Step::Open(copy));
         }
     }
     steps.extend(kept.iter().map(|path| (path.into(), Step::Keep)));
     steps.extend(hidden.iter().map(|path| (path.into(), Step::Hide)));
-    Ok(steps)
+    Ok((steps, all_are_pinned))
 }
 
 /// The folders from a folder that may be written down to something guarded in it. Mounted on themselves they cannot be renamed,
@@ -88,14 +112,10 @@ fn between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// A copy of the mount at a file or a folder; nothing where there is neither. Devices can be written to anyway.
-fn copy(path: &OsStr, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
-    let Ok(found) = open_itself(path) else { return Ok(None) };
+fn copy(place: &Exactly, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(found) = open_exactly(place) else { return Ok(None) };
     let is_mountable = matches!(kind(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
-    if path == "/" {
-        // Nothing is put over the root.
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    if path == SHARED_MEMORY {
+    if place.path == SHARED_MEMORY {
         return Ok(Some(own_memory(c"1777", shared)?));
     }
     if is_mountable { Ok(Some(cloned(&found)?)) } else { Ok(None) }
@@ -108,9 +128,14 @@ fn put_back(copy: &OwnedFd, path: &Path) -> io::Result<()> {
         (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
     };
     if !is_same && path.as_os_str() != SHARED_MEMORY {
-        return Err(io::ErrorKind::NotFound.into());
+        return Err(Errno::STALE.into());
     }
     attach(copy, &there)
+}
+
+fn pin(path: &Path) -> io::Result<()> {
+    let there = open_itself(path.as_os_str())?;
+    attach(&cloned(&there)?, &there)
 }
 
 fn keep(path: &Path) -> io::Result<()> {
@@ -159,11 +184,24 @@ fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
 }
 
 /// Where programs share memory by name. Theirs is nobody else's, and goes with them.
-const SHARED_MEMORY: &str = "/dev/shm";
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The name that a cage's own memory has in the list of mounts.
+const OWN: &str = "metier-cage";
+
+/// Whether the memory that is shared by name is this cage's own.
+pub(super) fn has_own_memory() -> bool {
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-cage rw,size=131072k
+    let is_there = |line: &&str| line.split(' ').nth(4) == Some(SHARED_MEMORY);
+    let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));
+    kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(OWN))
+}
 
 /// A new file system in memory, with these rights for its root and so many bytes.
 fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&new, c"source", OWN)?;
     fsconfig_set_string(&new, c"mode", mode)?;
     if let Some(most) = most {
         fsconfig_set_string(&new, c"size", most.to_string())?;

@@ -13,8 +13,10 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::super::sandbox::{Ceilings, FileRules};
+use super::leader::errno;
 use super::mounts;
 use super::system::{self, Side};
+use super::wire::Kind;
 
 /// What this machine gives.
 #[derive(Clone, Copy)]
@@ -35,14 +37,15 @@ pub(super) struct Known {
 const A_WHILE: Duration = Duration::from_mins(1);
 
 impl Known {
-    /// What there is now.
-    pub(super) fn ask(&mut self) -> Option<Namespaces> {
+    /// Whether a script may be given some now. As long as that cannot be told it may be, and who is to have some hears that
+    /// there are none.
+    pub(super) fn may_be_given(&mut self) -> bool {
         let is_all = self.found.is_some_and(|found| found.own_network);
         if !is_all && self.asked.is_none_or(|asked| asked.elapsed() > A_WHILE) {
-            self.found = Namespaces::there_are();
-            self.asked = Some(Instant::now());
+            let Ok(found) = Namespaces::there_are() else { return true };
+            (self.found, self.asked) = (found, Some(Instant::now()));
         }
-        self.found
+        self.found.is_some()
     }
 
     /// What there was when this was last asked.
@@ -64,11 +67,17 @@ pub(super) struct Made {
     pub(super) process_limit: Option<u64>,
 }
 
+/// Splits off a process for orders of this kind, the first in these namespaces where there are any.
+pub(super) fn split(namespaces: Option<Namespaces>, kind: Kind) -> io::Result<Side> {
+    namespaces.map_or_else(system::fork, |all| system::split(all.flags(kind.shut_network)))
+}
+
 const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl Namespaces {
-    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage.
-    fn there_are() -> Option<Self> {
+    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage. The error
+    /// is that of a try that says nothing of the next one.
+    fn there_are() -> io::Result<Option<Self>> {
         let user = Some((geteuid(), getegid()));
         let may_without =
             capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
@@ -77,26 +86,37 @@ impl Namespaces {
         let all = networks
             .into_iter()
             .flat_map(|own_network| kinds.into_iter().map(move |own_users| Self { own_users, own_network }));
-        all.into_iter().find(|namespaces| namespaces.can_be_made())
+        let mut answer = Ok(None);
+        for namespaces in all {
+            match namespaces.made_once() {
+                Ok(()) => return Ok(Some(namespaces)),
+                Err(error) if is_passing(&error) => answer = Err(error),
+                Err(_) => {}
+            }
+        }
+        answer
     }
 
-    fn can_be_made(self) -> bool {
-        match system::split(self.flags(true)) {
-            Ok(Side::Child) => {
+    fn made_once(self) -> io::Result<()> {
+        match system::split(self.flags(true))? {
+            Side::Child => {
                 let made =
                     self.enter().and_then(|()| self.furnish(&FileRules::default(), Ceilings::default()));
-                system::exit(i32::from(made.is_err()))
+                system::exit(made.err().map_or(0, |error| errno(&error).max(libc::EPERM)))
             }
-            Ok(Side::Parent(pid)) => {
-                let ended = waitpid(Some(pid), WaitOptions::empty());
-                ended.is_ok_and(|ended| ended.is_some_and(|(_, status)| status.exit_status() == Some(0)))
+            Side::Parent(pid) => {
+                let ended = waitpid(Some(pid), WaitOptions::empty())?;
+                match ended.and_then(|(_, status)| status.exit_status()) {
+                    Some(0) => Ok(()),
+                    // Who was killed says nothing.
+                    other => Err(io::Error::from_raw_os_error(other.unwrap_or(libc::EAGAIN))),
+                }
             }
-            Err(_) => false,
         }
     }
 
     /// What to split off a stub with.
-    pub(super) fn flags(self, shut_network: bool) -> libc::c_int {
+    fn flags(self, shut_network: bool) -> libc::c_int {
         let users = if self.own_users.is_some() { libc::CLONE_NEWUSER } else { 0 };
         let network = if self.own_network && shut_network { libc::CLONE_NEWNET } else { 0 };
         ALWAYS | users | network
@@ -117,6 +137,12 @@ impl Namespaces {
         let process_limit = ceilings.processes.filter(|_| !processes && self.own_users.is_some());
         Ok(Made { guarded, own_proc, processes, process_limit })
     }
+}
+
+/// Whether there was too little of something at that moment.
+fn is_passing(error: &io::Error) -> bool {
+    const PASSING: [i32; 5] = [libc::EAGAIN, libc::EINTR, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| PASSING.contains(&number))
 }
 
 /// Without a map the kernel takes this process for nobody. Nobody else is mapped, and nobody can be.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
+use super::super::sandbox::PATIENCE;
 use super::children;
 use super::leftovers::Leftovers;
-use super::namespaces::{Known, Namespaces};
+use super::namespaces::{Known, Namespaces, split};
 use super::spare::{MountTable, Spare, Waiting};
 use super::system::{self, Side};
 use super::task::Task;
@@ -62,9 +63,6 @@ enum Next {
     Spare(Waiting),
 }
 
-/// How long stubs may take to kill their trees when the host is gone.
-const FAREWELL: Duration = Duration::from_secs(10);
-
 /// After a start the stub has the processor for so long: to split off a process takes as long, and would hold it up.
 const A_MOMENT: Duration = Duration::from_micros(200);
 
@@ -90,8 +88,9 @@ struct Begun {
     /// Says that the script comes next.
     said: OwnedFd,
     parcel: Parcel,
-    /// Whether the order was given to somebody else before, or cannot be.
+    /// Whether nobody else can be given the order, and whether it was given to one that waited, which something may have ended.
     is_last: bool,
+    has_waited: bool,
 }
 
 impl Helper {
@@ -180,11 +179,14 @@ impl Helper {
     }
 
     /// A stub has said that the script comes next, or has gone before.
-    fn went_on(&mut self, Begun { said, parcel, is_last }: Begun) -> Next {
+    fn went_on(&mut self, Begun { said, parcel, is_last, has_waited }: Begun) -> Next {
         let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
         if !goes_on {
-            // Without a report the pipe for it hangs up, which the host understands.
+            if has_waited {
+                return self.start(parcel);
+            }
             let tier = if parcel.kind.tier == Tier::Namespaces { Tier::Landlock } else { parcel.kind.tier };
+            // Without a report the pipe for it hangs up, which the host understands.
             return if is_last { Next::Order } else { self.start_plainly(parcel, tier) };
         }
         // Until now it would have been in the way of the one that has an order.
@@ -200,7 +202,7 @@ impl Helper {
 
     /// The kind as far as this machine has it.
     fn settled(&mut self, kind: Kind) -> Kind {
-        let has_none = kind.tier == Tier::Namespaces && self.namespaces.ask().is_none();
+        let has_none = kind.tier == Tier::Namespaces && !self.namespaces.may_be_given();
         Kind { tier: if has_none { Tier::Landlock } else { kind.tier }, ..kind }
     }
 
@@ -210,30 +212,33 @@ impl Helper {
             let is_late = self.mounts.as_ref().is_none_or(MountTable::has_changed);
             if !is_late && spare.take_on(&parcel) {
                 self.stubs.push(spare.pid);
-                self.begun.push(Begun { said: spare.said(), parcel, is_last: false });
+                self.begun.push(Begun { said: spare.said(), parcel, is_last: false, has_waited: true });
                 return Next::Order;
             }
             spare.dismiss();
         }
-        let namespaces = self.namespaces.found().filter(|_| parcel.kind.tier == Tier::Namespaces);
-        self.split_off(parcel, namespaces)
+        match (parcel.kind.tier, self.namespaces.found()) {
+            (Tier::Namespaces, Some(all)) => self.split_off(parcel, Some(all)),
+            (Tier::Namespaces, None) => self.start_plainly(parcel, Tier::Landlock),
+            (tier, _) => self.start_plainly(parcel, tier),
+        }
     }
 
     fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
+        parcel.is_lowered = parcel.kind.tier != tier;
         parcel.kind.tier = tier;
         self.split_off(parcel, None)
     }
 
     fn split_off(&mut self, parcel: Parcel, namespaces: Option<Namespaces>) -> Next {
-        let shut_network = parcel.kind.shut_network;
-        let split = || namespaces.map_or_else(system::fork, |all| system::split(all.flags(shut_network)));
-        match std::io::pipe().and_then(|ends| Ok((ends, split()?))) {
+        match std::io::pipe().and_then(|ends| Ok((ends, split(namespaces, parcel.kind)?))) {
             Ok(((_, says), Side::Child)) => {
                 Next::Stub(Box::new(Task { parcel, namespaces, said: says.into() }))
             }
             Ok(((said, _), Side::Parent(stub))) => {
                 self.stubs.push(stub);
-                self.begun.push(Begun { said: said.into(), parcel, is_last: namespaces.is_none() });
+                let is_last = namespaces.is_none();
+                self.begun.push(Begun { said: said.into(), parcel, is_last, has_waited: false });
                 Next::Order
             }
             Err(_) if namespaces.is_some() => self.start_plainly(parcel, Tier::Landlock),
@@ -248,11 +253,7 @@ impl Helper {
         // From now on changes count.
         mounts.has_changed();
         let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
-        let split = match namespaces {
-            Some(namespaces) => system::split(namespaces.flags(kind.shut_network)),
-            None => system::fork(),
-        };
-        match split {
+        match split(namespaces, kind) {
             Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, namespaces)),
             Ok(Side::Parent(pid)) => self.spare = Some(Spare::new(pid, ours, kind)),
             Err(_) => {}
@@ -287,7 +288,7 @@ impl Helper {
     fn clear_away(&mut self) {
         let began = Instant::now();
         self.begun.clear();
-        while !self.stubs.is_empty() && began.elapsed() < FAREWELL {
+        while !self.stubs.is_empty() && began.elapsed() < PATIENCE {
             let mut waiting = [PollFd::new(&self.ended, PollFlags::IN)];
             poll(&mut waiting, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();

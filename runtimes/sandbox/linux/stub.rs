@@ -61,15 +61,16 @@ impl Ready {
 pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
     let started = ready.and_then(|ready| Tree::start(order, &parcel, ready, made));
     // What is the script's alone, its stub must not hold open.
-    let Parcel { ends: Ends { control, report, .. }, .. } = parcel;
+    let Parcel { ends: Ends { control, report, .. }, is_lowered, .. } = parcel;
     let mut report = File::from(report);
     let outcome = started.map(|tree| tree.ended(order, &control));
-    let said = outcome.unwrap_or_else(|(step, error)| Report {
+    let mut said = outcome.unwrap_or_else(|(step, error)| Report {
         end: End::Refused { step: step.into(), errno: leader::errno(&error) },
         enforced: Enforced { tree_gone: true, ..Enforced::default() },
         used: Used::default(),
         over_memory: false,
     });
+    said.enforced.lowered = is_lowered;
     let written = serde_json::to_vec(&said).map(|text| report.write_all(&text).is_ok());
     i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
 }

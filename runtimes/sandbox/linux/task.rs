@@ -33,7 +33,14 @@ impl Task {
         let cage = &order.cage;
         let furnished =
             namespaces.zip(cage.files.as_ref()).map(|(all, files)| all.furnish(files, cage.ceilings));
-        let Ok(made) = furnished.transpose() else { return 1 };
+        let lost = |error| (Err(("namespaces", error)), None);
+        let (ready, made) = match furnished.transpose() {
+            // Whoever requires a cage is given all of it that there is on this machine, or none.
+            Ok(_) if parcel.is_lowered && cage.required => lost(rustix::io::Errno::AGAIN.into()),
+            Err(error) if cage.required => lost(error),
+            Ok(made) => (ready, made),
+            Err(_) => return 1,
+        };
         rustix::io::write(&said, b"x").ok();
         drop(said);
         parcel.process_limit = made.and_then(|made| made.process_limit);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use super::super::sandbox::*;
@@ -22,6 +23,7 @@ fn cage(project: &std::path::Path) -> Cage {
     Cage {
         files: Some(FileRules {
             read: read.map(Into::into).to_vec(),
+            own: Vec::new(),
             write: vec![project.into(), "/dev/null".into()],
             guarded: Guarded::default(),
         }),
@@ -84,16 +86,77 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 }
 
 #[test]
-fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_and_says_so() {
+fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
     let project = tempfile::tempdir().unwrap();
     let mut order = order(project.path(), "cat; echo ran");
-    // Nothing can be put over the root.
-    order.cage.files.as_mut().unwrap().write.push("/".into());
+    // What is put back there is not what was there: processes are shown anew.
+    order.cage.files.as_mut().unwrap().write.push("/proc/sys/kernel".into());
+    let ran = run(&Launcher::default(), &order);
+    let report = ran.report.unwrap();
+    let End::Refused { step, errno } = &report.end else { panic!("{report:?}") };
+    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ESTALE, ""), "{report:?}");
+    order.cage.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
     let held = ran.report.unwrap().enforced;
-    assert!(!held.namespaces && !held.read_only && !held.guarded && held.files_abi > 0, "{held:?}");
-    assert!(held.calls && held.tree_gone, "{held:?}");
+    assert!(held.lowered && !held.namespaces && !held.read_only && !held.guarded, "{held:?}");
+    assert!(held.files_abi > 0 && held.calls && held.tree_gone, "{held:?}");
+}
+
+/// Between the host's word and the cage there is time to put another folder there, or a link.
+#[test]
+fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    for name in ["project", "other", "skill"] {
+        std::fs::create_dir(at(name)).unwrap();
+        std::fs::write(at(name).join("file"), "theirs\n").unwrap();
+    }
+    let now = |name: &str| {
+        let about = std::fs::metadata(at(name)).unwrap();
+        Exactly { identity: Some((about.dev(), about.ino())), ..Exactly::from(&at(name)) }
+    };
+    let script = "cd \"$HOME\"; cat skill/file; for name in project other link; do cat $name/file; echo x > $name/new; done";
+    let swap = |with: &str| {
+        let (flags, here) = (rustix::fs::RenameFlags::EXCHANGE, rustix::fs::CWD);
+        rustix::fs::renameat_with(here, at("project"), here, at(with), flags).unwrap();
+    };
+    std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
+    for (is_writable, tier) in
+        [(false, Tier::Namespaces), (false, Tier::Landlock), (true, Tier::Namespaces), (true, Tier::Landlock)]
+    {
+        let mut order = order(folder.path(), script);
+        order.folder = "/".into();
+        let files = order.cage.files.as_mut().unwrap();
+        (files.write, files.own) = (vec!["/dev/null".into()], vec![now("skill")]);
+        if is_writable { &mut files.write } else { &mut files.own }.push(now("project"));
+        for with in ["link", "other"] {
+            swap(with);
+            let ran = run(&Launcher::new(Source::Itself, tier), &order);
+            swap(with);
+            assert_eq!(ran.stdout, "theirs\n", "{with} {tier:?} {}", ran.stderr);
+            assert!(!at("other/new").exists() && !at("project/new").exists(), "{with} {tier:?}");
+            assert!(ran.report.unwrap().enforced.files_abi > 0);
+        }
+        let ran = run(&Launcher::new(Source::Itself, tier), &order);
+        assert_eq!(ran.stdout, "theirs\ntheirs\n", "{tier:?} {}", ran.stderr);
+        assert_eq!(at("project/new").exists(), is_writable);
+        std::fs::remove_file(at("project/new")).ok();
+    }
+}
+
+#[test]
+fn who_may_write_everything_is_in_namespaces_all_the_same() {
+    let project = tempfile::tempdir().unwrap();
+    std::fs::write(project.path().join(".env"), "secret").unwrap();
+    let mut order = order(project.path(), "cat .env; echo x > file; cat file");
+    let files = order.cage.files.as_mut().unwrap();
+    files.write.push("/".into());
+    files.guarded.hidden.push(project.path().join(".env").into());
+    let ran = run(&Launcher::default(), &order);
+    assert_eq!(ran.stdout, "x\n", "{}", ran.stderr);
+    let held = ran.report.unwrap().enforced;
+    assert!(held.namespaces && held.guarded && !held.lowered, "{held:?}");
 }
 
 #[test]

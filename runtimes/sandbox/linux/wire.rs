@@ -54,6 +54,8 @@ pub(super) struct Parcel {
     pub(super) process_limit: Option<u64>,
     pub(super) text: Text,
     pub(super) ends: Ends,
+    /// Whether the machine gives a better cage than this, which could not be put up.
+    pub(super) is_lowered: bool,
 }
 
 /// An order, unread. It lies in a file in memory: arguments may be larger than a message.
@@ -90,7 +92,7 @@ impl Parcel {
         let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
         let Cage { shut_network, guard_calls, required, .. } = order.cage;
         let kind = Kind { tier, shut_network, guard_calls, required };
-        Ok(Self { kind, process_limit: None, text: Text(text), ends })
+        Ok(Self { kind, process_limit: None, text: Text(text), ends, is_lowered: false })
     }
 }
 
@@ -118,7 +120,7 @@ pub(super) fn say_farewell(socket: &OwnedFd) {
 
 /// Sends an order.
 pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
-    let Parcel { kind, process_limit, text, ends } = parcel;
+    let Parcel { kind, process_limit, text, ends, .. } = parcel;
     let word = serde_json::to_vec(&Said::Run { kind: *kind, process_limit: *process_limit })?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> =
@@ -163,5 +165,6 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let ends = Ends { stdin, stdout, stderr, api, control, report };
-    Ok(Word::Run(Box::new(Parcel { kind, process_limit, text: Text(text.into()), ends })))
+    let parcel = Parcel { kind, process_limit, text: Text(text.into()), ends, is_lowered: false };
+    Ok(Word::Run(Box::new(parcel)))
 }

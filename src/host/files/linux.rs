@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::door::{Door, Named};
@@ -20,6 +21,19 @@ pub(super) const DOOR: Door = Door { file, dir, entries };
 /// Whether `openat2` works here; old container runtimes answer `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
     dir(root, Path::new("")).is_ok()
+}
+
+/// The folder at an absolute path, with no link on the way where `openat2` works.
+pub(super) fn opened_itself(path: &Path) -> io::Result<Dir> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(folder) => return Ok(Dir::from_std_file(folder.into())),
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM) => return Dir::open_ambient_dir(path, ambient_authority()),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn file(root: &Dir, path: &Path) -> io::Result<File> {

@@ -9,6 +9,7 @@ mod attempt;
 mod change;
 mod door;
 mod grep;
+mod identity;
 mod ignore_rules;
 mod links;
 #[cfg(target_os = "linux")]
@@ -54,6 +55,15 @@ impl Files {
         Ok(Self { dir, root, door })
     }
 
+    /// Opens the tree below a root that was reached before, by its path without links: one that has come there since is not
+    /// followed.
+    pub fn open_itself(root: &Path) -> Result<Self> {
+        let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
+        let dir = opened_itself(root).map_err(failed)?;
+        let door = quickest_door(&dir);
+        Ok(Self { dir, root: root.to_owned(), door })
+    }
+
     /// The same tree, opened component by component, as systems without `openat2` have to.
     #[doc(hidden)]
     pub fn portable(self) -> Self {
@@ -90,6 +100,16 @@ impl View<'_> {
     pub fn called(self, place: &'static str) -> Self {
         Self { place, ..self }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn opened_itself(root: &Path) -> std::io::Result<Dir> {
+    linux::opened_itself(root)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn opened_itself(root: &Path) -> std::io::Result<Dir> {
+    Dir::open_ambient_dir(root, ambient_authority())
 }
 
 #[cfg(target_os = "linux")]

@@ -2,6 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::case;
 use crate::case::{Case, Tried};
@@ -15,6 +20,8 @@ pub const CASES: &[Case] = &[
     case("F17", "a hard link to a link that leaves", hard_link),
     case("F27", "a folder so deep that no path names its end", depth),
     case("E40", "a file swapped for a link while it is opened (F19)", race),
+    case("F35", "a project swapped for a link while its cage is put up", project_swapped),
+    case("F35b", "a skill swapped for a link while its cage is put up", skill_swapped),
     case("F34", "a link planted for a script in another language", planted),
 ];
 
@@ -110,6 +117,71 @@ fn race() -> Tried {
     let ran = stage.args(&["race", &outside]).run();
     ran.says("both sides were seen: yes\nstolen: 0\n");
     Ok(())
+}
+
+/// Who may write around a project puts a link there and takes it away, again and again. What the link leads to is nobody's to
+/// see or to change, at whatever moment a run begins.
+fn project_swapped() -> Tried {
+    let stage = outsider().grant("write");
+    let stolen = swapped(&stage, "project");
+    let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
+    assert!(say("ran") > 0, "no run came to anything");
+    assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
+    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1);
+    Ok(())
+}
+
+/// The same with the folder of the skill, whose script is looked at before it is run.
+fn skill_swapped() -> Tried {
+    let stage = outsider();
+    let stolen = swapped(&stage, "skills/x");
+    let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
+    assert!(say("ran") > 0, "no run came to anything");
+    assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
+    Ok(())
+}
+
+fn outsider() -> Stage {
+    let stage = Stage::bash(
+        "exec 2>/dev/null; echo ran
+        (cat \"$1/secret\") && echo 'read: done'; (echo x > \"$1/new\") && echo 'write: done'; true",
+    );
+    let outside = stage.name("outside");
+    stage.args(&[&outside])
+}
+
+/// What runs say while a folder of the stage is a link to what is outside, for about half of the time; for long enough that some
+/// come to anything.
+fn swapped(stage: &Stage, path: &str) -> Vec<String> {
+    const LONG_ENOUGH: usize = 25;
+    const TOO_LONG: Duration = Duration::from_secs(20);
+    let (place, link) = (stage.at(path), stage.at("swapped"));
+    symlink(stage.at("outside"), &link).unwrap();
+    let engine = stage.engine();
+    let is_over = AtomicBool::new(false);
+    let swap = |place: &Path| renameat_with(CWD, place, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                for pause in [2, 15, 5, 40, 25, 150] {
+                    swap(&place);
+                    std::thread::sleep(Duration::from_millis(pause));
+                    swap(&place);
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+            }
+        });
+        let (mut said, mut ran, began) = (Vec::new(), 0, Instant::now());
+        while ran < LONG_ENOUGH && began.elapsed() < TOO_LONG {
+            let process = engine.run(stage.invocation()).process;
+            let text = process.map(|process| process.stdout).unwrap_or_default();
+            ran += usize::from(text.contains("ran"));
+            said.push(text);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        said
+    })
 }
 
 fn planted() -> Tried {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use metier::error::ErrorKind;
+use metier::policy::Tier;
 
 use super::case;
 use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -16,6 +17,8 @@ pub const CASES: &[Case] = &[
     case("E12c", "such files, mapped and closed again", mapped),
     case("E12d", "memory that is shared by name", by_name),
     case("E12e", "to hide from whoever counts", hiding),
+    case("E12f", "files without a name, held by a program that nobody may look into", unreadable),
+    case("E12g", "memory that is shared by name, closed again, beside memory of its own", by_name_and_own),
 ];
 
 const MOST: u64 = 256 << 20;
@@ -128,4 +131,46 @@ print(libc.prctl(4, 0, 0, 0, 0), ctypes.get_errno(), libc.prctl(4, 1, 0, 0, 0))"
     );
     stage.run().says("-1 1 0\n");
     Ok(())
+}
+
+/// A program that may be run and not read is not to be looked into, whatever it has open.
+fn unreadable() -> Tried {
+    let stage = python(
+        "import os, shutil, sys
+program = os.path.join(os.environ['HOME'], 'program')
+shutil.copy('/usr/bin/python3', program)
+os.chmod(program, 0o111)
+block = 'import os, time\\nblock = os.urandom(1 << 20)\\nkept = []\\nfor _ in range(8):\\n file = os.memfd_create(\"x\")\\n'
+block += ' for _ in range(100): os.write(file, block)\\n kept.append(file)\\ntime.sleep(100)'
+os.environ['PYTHONHOME'] = '/usr'
+os.execv(program, [program, '-S', '-c', block])",
+    );
+    let ran = stage.run();
+    assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
+    assert!(ran.0.duration < Duration::from_secs(20), "{:?}", ran.0.duration);
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+/// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
+fn by_name_and_own() -> Tried {
+    let stage = python(
+        "import os, time
+block = os.urandom(1 << 20)
+with open(f'/dev/shm/metier-cage-{os.getpid()}', 'wb') as file:
+    for _ in range(180):
+        file.write(block)
+try:
+    own = bytearray()
+    for _ in range(180):
+        own += block
+    time.sleep(3)
+finally:
+    os.unlink(file.name)",
+    )
+    .grant("shm");
+    if stage::tier() != Tier::Namespaces {
+        return Ok(());
+    }
+    stopped_for_memory(&stage)
 }

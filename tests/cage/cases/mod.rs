@@ -6,6 +6,7 @@ mod files;
 mod guarded;
 mod kernel;
 mod links;
+mod lost;
 mod memory;
 mod others;
 mod planted;
@@ -36,6 +37,7 @@ const ALL: &[&[Case]] = &[
     files::CASES,
     guarded::CASES,
     planted::CASES,
+    lost::CASES,
     memory::CASES,
     links::CASES,
     devices::CASES,
