@@ -149,10 +149,10 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     }
     let homes = homes(places.interpreter, &places.strangers());
     read.extend(homes.into_iter().filter(|home| opens_more(home)).map(Into::into));
-    // Of these the run holds handles, and what the script came from is the folder of one of them.
+    // Of these the run holds handles, where the script comes from the skill that it runs for.
     let held = |files: crate::error::Result<&Files>, place| match files {
-        Ok(files) => below(files, Path::new("")),
-        Err(_) => exactly(place),
+        Ok(files) if files.root() == place => below(files, Path::new("")),
+        _ => exactly(place),
     };
     let own = [held(ctx.project(), places.project), held(ctx.skill_files(), places.skill)];
     let mut write = vec![Exactly::from(NULL)];

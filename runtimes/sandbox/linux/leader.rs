@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 
+use rustix::io::retry_on_intr;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, Signal, set_dumpable_behavior, set_parent_process_death_signal,
     setrlimit, setsid,
@@ -51,7 +52,12 @@ impl Leader {
                 drop((socket, setup));
                 become_program(kind, theirs, says.into())
             }
-            Side::Parent(pid) => Ok(Self { pid, socket, setup: File::from(OwnedFd::from(setup)) }),
+            Side::Parent(pid) => {
+                drop((theirs, says));
+                // As long as it has a file open to write, the mounts it sees cannot be made read-only.
+                retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])).ok();
+                Ok(Self { pid, socket, setup: File::from(OwnedFd::from(setup)) })
+            }
         }
     }
 
@@ -66,6 +72,8 @@ fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
     let (Ok(socket), Ok(stub)) = (elsewhere(socket), elsewhere(stub)) else { system::exit(127) };
     let mut stub = File::from(stub);
+    go_first_when_memory_is_short();
+    rustix::io::write(&socket, b"x").ok();
     let (step, error) = match shut_in(kind) {
         Ok(held) => match wire::receive(&socket) {
             Ok(Word::Run(parcel)) => {
@@ -87,7 +95,6 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     // Should the stub be killed for want of memory, this process goes with it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
     setsid().map_err(at("session"))?;
-    go_first_when_memory_is_short();
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
     capabilities::drop_all().map_err(at("capabilities"))?;
     // What they mean, the helper has reset for all.

@@ -381,3 +381,15 @@ fn a_script_goes_before_its_host_when_memory_is_short() {
     order.cage.files.as_mut().unwrap().read.push("/proc".into());
     assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
 }
+
+/// Neither tier is lost for what goes on beside the mounts while they are put up.
+#[test]
+fn no_start_is_lowered_for_what_its_own_processes_do() {
+    let project = tempfile::tempdir().unwrap();
+    let order = order(project.path(), "echo hi");
+    for round in 0..100 {
+        let ran = run(&Launcher::default(), &order);
+        let report = ran.report.unwrap();
+        assert!(report.enforced.namespaces && ran.stdout == "hi\n", "{round}: {report:?}");
+    }
+}
