@@ -32,6 +32,17 @@ fn a_skill_whose_schemas_do_not_stand_is_not_called_runnable() {
 }
 
 #[test]
+fn a_pattern_that_is_not_taken_is_told_with_what_patterns_can_be() {
+    for pattern in ["(?=x)", "(a)\\1"] {
+        let contract = format!("inputs: {{a: {{type: string, pattern: '{pattern}'}}}}");
+        let outcome = Project::with_contract(&contract, "return 1").run(&[]);
+        let said = sentence(&outcome);
+        assert!(said.contains("in linear time, without look-around and back-references"), "{said}");
+        assert!(!said.contains("is not a"), "{said}");
+    }
+}
+
+#[test]
 fn a_default_that_does_not_fit_is_no_fault_of_the_caller() {
     let inner = "inputs: {a: {type: object, default: {b: 5}, required: [z], properties: {b: {}, z: {}}}}";
     for input in [json!({}), json!({"a": {"z": 1}})] {

@@ -1,5 +1,6 @@
 //! A schema made ready to check values with, once.
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Json;
 
@@ -38,6 +39,16 @@ fn nameless(schema: &Json) -> Json {
 
 fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().as_str();
-    let text: String = error.to_string().chars().take(300).collect();
+    let text = match error.kind() {
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            format!(
+                "{} is no pattern that can be used here: patterns match in linear time, without look-around and \
+                 back-references, and are at most as large as {MOST_PATTERN} bytes once compiled",
+                error.instance()
+            )
+        }
+        _ => error.to_string(),
+    };
+    let text: String = text.chars().take(300).collect();
     if place.is_empty() { text } else { format!("{text}, at {place}") }
 }
