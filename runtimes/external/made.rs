@@ -24,8 +24,6 @@ use crate::policy::Need;
 /// What was there when a process began that may write. Dropping it sets aside what has come since nobody asked any more.
 pub(super) struct Before {
     free: Arc<Free>,
-    /// Places that this run may fill, of those where nothing was.
-    granted: Vec<String>,
     /// Guarded paths that were there, where all of them are known.
     known: Option<BTreeSet<OsString>>,
     /// Below these the script may write, from the project. What appears elsewhere is not its doing.
@@ -38,6 +36,8 @@ pub(super) struct Before {
 struct Free {
     project: PathBuf,
     places: Mutex<BTreeMap<String, Trail>>,
+    /// Places that the run may fill, of those where nothing was.
+    granted: Vec<String>,
 }
 
 /// Those of all runs that are not over. What was not there when the first of them began may be its doing when the next one
@@ -70,7 +70,7 @@ impl Before {
         // What is there already was not made by it.
         let is_free = |path: &&str| !Trail::of(project, Path::new(path)).leads_somewhere();
         let granted = granted.into_iter().filter(is_free).map(str::to_owned).collect();
-        Some(Self { free: Free::of(project, &watched), granted, known, writable, open })
+        Some(Self { free: Free::of(project, &watched, granted), known, writable, open })
     }
 
     /// Sets aside what has come since, or tells of it, in the log of the run. Says whether there was any; the error is that it
@@ -108,9 +108,10 @@ impl Before {
     }
 
     fn set_aside(&self) -> Vec<Made> {
-        self.free.confirm(&self.granted);
+        self.free.confirm();
         let places = self.free.places().clone();
-        places.into_iter().flat_map(|(guarded, before)| self.clear(&guarded, &before)).collect()
+        let places = places.into_iter().filter(|(guarded, _)| !self.free.is_granted_to_another(guarded));
+        places.flat_map(|(guarded, before)| self.clear(&guarded, &before)).collect()
     }
 
     /// What was at one place. Other runs may be under way, and make it again.
@@ -167,7 +168,7 @@ impl Drop for Before {
 }
 
 impl Free {
-    fn of(project: &Path, watched: &[&str]) -> Arc<Self> {
+    fn of(project: &Path, watched: &[&str], granted: Vec<String>) -> Arc<Self> {
         let mut living = living();
         living.retain(|free| free.strong_count() > 0);
         let others: Vec<Arc<Self>> = living.iter().filter_map(Weak::upgrade).collect();
@@ -178,24 +179,33 @@ impl Free {
         };
         let places = watched.iter().map(|path| ((*path).to_owned(), trail(path)));
         let places = places.filter(|(_, trail)| !trail.leads_somewhere()).collect();
-        let free = Arc::new(Self { project: project.to_owned(), places: Mutex::new(places) });
+        let free = Arc::new(Self { project: project.to_owned(), places: Mutex::new(places), granted });
         living.push(Arc::downgrade(&free));
         free
     }
 
     /// What has come to be at these places was permitted, whoever else is under way.
-    fn confirm(&self, granted: &[String]) {
-        if granted.is_empty() {
+    fn confirm(&self) {
+        if self.granted.is_empty() {
             return;
         }
         let living: Vec<Arc<Self>> = living().iter().filter_map(Weak::upgrade).collect();
         for other in living.iter().filter(|other| other.project == self.project) {
-            for path in granted {
+            for path in &self.granted {
                 if let Some(trail) = other.places().get_mut(path) {
                     *trail = Trail::of(&self.project, Path::new(path));
                 }
             }
         }
+    }
+
+    /// Whether a run that is under way may fill this place. What it does there it says when it is over.
+    fn is_granted_to_another(&self, guarded: &str) -> bool {
+        let living: Vec<Arc<Self>> = living().iter().filter_map(Weak::upgrade).collect();
+        let mut others = living.iter().filter(|other| other.project == self.project);
+        others.any(|other| {
+            !std::ptr::eq(&raw const **other, self) && other.granted.iter().any(|path| path == guarded)
+        })
     }
 
     fn places(&self) -> MutexGuard<'_, BTreeMap<String, Trail>> {

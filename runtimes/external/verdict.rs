@@ -128,6 +128,14 @@ fn warn_of_less(ctx: &SkillContext, name: &str, caged: &Report) {
         );
         super::run::warn(ctx, sentence);
     }
+    let walls = [
+        ("files outside", caged.enforced.holds_files()),
+        ("local sockets and other ways past files", caged.enforced.calls),
+        ("signals", caged.enforced.holds_signals()),
+    ];
+    for (what, _) in walls.into_iter().filter(|(_, holds)| !holds) {
+        super::run::warn(ctx, format!("{name} ran in a cage that does not hold {what}"));
+    }
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.

@@ -1,7 +1,7 @@
 //! Processes that are kept between runs, each on a thread of its own, which ends with it.
 //!
-//! Runs share a process only where nothing of what they may do differs, nor of what is kept from them. Whatever is out of order ends the process: a limit that
-//! was met, a word out of turn, too long a wait. The next run starts another one.
+//! Runs share a process only where nothing of what they may do differs, nor of what is kept from them. Whatever is out of
+//! order ends the process: a limit that was met, a word out of turn, too long a wait. The next run starts another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::path::PathBuf;

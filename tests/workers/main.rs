@@ -227,6 +227,32 @@ fn what_a_process_makes_between_two_runs_is_moved_aside() {
 }
 
 #[test]
+fn what_another_run_is_making_as_it_may_is_not_moved_under_it() {
+    let Some(stage) = Stage::new() else { return };
+    let engine = stage.engine();
+    let until = |name: &str| format!("[0 for _ in iter(lambda: os.path.exists('{name}'), True)]");
+    let first =
+        says(&format!("open('begun', 'w').close() or {}", until("made"))).grant("write".parse().unwrap());
+    let makes = format!("os.makedirs('.git') or open('made', 'w').close() or {}", until("go"));
+    let second = says(&makes).grant("write".parse().unwrap()).grant("write:.git".parse().unwrap());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| engine.run(first));
+        while !stage.at("project/begun").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let second = scope.spawn(|| engine.run(second));
+        let outcome = first.join().unwrap();
+        let is_there = stage.at("project/.git").exists();
+        std::fs::write(stage.at("project/go"), "").unwrap();
+        value(second.join().unwrap());
+        assert!(is_there, "{:?}", outcome.log);
+        value(outcome);
+    });
+    drop(engine);
+    assert!(stage.at("project/.git").exists());
+}
+
+#[test]
 fn what_another_run_was_permitted_to_make_stays() {
     let Some(stage) = Stage::new() else { return };
     let engine = stage.engine();

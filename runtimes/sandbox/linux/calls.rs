@@ -147,7 +147,7 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// A filter, made before the process that it is for.
+/// A filter of system calls.
 pub(super) struct Filter(Vec<sock_filter>);
 
 impl Filter {
@@ -157,7 +157,7 @@ impl Filter {
         Ok(Self(program(rows(shut_network), machine)))
     }
 
-    /// Filters the calls of this process and of whatever it starts. The last wall to go up.
+    /// Filters the calls of this process and of whatever it starts. What is left to do before the program comes is not among what it refuses.
     pub(super) fn put_on(&self) -> io::Result<()> {
         seccompiler::apply_filter(&self.0).map_err(io::Error::other)
     }

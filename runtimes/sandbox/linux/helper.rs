@@ -17,7 +17,7 @@ use rustix::process::{
 use super::super::sandbox::{Order, Report, Source, is_heard};
 use super::system::{self, Side};
 use super::wire::{self, Ends, Parcel};
-use super::{HELPER, serve};
+use super::{HELPER, leader, serve};
 use crate::policy::Tier;
 
 /// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
@@ -158,7 +158,10 @@ fn program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
 /// A copy of this process that serves. It takes as long as the host has memory, once.
 fn copy(theirs: &OwnedFd) -> io::Result<Pid> {
     match system::fork()? {
-        Side::Child => serve::serve(&theirs),
+        Side::Child => {
+            leader::IS_COPY.store(true, Ordering::Relaxed);
+            serve::serve(&theirs)
+        }
         Side::Parent(pid) => Ok(pid),
     }
 }

@@ -6,11 +6,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    DumpableBehavior, Pid, Resource, Rlimit, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-    setrlimit, setsid,
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, setsid, waitpid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub(super) enum Setup {
 
 /// The step that could not be done, and why.
 pub(super) type Failed = (&'static str, io::Error);
+
+/// Whether this process is a copy of the host, with all that the host has in its memory.
+pub(super) static IS_COPY: AtomicBool = AtomicBool::new(false);
 
 /// A leader as its stub knows it.
 pub(super) struct Leader {
@@ -55,7 +59,9 @@ impl Leader {
             Side::Parent(pid) => {
                 drop((theirs, says));
                 // As long as it has a file open to write, the mounts it sees cannot be made read-only.
-                retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])).ok();
+                if retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])) != Ok(1) {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
                 Ok(Self { pid, socket, setup: File::from(OwnedFd::from(setup)) })
             }
         }
@@ -65,6 +71,12 @@ impl Leader {
     pub(super) fn take_on(&self, parcel: &Parcel) {
         wire::send(&self.socket, parcel).ok();
     }
+
+    /// Ends it.
+    pub(super) fn dismiss(self) {
+        kill_process(self.pid, Signal::KILL).ok();
+        retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
+    }
 }
 
 /// Becomes the program of the order that comes, caged. The pipe to the stub closes when the program starts.
@@ -72,8 +84,12 @@ fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
     let (Ok(socket), Ok(stub)) = (elsewhere(socket), elsewhere(stub)) else { system::exit(127) };
     let mut stub = File::from(stub);
+    // Should the stub be killed for want of memory, this process goes with it.
+    set_parent_process_death_signal(Some(Signal::KILL)).ok();
     go_first_when_memory_is_short();
-    rustix::io::write(&socket, b"x").ok();
+    if rustix::io::write(&socket, b"x").is_err() {
+        system::exit(127)
+    }
     let (step, error) = match shut_in(kind) {
         Ok(held) => match wire::receive(&socket) {
             Ok(Word::Run(parcel)) => {
@@ -92,8 +108,6 @@ fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
 /// What no order changes. The answer is what holds.
 fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
-    // Should the stub be killed for want of memory, this process goes with it.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("parent"))?;
     setsid().map_err(at("session"))?;
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
     capabilities::drop_all().map_err(at("capabilities"))?;
@@ -111,11 +125,17 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     Ok(held)
 }
 
-/// The file that says so belongs to root as long as nobody may look into this process, in which there is nothing to see yet.
+/// The file that says so belongs to root as long as nobody may look into this process. In a copy of the host there may be
+/// something to see; anywhere else there is nothing yet.
 fn go_first_when_memory_is_short() {
-    set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
+    let may_be_seen = !IS_COPY.load(Ordering::Relaxed);
+    if may_be_seen {
+        set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
+    }
     std::fs::write("/proc/self/oom_score_adj", "500").ok();
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    if may_be_seen {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    }
 }
 
 /// Becomes the program. The answer is why not.
@@ -197,7 +217,9 @@ const NO_CORE: u64 = 1;
 
 /// Leaves the program its standard streams and, by its number, the end of the API.
 fn hand_on(ends: Ends) -> io::Result<()> {
-    let Ends { stdin, stdout, stderr, api, .. } = ends;
+    let Ends { stdin, stdout, stderr, api, control, report } = ends;
+    // Whatever their numbers are, they are free before others are given some.
+    drop((control, report));
     let streams = [stdin, stdout, stderr].map(elsewhere);
     let api = api.map(elsewhere).transpose()?;
     for (number, stream) in (0..).zip(streams) {

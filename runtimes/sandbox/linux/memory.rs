@@ -52,17 +52,17 @@ impl Watch {
     }
 
     /// Looks, where it is time, and says whether the tree holds more than it may.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(super) fn is_over(&mut self, has_begun: bool) -> bool {
         let began = Instant::now();
         if began < self.next {
             return false;
         }
-        let is_over = self.look();
+        let is_over = self.look(has_begun);
         self.next = Instant::now() + BETWEEN.max(began.elapsed() * RESTS);
         is_over
     }
 
-    fn look(&mut self) -> bool {
+    fn look(&mut self, has_begun: bool) -> bool {
         let processes = if self.own_proc { everyone() } else { descendants() };
         let files = Files::of(&processes, *self.own_memory.get_or_insert_with(has_own_memory));
         let first: u64 = files.bytes() + processes.iter().map(|pid| resident(*pid)).sum::<u64>();
@@ -73,7 +73,9 @@ impl Watch {
         };
         self.peak = self.peak.max(held);
         let closed_since = self.closed_since.take().filter(|_| files.are_closed);
-        self.closed_since = closed_since.or_else(|| files.are_closed.then(Instant::now));
+        // Who may be looked into before it is the program is another question.
+        let are_closed = has_begun && files.are_closed;
+        self.closed_since = closed_since.or_else(|| are_closed.then(Instant::now));
         held > self.most || self.closed_since.is_some_and(|since| since.elapsed() >= CLOSED)
     }
 }
@@ -150,7 +152,7 @@ impl Files {
         for pid in processes {
             let open = fs::read_dir(format!("/proc/{pid}/fd"));
             let is_refused = open.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
-            files.are_closed |= is_refused && has_begun(*pid);
+            files.are_closed |= is_refused && is_filtered(*pid);
             for link in open.into_iter().flatten().filter_map(|link| Some(link.ok()?.path())) {
                 let Ok(name) = fs::read_link(&link) else { continue };
                 let Some(name) = name.to_str().filter(|name| is_in_memory(name)) else { continue };
@@ -179,9 +181,9 @@ fn named() -> u64 {
     rustix::fs::statvfs(SHARED_MEMORY).map_or(0, |about| (about.f_blocks - about.f_bfree) * about.f_frsize)
 }
 
-/// Whether the process is behind a filter of system calls, which is the last thing before the program, and has memory: of one
-/// that is ending, which has none, nobody but root sees more.
-fn has_begun(pid: Number) -> bool {
+/// Whether the process is behind a filter of system calls and has memory: of one that is ending, which has none, nobody but
+/// root sees more.
+fn is_filtered(pid: Number) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line == "Seccomp:\t2") && status.lines().any(|line| line.starts_with("VmSize:"))
 }

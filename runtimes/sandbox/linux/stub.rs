@@ -54,6 +54,16 @@ impl Ready {
     pub(super) fn reaches_everyone(&self) -> bool {
         matches!(self.reach, Reach::Everyone)
     }
+
+    /// Whether the leader still waits for its order. One that is gone, or could not be shut in, takes none.
+    pub(super) fn has_leader(&self) -> bool {
+        !is_hung_up(&self.leader.setup)
+    }
+
+    /// Ends the leader, which has no order.
+    pub(super) fn dismiss(self) {
+        self.leader.dismiss();
+    }
 }
 
 /// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
@@ -61,7 +71,8 @@ impl Ready {
 pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
     let started = ready.and_then(|ready| Tree::start(order, &parcel, ready, made));
     // What is the script's alone, its stub must not hold open.
-    let Parcel { ends: Ends { control, report, .. }, is_lowered, .. } = parcel;
+    let Parcel { text, ends: Ends { stdin, stdout, stderr, api, control, report }, is_lowered, .. } = parcel;
+    drop((text, stdin, stdout, stderr, api));
     let mut report = File::from(report);
     let outcome = started.map(|tree| tree.ended(order, &control));
     let mut said = outcome.unwrap_or_else(|(step, error)| Report {
@@ -99,7 +110,13 @@ struct Tree {
 impl Tree {
     fn start(order: &Order, parcel: &Parcel, ready: Ready, made: Option<Made>) -> Result<Self, Failed> {
         let Ready { ends, reach, leader } = ready;
-        let reach = reach.held_to(order).map_err(|error| ("tree", error))?;
+        let reach = match reach.held_to(order) {
+            Ok(reach) => reach,
+            Err(error) => {
+                leader.dismiss();
+                return Err(("tree", error));
+            }
+        };
         let watch = |most| Watch::new(most, made.is_some_and(|made| made.own_proc));
         let memory = order.cage.ceilings.tree_memory.map(watch);
         leader.take_on(parcel);
@@ -156,7 +173,9 @@ impl Tree {
             if self.status.is_some() {
                 return false;
             }
-            if self.memory.as_mut().is_some_and(Watch::is_over) {
+            // From the moment it is the program, its end of the pipe is closed.
+            let has_begun = is_hung_up(&self.setup);
+            if self.memory.as_mut().is_some_and(|watch| watch.is_over(has_begun)) {
                 return true;
             }
         }
@@ -245,6 +264,13 @@ impl Reach {
             reach => Ok(reach),
         }
     }
+}
+
+/// Whether something can be read of what a leader says of itself, were it that it says no more.
+fn is_hung_up(setup: &File) -> bool {
+    let mut end = [PollFd::new(setup, PollFlags::IN)];
+    poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        && end[0].revents().contains(PollFlags::HUP)
 }
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.

@@ -33,11 +33,14 @@ impl Task {
         let cage = &order.cage;
         let furnished =
             namespaces.zip(cage.files.as_ref()).map(|(all, files)| all.furnish(files, cage.ceilings));
-        let lost = |error| (Err(("namespaces", error)), None);
+        let lost = |ready: Result<Ready, Failed>, error| {
+            ready.into_iter().for_each(Ready::dismiss);
+            (Err(("namespaces", error)), None)
+        };
         let (ready, made) = match furnished.transpose() {
             // Whoever requires a cage is given all of it that there is on this machine, or none.
-            Ok(_) if parcel.is_lowered && cage.required => lost(rustix::io::Errno::AGAIN.into()),
-            Err(error) if cage.required => lost(error),
+            Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
+            Err(error) if cage.required => lost(ready, error),
             Ok(made) => (ready, made),
             Err(_) => return 1,
         };

@@ -393,3 +393,52 @@ fn no_start_is_lowered_for_what_its_own_processes_do() {
         assert!(report.enforced.namespaces && ran.stdout == "hi\n", "{round}: {report:?}");
     }
 }
+
+#[test]
+fn what_a_script_closes_is_closed_while_it_still_runs() {
+    let project = tempfile::tempdir().unwrap();
+    let launcher = Launcher::default();
+    let (stdin, _feed) = std::io::pipe().unwrap();
+    let (mut stdout, out) = std::io::pipe().unwrap();
+    let (_stderr, err) = std::io::pipe().unwrap();
+    let order = order(project.path(), "echo hi; exec >&-; read never");
+    let Started { control, report } =
+        launcher.start(&order, [stdin.into(), out.into(), err.into()], None).unwrap();
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "hi\n");
+    let mut end = [rustix::event::PollFd::new(&report, rustix::event::PollFlags::IN)];
+    assert_eq!(
+        rustix::event::poll(&mut end, Some(&rustix::event::Timespec::default())),
+        Ok(0),
+        "it has ended"
+    );
+    drop(control);
+}
+
+#[test]
+fn a_spare_whose_leader_is_gone_takes_no_order() {
+    let project = tempfile::tempdir().unwrap();
+    for (tier, is_within) in [(Tier::Namespaces, true), (Tier::Landlock, false)] {
+        let launcher = Launcher::new(Source::Itself, tier);
+        for _ in 0..2 {
+            run(&launcher, &order(project.path(), "true"));
+        }
+        let spare = spare_of(&launcher);
+        let leader = loop {
+            let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
+            if let Ok(leader) = children.trim().parse() {
+                break leader;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        kill(leader);
+        while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ran = run(&launcher, &order(project.path(), "echo hi"));
+        let report = ran.report.unwrap();
+        assert_eq!((ran.stdout.as_str(), report.enforced.namespaces), ("hi\n", is_within), "{report:?}");
+    }
+}
