@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, chmod, fstat, openat, renameat, renameat_with};
 use rustix::io::{Errno, Result};
 
+use super::super::sandbox::flags::BY_NAME;
+
 /// Gives what is in a folder of the project, under this name, another name beside it that means nothing to anybody.
 pub(super) fn set_aside(project: &Path, folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
     let inner = folder.strip_prefix(project).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -56,7 +58,7 @@ struct Lifted {
 impl Lifted {
     /// No link is followed.
     fn of(above: impl AsFd, name: &OsStr) -> Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = BY_NAME | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(above, name, flags, Mode::empty())?;
         let mode = Mode::from_raw_mode(fstat(&folder)?.st_mode);
         let mut lifted = Self { folder, shut: None };

@@ -1,6 +1,7 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
 mod demand;
+pub(crate) mod flags;
 mod order;
 mod scratch;
 mod sweeper;

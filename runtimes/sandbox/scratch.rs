@@ -13,6 +13,7 @@ use rustix::fs::{
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
+use super::flags::BY_NAME;
 use super::sweeper::Sweeper;
 
 /// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it; what takes long is left
@@ -138,7 +139,7 @@ impl Clearing {
 /// Opens a folder, which was shut perhaps, and no link to one.
 fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = openat(&above, name, OFlags::PATH | plain, Mode::empty())?;
+    let handle = openat(&above, name, BY_NAME | plain, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
     openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
 }

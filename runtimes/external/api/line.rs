@@ -12,6 +12,7 @@ use rustix::net::{
     recv, recvmsg, send,
 };
 
+use super::super::super::sandbox::flags::{NO_SIGNAL, OWN_DESCRIPTORS};
 use super::service::Refused;
 
 /// Bytes that are read in one turn.
@@ -169,7 +170,7 @@ impl Line {
     fn give(&mut self) -> bool {
         while self.given < self.going.len() {
             let rest = &self.going[self.given..];
-            match send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            match send(&self.socket, rest, SendFlags::DONTWAIT | NO_SIGNAL) {
                 Ok(given) => self.given += given,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return true,
@@ -199,7 +200,7 @@ impl Line {
         let mut bytes = [0; TURN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let flags = RecvFlags::DONTWAIT | OWN_DESCRIPTORS;
         let taken = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
             Ok(received) => received.bytes,
             Err(error) => return matches!(error, Errno::AGAIN | Errno::INTR),

@@ -6,9 +6,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use serde_json::{Value, json};
 
+use super::super::super::sandbox::flags::NO_SIGNAL;
 use super::super::super::sandbox::inherited;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
@@ -140,7 +141,7 @@ impl Host {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&rights));
-            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, SendFlags::NOSIGNAL)?;
+            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, NO_SIGNAL)?;
             Ok(ours)
         };
         let unreached = |error| {

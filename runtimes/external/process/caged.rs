@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SocketType, socketpair};
 
+use super::super::super::sandbox::flags::OWN_SOCKET;
 use super::super::super::sandbox::{End, Launcher, Order, Report, Started};
 use super::Tree;
 
@@ -24,7 +25,7 @@ impl Caged {
         let (stdin, feed) = input(has_input)?;
         let (stdout, out) = io::pipe()?;
         let (stderr, err) = io::pipe()?;
-        let (api, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let (api, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, OWN_SOCKET, None)?;
         let started = launcher.start(order, [stdin, out.into(), err.into()], Some(theirs))?;
         let taken = [feed, Some(OwnedFd::from(stdout)), Some(OwnedFd::from(stderr))];
         Ok(Self {
