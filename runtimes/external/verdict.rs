@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::sandbox::Report;
+use super::super::sandbox::{Cage, Enforced, Report};
 use super::process::{Ended, Kept, Refused};
 use super::{denial, exceeded, value};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -120,22 +120,21 @@ fn last_line(stderr: &Kept) -> Option<String> {
     Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
 }
 
-/// Says that the cage was less than what this machine gives.
+/// Says where the cage was less than what this machine gives, or than one that is required.
 fn warn_of_less(ctx: &SkillContext, name: &str, caged: &Report) {
-    if caged.enforced.lowered {
-        let sentence = format!(
-            "{name} ran in the tier landlock: this machine gives namespaces, but could not give it any"
-        );
+    for sentence in lacks(name, &caged.enforced) {
         super::run::warn(ctx, sentence);
     }
-    let walls = [
-        ("files outside", caged.enforced.holds_files()),
-        ("local sockets and other ways past files", caged.enforced.calls),
-        ("signals", caged.enforced.holds_signals()),
-    ];
-    for (what, _) in walls.into_iter().filter(|(_, holds)| !holds) {
-        super::run::warn(ctx, format!("{name} ran in a cage that does not hold {what}"));
-    }
+}
+
+fn lacks(name: &str, held: &Enforced) -> Vec<String> {
+    let lowered = held.lowered.then(|| {
+        format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
+    });
+    // Whether the network was to be shut is the grants' matter.
+    let cage = Cage { guard_calls: true, ..Cage::default() };
+    let missing = held.missing(&cage).map(|wall| format!("{name} ran in a cage that does not hold {wall}"));
+    lowered.into_iter().chain(missing).collect()
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
@@ -177,4 +176,20 @@ fn report(ended: Ended) -> ProcessReport {
 
 pub(super) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cage_lacked_is_told() {
+        let whole = Enforced { files_abi: 6, scope: true, calls: true, ..Enforced::default() };
+        assert_eq!(lacks("x", &whole), [""; 0]);
+        let said = lacks("x", &Enforced { lowered: true, ..whole }).join("\n");
+        assert!(said.starts_with("x ran in the tier landlock"), "{said}");
+        let said = lacks("x", &Enforced::default());
+        let held_by_none = ["files", "local sockets", "signals"];
+        assert_eq!(said, held_by_none.map(|wall| format!("x ran in a cage that does not hold {wall}")));
+    }
 }

@@ -157,7 +157,8 @@ impl Filter {
         Ok(Self(program(rows(shut_network), machine)))
     }
 
-    /// Filters the calls of this process and of whatever it starts. What is left to do before the program comes is not among what it refuses.
+    /// Filters the calls of this process and of whatever it starts. What is left to do before the program comes is not among
+    /// what it refuses.
     pub(super) fn put_on(&self) -> io::Result<()> {
         seccompiler::apply_filter(&self.0).map_err(io::Error::other)
     }

@@ -66,15 +66,13 @@ impl Launcher {
             Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
         let parcel = Parcel::of(order, self.tier, ends)?;
         let mut helper = self.helper();
-        // There may be none yet, or it was killed.
-        let running = helper.take().and_then(|running| running.take_on(&parcel));
-        if running.is_none() {
-            let new = Helper::start(&self.source)?.take_on(&parcel);
-            *helper = Some(
-                new.ok_or_else(|| io::Error::other("the helper that starts processes does not answer"))?,
-            );
-        } else {
-            *helper = running;
+        *helper = match helper.take().and_then(|running| running.take_on(&parcel)) {
+            // There is none yet, or it was killed.
+            None => Helper::start(&self.source)?.take_on(&parcel),
+            running => running,
+        };
+        if helper.is_none() {
+            return Err(io::Error::other("the helper that starts processes does not answer"));
         }
         Ok(Started { control: control.into(), report: report.into() })
     }

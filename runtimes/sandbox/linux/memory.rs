@@ -73,7 +73,7 @@ impl Watch {
         };
         self.peak = self.peak.max(held);
         let closed_since = self.closed_since.take().filter(|_| files.are_closed);
-        // Who may be looked into before it is the program is another question.
+        // On its way to become the program the leader itself may not be looked into, however long that takes.
         let are_closed = has_begun && files.are_closed;
         self.closed_since = closed_since.or_else(|| are_closed.then(Instant::now));
         held > self.most || self.closed_since.is_some_and(|since| since.elapsed() >= CLOSED)

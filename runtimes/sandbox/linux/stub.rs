@@ -266,7 +266,7 @@ impl Reach {
     }
 }
 
-/// Whether something can be read of what a leader says of itself, were it that it says no more.
+/// Whether nobody is left who could say anything there: the leader has become the program, or has ended.
 fn is_hung_up(setup: &File) -> bool {
     let mut end = [PollFd::new(setup, PollFlags::IN)];
     poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
