@@ -1,15 +1,15 @@
 //! Landlock: which files a script may open, and that its signals stay inside.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat};
 use rustix::io::Errno;
 
 use super::super::sandbox::{Enforced, Exactly, FileRules};
@@ -28,31 +28,91 @@ pub(super) fn keep_signals_inside() -> io::Result<bool> {
     entered().map(|status| abi(&status) >= 6).map_err(io::Error::other)
 }
 
-/// Confines this process to the rules; what the kernel enforces of them is the answer.
-pub(super) fn confine(rules: &FileRules, shut_network: bool) -> io::Result<Enforced> {
-    let status = confined(rules, shut_network).map_err(io::Error::other)?;
+/// Rules made before there is an order: what one like it reads of the system.
+pub(super) struct Ahead {
+    created: RulesetCreated,
+    shut_network: bool,
+    /// The paths, and what they led to.
+    read: Vec<(OsString, Option<Identity>)>,
+}
+
+/// Device and number.
+type Identity = (u64, u64);
+
+impl Ahead {
+    pub(super) fn of(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
+        let made = || -> Result<Self, RulesetError> {
+            let mut ahead = Self { created: none(shut_network)?, shut_network, read: Vec::new() };
+            for path in rules.read.iter().filter(|path| is_everybodys(path)) {
+                let opened = open(path).ok();
+                let found = opened.as_ref().and_then(|opened| identity(fstat(opened)));
+                ahead.read.push((path.clone(), found));
+                ahead.created =
+                    ahead.created.add_rules(opened.and_then(readable).map(Ok::<_, RulesetError>))?;
+            }
+            Ok(ahead)
+        };
+        made().map_err(io::Error::other)
+    }
+
+    /// Whether these paths are this order's as well, and lead to what they led to.
+    fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
+        let now = rules.read.iter().filter(|path| is_everybodys(path));
+        let now = now.map(|path| (path, identity(stat(path.as_os_str()))));
+        self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
+    }
+}
+
+/// Whether a path leads every process to the same: what is listed in `/proc`, namespaces have their own of.
+fn is_everybodys(path: &OsStr) -> bool {
+    !Path::new(path).starts_with("/proc")
+}
+
+fn identity(found: rustix::io::Result<Stat>) -> Option<Identity> {
+    found.ok().map(|found| (found.st_dev, found.st_ino))
+}
+
+/// Confines this process to the rules, some of which may have been made ahead; what the kernel enforces of them is the answer.
+pub(super) fn confine(rules: &FileRules, shut_network: bool, ahead: Option<Ahead>) -> io::Result<Enforced> {
+    let status = confined(rules, shut_network, ahead).map_err(io::Error::other)?;
     let abi = abi(&status);
     Ok(Enforced { files_abi: abi, scope: abi >= 6, ..Enforced::default() })
 }
 
-fn confined(rules: &FileRules, shut_network: bool) -> Result<RestrictionStatus, RulesetError> {
+fn confined(
+    rules: &FileRules,
+    shut_network: bool,
+    ahead: Option<Ahead>,
+) -> Result<RestrictionStatus, RulesetError> {
+    let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network)).map(|ahead| ahead.created);
+    let are_made = ahead.is_some();
+    let system = rules.read.iter().filter(|path| !are_made || !is_everybodys(path));
+    let system = system.filter_map(|path| readable(open(path).ok()?));
+    let own = rules.own.iter().filter_map(|place| readable(open_exactly(place).ok()?));
+    let write = rules.write.iter().filter_map(|place| changeable(open_exactly(place).ok()?));
+    // One after the other: each has a file open.
+    let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
+    ahead.map_or_else(|| none(shut_network), Ok)?.add_rules(all)?.restrict_self()
+}
+
+/// A set without rules: nothing may be opened.
+fn none(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
     let everything = AccessFs::from_all(NEWEST);
     let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(NEWEST))?;
     if shut_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
-    let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+    ruleset.create()
+}
+
+fn readable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+    rule(opened, AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir)
+}
+
+fn changeable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
     // No device is made, none is steered, and no socket of the host's is reached by its path.
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
-    let write = everything & !not;
-    let mut created = ruleset.create()?;
-    let system = rules.read.iter().filter_map(|path| rule(open(path).ok()?, read));
-    let own = rules.own.iter().filter_map(|place| rule(open_exactly(place).ok()?, read));
-    let write = rules.write.iter().filter_map(|place| rule(open_exactly(place).ok()?, write));
-    for rule in system.chain(own).chain(write) {
-        created = created.add_rule(rule)?;
-    }
-    created.restrict_self()
+    rule(opened, AccessFs::from_all(NEWEST) & !not)
 }
 
 /// The rule for what was opened; a file has fewer rights than a folder.

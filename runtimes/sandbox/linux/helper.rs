@@ -110,7 +110,7 @@ impl Started {
         }
         let mut text = Vec::new();
         File::from(self.report).read_to_end(&mut text).ok()?;
-        serde_json::from_slice(&text).ok()
+        wire::unpacked(&text).ok().map(|(report, _)| report)
     }
 }
 

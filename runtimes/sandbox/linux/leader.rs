@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::{API, Ceilings, Enforced, Order};
 use super::calls::Filter;
+use super::capabilities;
+use super::files::{self, Ahead};
 use super::system::{self, Program, Side};
-use super::wire::{self, Ends, Kind, Parcel, Word};
-use super::{capabilities, files};
+use super::wire::{self, Ends, Kind, Parcel, Text, Word};
 use crate::policy::Tier;
 
-/// What the leader tells the stub, a line each.
+/// What the leader tells the stub, one after the other.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Setup {
     /// All of this is on; the program comes next.
@@ -47,14 +48,14 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// Splits it off. It does all that can be done without an order, and waits for one.
-    pub(super) fn split_off(kind: Kind) -> io::Result<Self> {
+    /// Splits it off. It does all that can be done without an order, and waits for one: one like this, if it was told any.
+    pub(super) fn split_off(kind: Kind, like: Option<&Text>) -> io::Result<Self> {
         let (socket, theirs) = wire::pair()?;
         let (setup, says) = io::pipe()?;
         match system::fork()? {
             Side::Child => {
                 drop((socket, setup));
-                become_program(kind, theirs, says.into())
+                become_program(kind, like, theirs, says.into())
             }
             Side::Parent(pid) => {
                 drop((theirs, says));
@@ -80,7 +81,7 @@ impl Leader {
 }
 
 /// Becomes the program of the order that comes, caged. The pipe to the stub closes when the program starts.
-fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
+fn become_program(kind: Kind, like: Option<&Text>, socket: OwnedFd, stub: OwnedFd) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
     let (Ok(socket), Ok(stub)) = (elsewhere(socket), elsewhere(stub)) else { system::exit(127) };
     let mut stub = File::from(stub);
@@ -91,14 +92,17 @@ fn become_program(kind: Kind, socket: OwnedFd, stub: OwnedFd) -> ! {
         system::exit(127)
     }
     let (step, error) = match shut_in(kind) {
-        Ok(held) => match wire::receive(&socket) {
-            Ok(Word::Run(parcel)) => {
-                drop(socket);
-                ran(*parcel, held, &mut stub)
+        Ok(held) => {
+            let ahead = like.and_then(rehearsed);
+            match wire::receive(&socket) {
+                Ok(Word::Run(parcel)) => {
+                    drop(socket);
+                    ran(*parcel, held, ahead, &mut stub)
+                }
+                // The stub has nothing for it.
+                _ => system::exit(0),
             }
-            // The stub has nothing for it.
-            _ => system::exit(0),
-        },
+        }
         Err(failed) => failed,
     };
     say(&mut stub, &Setup::Failed { step: step.to_owned(), errno: errno(&error) });
@@ -138,12 +142,21 @@ fn go_first_when_memory_is_short() {
     }
 }
 
+/// Makes ready for an order like this one: what that reads of the system can be read by then, and what takes memory has been
+/// done once, so that the kernel need not bring it in page by page when somebody waits.
+fn rehearsed(like: &Text) -> Option<Ahead> {
+    let order = like.order().ok()?;
+    let ahead = order.cage.files.as_ref().and_then(|rules| Ahead::of(rules, order.cage.shut_network).ok());
+    drop(program(order));
+    ahead
+}
+
 /// Becomes the program. The answer is why not.
-fn ran(parcel: Parcel, held: Enforced, stub: &mut File) -> Failed {
+fn ran(parcel: Parcel, held: Enforced, ahead: Option<Ahead>, stub: &mut File) -> Failed {
     let Parcel { text, ends, process_limit, .. } = parcel;
     let prepared = text.order().map_err(|error| ("order", error)).and_then(|order| {
         let ceilings = order.cage.ceilings;
-        Ok((ceilings, prepared(order, ends, held)?))
+        Ok((ceilings, prepared(order, ends, held, ahead)?))
     });
     let (ceilings, (held, program)) = match prepared {
         Ok(prepared) => prepared,
@@ -165,9 +178,8 @@ pub(super) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().or_else(deeper).unwrap_or(0)
 }
 
-fn say(stub: &mut File, line: &Setup) {
-    if let Ok(mut text) = serde_json::to_vec(line) {
-        text.push(b'\n');
+fn say(stub: &mut File, what: &Setup) {
+    if let Ok(text) = wire::packed(what) {
         // A stub that is gone has taken this process with it.
         stub.write_all(&text).ok();
     }
@@ -180,12 +192,17 @@ fn elsewhere(descriptor: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// All but the limits: the folder, the rules for files, what the program is and what it is left.
-fn prepared(order: Order, ends: Ends, mut held: Enforced) -> Result<(Enforced, Program), Failed> {
+fn prepared(
+    order: Order,
+    ends: Ends,
+    mut held: Enforced,
+    ahead: Option<Ahead>,
+) -> Result<(Enforced, Program), Failed> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
     let cage = &order.cage;
     if let Some(rules) = &cage.files {
-        match files::confine(rules, cage.shut_network) {
+        match files::confine(rules, cage.shut_network, ahead) {
             Ok(confined) => (held.files_abi, held.scope) = (confined.files_abi, confined.scope),
             Err(error) if cage.required => return Err(("files", error)),
             Err(_) => {}

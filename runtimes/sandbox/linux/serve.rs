@@ -16,7 +16,7 @@ use super::namespaces::{Known, Namespaces, split};
 use super::spare::{MountTable, Spare, Waiting};
 use super::system::{self, Side};
 use super::task::Task;
-use super::wire::{self, Kind, Parcel, Word};
+use super::wire::{self, Kind, Parcel, Text, Word};
 use crate::policy::Tier;
 
 /// Serves orders from the socket that is standard input until the host hangs up.
@@ -75,8 +75,8 @@ struct Helper {
     mounts: Option<MountTable>,
     stubs: Vec<Pid>,
     spare: Option<Spare>,
-    /// A spare that is still to be made, and when.
-    owed: Option<(Kind, Instant)>,
+    /// A spare that is still to be made, for an order like this, and when.
+    owed: Option<(Kind, Text, Instant)>,
     /// Whether there was an order before, so that there will be another one.
     is_asked_again: bool,
     /// Orders that stubs are getting ready for.
@@ -114,13 +114,13 @@ impl Helper {
         let mut waiting =
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
         waiting.extend(self.begun.iter().map(|one| PollFd::new(&one.said, PollFlags::IN)));
-        let left = self.owed.map(|(_, when)| when.saturating_duration_since(Instant::now()));
+        let left = self.owed.as_ref().map(|(_, _, when)| when.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut waiting, timeout.as_ref()) {
             Err(_) => return Next::Order,
             Ok(0) => {
                 drop(waiting);
-                return self.owed.take().map_or(Next::Order, |(kind, _)| self.keep_spare(kind));
+                return self.owed.take().map_or(Next::Order, |(kind, like, _)| self.keep_spare(kind, like));
             }
             Ok(_) => {}
         }
@@ -189,12 +189,12 @@ impl Helper {
             return if is_last { Next::Order } else { self.start_plainly(parcel, tier) };
         }
         // Until now it would have been in the way of the one that has an order.
-        let kind = parcel.kind;
-        drop(parcel);
+        let Parcel { kind, text, ends, .. } = parcel;
+        drop(ends);
         // Who can only kill a tree generation by generation does so by what the order says.
         let is_worth_it = kind.tier != Tier::Walk && self.spare.is_none();
         if std::mem::replace(&mut self.is_asked_again, true) && is_worth_it {
-            self.owed = Some((kind, Instant::now() + A_MOMENT));
+            self.owed = Some((kind, text, Instant::now() + A_MOMENT));
         }
         Next::Order
     }
@@ -247,13 +247,13 @@ impl Helper {
     }
 
     /// Splits off a stub that waits for an order of that kind.
-    fn keep_spare(&mut self, kind: Kind) -> Next {
+    fn keep_spare(&mut self, kind: Kind, like: Text) -> Next {
         let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, wire::pair()) else { return Next::Order };
         // From now on changes count.
         mounts.has_changed();
         let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
         match split(namespaces, kind) {
-            Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, namespaces)),
+            Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, like, namespaces)),
             Ok(Side::Parent(pid)) => self.spare = Some(Spare::new(pid, ours, kind)),
             Err(_) => {}
         }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use super::namespaces::Namespaces;
 use super::stub::Ready;
 use super::task::Task;
-use super::wire::{self, Kind, Parcel, Word};
+use super::wire::{self, Kind, Parcel, Text, Word};
 
 /// The waiting stub, as its helper knows it.
 pub(super) struct Spare {
@@ -24,6 +24,8 @@ pub(super) struct Spare {
 pub(super) struct Waiting {
     socket: OwnedFd,
     kind: Kind,
+    /// The order before the next one, which is likely to be like it.
+    like: Text,
     namespaces: Option<Namespaces>,
 }
 
@@ -50,17 +52,17 @@ impl Spare {
 }
 
 impl Waiting {
-    pub(super) fn new(socket: OwnedFd, kind: Kind, namespaces: Option<Namespaces>) -> Self {
-        Self { socket, kind, namespaces }
+    pub(super) fn new(socket: OwnedFd, kind: Kind, like: Text, namespaces: Option<Namespaces>) -> Self {
+        Self { socket, kind, like, namespaces }
     }
 
     /// Waits for an order and runs it to its end. The answer is the stub's own exit code.
     pub(super) fn serve(self) -> i32 {
-        let Self { socket, kind, namespaces } = self;
+        let Self { socket, kind, like, namespaces } = self;
         if namespaces.is_some_and(|namespaces| namespaces.enter().is_err()) {
             return 1;
         }
-        let ready = match Ready::new(kind, namespaces.is_some()) {
+        let ready = match Ready::new(kind, Some(&like), namespaces.is_some()) {
             Ok(ready) if ready.reaches_everyone() => ready,
             // Whether that is enough depends on the order.
             _ => return 1,

@@ -20,7 +20,7 @@ use super::leader::{self, Failed, Leader, Setup};
 use super::memory::Watch;
 use super::namespaces::Made;
 use super::system;
-use super::wire::{Ends, Kind, Parcel};
+use super::wire::{self, Ends, Kind, Parcel, Text};
 use super::{capabilities, children, files};
 use crate::policy::Tier;
 
@@ -36,8 +36,9 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Makes this process a stub for orders of that kind; `is_first` where it is the first in namespaces of its own.
-    pub(super) fn new(kind: Kind, is_first: bool) -> Result<Self, Failed> {
+    /// Makes this process a stub for orders of that kind, `like` one that came before; `is_first` where it is the first in
+    /// namespaces of its own.
+    pub(super) fn new(kind: Kind, like: Option<&Text>, is_first: bool) -> Result<Self, Failed> {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
         let ends = system::ended_children().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
@@ -46,7 +47,7 @@ impl Ready {
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         capabilities::bound().map_err(at("capabilities"))?;
         let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
-        let leader = Leader::split_off(kind).map_err(|error| ("fork", error))?;
+        let leader = Leader::split_off(kind, like).map_err(|error| ("fork", error))?;
         Ok(Self { ends, reach, leader })
     }
 
@@ -82,7 +83,7 @@ pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>,
         over_memory: false,
     });
     said.enforced.lowered = is_lowered;
-    let written = serde_json::to_vec(&said).map(|text| report.write_all(&text).is_ok());
+    let written = wire::packed(&said).map(|text| report.write_all(&text).is_ok());
     i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
 }
 
@@ -228,12 +229,14 @@ impl Tree {
 
     /// What the leader said before it became the program, and why it did not, if so.
     fn setup(&mut self) -> (Enforced, Option<(String, i32)>) {
-        let mut said = String::new();
-        self.setup.read_to_string(&mut said).ok();
+        let mut said = Vec::new();
+        self.setup.read_to_end(&mut said).ok();
         let mut enforced = Enforced::default();
         let mut refused = Some(("start".to_owned(), libc::EPIPE));
-        for line in said.lines().filter_map(|line| serde_json::from_str(line).ok()) {
-            match line {
+        let mut rest = said.as_slice();
+        while let Ok((next, behind)) = wire::unpacked(rest) {
+            rest = behind;
+            match next {
                 Setup::Ready(held) => (enforced, refused) = (held, None),
                 Setup::Failed { step, errno } => refused = Some((step, errno)),
             }

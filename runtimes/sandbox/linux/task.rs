@@ -22,7 +22,7 @@ impl Task {
         if self.namespaces.is_some_and(|namespaces| namespaces.enter().is_err()) {
             return 1;
         }
-        let ready = Ready::new(self.parcel.kind, self.namespaces.is_some());
+        let ready = Ready::new(self.parcel.kind, None, self.namespaces.is_some());
         self.done(ready)
     }
 

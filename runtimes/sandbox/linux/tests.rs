@@ -63,7 +63,7 @@ fn run(launcher: &Launcher, order: &Order) -> Ran {
     File::from(pipe).read_to_end(&mut report).unwrap();
     drop(control);
     Ran {
-        report: serde_json::from_slice(&report).ok(),
+        report: super::wire::unpacked(&report).ok().map(|(report, _)| report),
         stdout: said,
         stderr: complained,
         took: began.elapsed(),

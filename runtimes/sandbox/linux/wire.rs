@@ -30,9 +30,15 @@ pub(super) struct Ends {
     pub(super) report: OwnedFd,
 }
 
-/// Those of every order, and the one that some have.
-const LEAST: usize = 6;
-const MOST: usize = LEAST + 1;
+/// Those of every order, and those that some have.
+const LEAST: usize = 5;
+const MOST: usize = LEAST + 2;
+
+/// Bytes of an order that go in a message. Arguments may be larger.
+const SHORT: usize = 8 << 10;
+
+/// Bytes of what is said beside it.
+const WORD: usize = 256;
 
 /// What a stub has to know before it reads its order, to be ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +64,39 @@ pub(super) struct Parcel {
     pub(super) is_lowered: bool,
 }
 
-/// An order, unread. It lies in a file in memory: arguments may be larger than a message.
-pub(super) struct Text(File);
+/// An order, unread. It goes in the message, or lies in a file in memory.
+pub(super) enum Text {
+    Short(Vec<u8>),
+    Long(File),
+}
 
-/// What is said: a message.
+/// What is said: a message. Only those of the same release understand each other.
 #[derive(Serialize, Deserialize)]
-enum Said {
-    Run { kind: Kind, process_limit: Option<u64> },
-    Farewell,
+struct Said<'a> {
+    release: &'a str,
+    /// Nothing when no more orders come.
+    run: Option<Run>,
+}
+
+/// What comes with an order; the short text of one stands behind it.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    kind: Kind,
+    process_limit: Option<u64>,
+    is_short: bool,
+    has_api: bool,
+}
+
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// A value in bytes, as the processes of a cage tell it each other.
+pub(super) fn packed(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_stdvec(value).map_err(io::Error::other)
+}
+
+/// The value that these bytes begin with, and what is behind it.
+pub(super) fn unpacked<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> io::Result<(T, &'a [u8])> {
+    postcard::take_from_bytes(bytes).map_err(io::Error::other)
 }
 
 /// Both ends of a line for words.
@@ -86,34 +117,50 @@ pub(super) enum Word {
 impl Parcel {
     /// Packs an order, in the cage of this tier at best.
     pub(super) fn of(order: &Order, tier: Tier, ends: Ends) -> io::Result<Self> {
-        let mut text = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
-        text.write_all(&serde_json::to_vec(order)?)?;
         // Without rules for files nothing keeps signals inside.
         let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
         let Cage { shut_network, guard_calls, required, .. } = order.cage;
         let kind = Kind { tier, shut_network, guard_calls, required };
-        Ok(Self { kind, process_limit: None, text: Text(text), ends, is_lowered: false })
+        Ok(Self { kind, process_limit: None, text: Text::of(order)?, ends, is_lowered: false })
     }
 }
 
 impl Text {
+    fn of(order: &Order) -> io::Result<Self> {
+        let text = packed(order)?;
+        if text.len() <= SHORT {
+            return Ok(Self::Short(text));
+        }
+        let mut file = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
+        file.write_all(&text)?;
+        Ok(Self::Long(file))
+    }
+
     /// The order. Others read the same file, so its position is nobody's.
     pub(super) fn order(&self) -> io::Result<Order> {
-        let mut text = vec![0; usize::try_from(self.0.metadata()?.len()).unwrap_or(0)];
-        self.0.read_exact_at(&mut text, 0)?;
-        Ok(serde_json::from_slice(&text)?)
+        match self {
+            Self::Short(text) => Ok(unpacked(text)?.0),
+            Self::Long(file) => {
+                let mut text = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(0)];
+                file.read_exact_at(&mut text, 0)?;
+                Ok(unpacked(&text)?.0)
+            }
+        }
     }
 
     /// The same, to be read later.
     pub(super) fn again(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
+        Ok(match self {
+            Self::Short(text) => Self::Short(text.clone()),
+            Self::Long(file) => Self::Long(file.try_clone()?),
+        })
     }
 }
 
 /// Says that no more orders come.
 pub(super) fn say_farewell(socket: &OwnedFd) {
     // Should it not be heard, the socket hangs up.
-    if let Ok(word) = serde_json::to_vec(&Said::Farewell) {
+    if let Ok(word) = packed(&Said { release: RELEASE, run: None }) {
         rustix::net::send(socket, &word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
     }
 }
@@ -121,50 +168,58 @@ pub(super) fn say_farewell(socket: &OwnedFd) {
 /// Sends an order.
 pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
     let Parcel { kind, process_limit, text, ends, .. } = parcel;
-    let word = serde_json::to_vec(&Said::Run { kind: *kind, process_limit: *process_limit })?;
+    let (short, long) = match text {
+        Text::Short(text) => (text.as_slice(), None),
+        Text::Long(file) => (&[][..], Some(file.as_fd())),
+    };
+    let api = ends.api.as_ref().map(AsFd::as_fd);
+    let run =
+        Run { kind: *kind, process_limit: *process_limit, is_short: long.is_none(), has_api: api.is_some() };
+    let word = packed(&Said { release: RELEASE, run: Some(run) })?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
-    let all: Vec<BorrowedFd<'_>> =
-        [text.0.as_fd()].into_iter().chain(always).chain(ends.api.as_ref().map(AsFd::as_fd)).collect();
+    let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&word)], &mut ancillary, SendFlags::NOSIGNAL))?;
+    let message = [IoSlice::new(&word), IoSlice::new(short)];
+    retry_on_intr(|| sendmsg(socket, &message, &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 
 /// The next word. `Unsupported` where it is one of another version's, `InvalidData` where not all that goes with it came.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
-    let mut word = [0; 256];
+    let mut message = vec![0; WORD + SHORT];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
-        let mut place = [IoSliceMut::new(&mut word)];
+        let mut place = [IoSliceMut::new(&mut message)];
         match recvmsg(socket, &mut place, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => {}
             received => break received?,
         }
     };
-    let word = &word[..received.bytes.min(word.len())];
-    if word.is_empty() {
+    message.truncate(received.bytes);
+    if message.is_empty() {
         return Ok(Word::Gone);
     }
-    let (kind, process_limit) = match serde_json::from_slice(word).map_err(|_| io::ErrorKind::Unsupported)? {
-        Said::Run { kind, process_limit } => (kind, process_limit),
-        Said::Farewell => return Ok(Word::Farewell),
-    };
-    let mut descriptors = Vec::with_capacity(MOST);
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
-        }
+    let other = |_| io::Error::from(io::ErrorKind::Unsupported);
+    let (Said { release, run }, behind) = unpacked(&message).map_err(other)?;
+    if release != RELEASE {
+        return Err(io::ErrorKind::Unsupported.into());
     }
-    let api = descriptors.split_off(LEAST.min(descriptors.len())).pop();
-    let Ok([text, stdin, stdout, stderr, control, report]) = <[OwnedFd; LEAST]>::try_from(descriptors) else {
-        return Err(io::ErrorKind::InvalidData.into());
-    };
+    let Some(Run { kind, process_limit, is_short, has_api }) = run else { return Ok(Word::Farewell) };
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let mut rights = rights.flatten();
+    let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
+    let (stdin, stdout, stderr) = (next()?, next()?, next()?);
+    let (control, report) = (next()?, next()?);
+    let text = if is_short { Text::Short(behind.to_vec()) } else { Text::Long(next()?.into()) };
+    let api = has_api.then(next).transpose()?;
     let ends = Ends { stdin, stdout, stderr, api, control, report };
-    let parcel = Parcel { kind, process_limit, text: Text(text.into()), ends, is_lowered: false };
-    Ok(Word::Run(Box::new(parcel)))
+    Ok(Word::Run(Box::new(Parcel { kind, process_limit, text, ends, is_lowered: false })))
 }
