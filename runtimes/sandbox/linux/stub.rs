@@ -48,6 +48,7 @@ impl Ready {
         capabilities::bound().map_err(at("capabilities"))?;
         let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
         let leader = Leader::split_off(kind, like).map_err(|error| ("fork", error))?;
+        like.into_iter().for_each(rehearse);
         Ok(Self { ends, reach, leader })
     }
 
@@ -76,15 +77,27 @@ pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>,
     drop((text, stdin, stdout, stderr, api));
     let mut report = File::from(report);
     let outcome = started.map(|tree| tree.ended(order, &control));
-    let mut said = outcome.unwrap_or_else(|(step, error)| Report {
-        end: End::Refused { step: step.into(), errno: leader::errno(&error) },
-        enforced: Enforced { tree_gone: true, ..Enforced::default() },
-        used: Used::default(),
-        over_memory: false,
-    });
+    let mut said = outcome.unwrap_or_else(|(step, error)| refused(step, leader::errno(&error)));
     said.enforced.lowered = is_lowered;
     let written = wire::packed(&said).map(|text| report.write_all(&text).is_ok());
     i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
+}
+
+/// Reads an order like this one and writes a report, so that the kernel need not bring in what that takes page by page when
+/// somebody waits.
+fn rehearse(like: &Text) {
+    let setup = wire::packed(&Setup::Ready(Enforced::default()));
+    drop((like.order(), setup.map(|text| said(&text)), wire::packed(&refused("", 0))));
+}
+
+/// The report of a script that was not started.
+fn refused(step: &str, errno: i32) -> Report {
+    Report {
+        end: End::Refused { step: step.into(), errno },
+        enforced: Enforced { tree_gone: true, ..Enforced::default() },
+        used: Used::default(),
+        over_memory: false,
+    }
 }
 
 /// How the tree can be killed.
@@ -227,22 +240,25 @@ impl Tree {
         }
     }
 
-    /// What the leader said before it became the program, and why it did not, if so.
+    /// What the leader said before it became the program, and why it did not, if so. Nobody is left who could say more.
     fn setup(&mut self) -> (Enforced, Option<(String, i32)>) {
-        let mut said = Vec::new();
-        self.setup.read_to_end(&mut said).ok();
-        let mut enforced = Enforced::default();
-        let mut refused = Some(("start".to_owned(), libc::EPIPE));
-        let mut rest = said.as_slice();
-        while let Ok((next, behind)) = wire::unpacked(rest) {
-            rest = behind;
-            match next {
-                Setup::Ready(held) => (enforced, refused) = (held, None),
-                Setup::Failed { step, errno } => refused = Some((step, errno)),
-            }
-        }
-        (enforced, refused)
+        let mut text = [0; 512];
+        let length = self.setup.read(&mut text).unwrap_or(0);
+        said(&text[..length])
     }
+}
+
+fn said(mut text: &[u8]) -> (Enforced, Option<(String, i32)>) {
+    let mut enforced = Enforced::default();
+    let mut refused = Some(("start".to_owned(), libc::EPIPE));
+    while let Ok((next, behind)) = wire::unpacked(text) {
+        text = behind;
+        match next {
+            Setup::Ready(held) => (enforced, refused) = (held, None),
+            Setup::Failed { step, errno } => refused = Some((step, errno)),
+        }
+    }
+    (enforced, refused)
 }
 
 impl Reach {
