@@ -34,11 +34,18 @@ enum Step {
     Hide,
 }
 
-/// Puts up all mounts. Says whether everything guarded is, and whether `/proc` shows this namespace's processes only.
+/// Does what no order changes: nothing of what happens to these mounts is seen elsewhere, and `/proc` shows this namespace's
+/// processes only, which is the answer. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
+pub(super) fn begin() -> io::Result<bool> {
+    change_mounts(&CWD, c"/", Mounts::Private)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
+}
+
+/// Puts up all mounts, and says whether everything guarded is.
 ///
 /// After an error the mounts are in no state to run anything in.
-pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool, bool)> {
-    change_mounts(&CWD, c"/", Mounts::Private)?;
+pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool> {
     // Before there are mounts of ours. What can only be read needs no more than one place where it cannot be changed.
     let is_shown_twice = are_shown_twice(&files.guarded.hidden);
     let (steps, all_are_pinned) = steps(files, shared)?;
@@ -46,7 +53,6 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool
     if !files.write.iter().any(|place| place.path == ROOT) {
         change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
     }
-    let own_proc = own_proc();
     let mut guarded = !files.guarded.more && !is_shown_twice && all_are_pinned;
     // Outer paths come before inner ones.
     for (path, step) in &steps {
@@ -57,7 +63,7 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<(bool
             Step::Hide => guarded &= hide(path).is_ok(),
         }
     }
-    Ok((guarded, own_proc))
+    Ok(guarded)
 }
 
 /// Everything there is.
@@ -209,10 +215,4 @@ fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     fsconfig_create(&new)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     Ok(fsmount(&new, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
-}
-
-/// Shows this namespace in `/proc`. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
-fn own_proc() -> bool {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount(c"proc", c"/proc", c"proc", flags, None).is_ok()
 }

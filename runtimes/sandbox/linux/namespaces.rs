@@ -54,6 +54,16 @@ impl Known {
     }
 }
 
+/// Namespaces that this process is the first in.
+#[derive(Clone, Copy)]
+pub(super) struct Entered {
+    all: Namespaces,
+    /// The processes in the namespace are listed in `/proc`, and no others.
+    own_proc: bool,
+    /// How many processes there may be at a time, where that was settled.
+    processes: Option<u64>,
+}
+
 /// What was made of them for one script.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Made {
@@ -100,8 +110,9 @@ impl Namespaces {
     fn made_once(self) -> io::Result<()> {
         match system::split(self.flags(true))? {
             Side::Child => {
+                let entered = self.enter(None);
                 let made =
-                    self.enter().and_then(|()| self.furnish(&FileRules::default(), Ceilings::default()));
+                    entered.and_then(|entered| entered.furnish(&FileRules::default(), Ceilings::default()));
                 system::exit(made.err().map_or(0, |error| errno(&error).max(libc::EPERM)))
             }
             Side::Parent(pid) => {
@@ -122,19 +133,30 @@ impl Namespaces {
         ALWAYS | users | network
     }
 
-    /// Makes this process, which has just been split off with them, the user it was before. It has to be the first in them.
-    pub(super) fn enter(self) -> io::Result<()> {
+    /// Makes this process, which has just been split off with them, the user it was before, and does in them what no order
+    /// changes; an order that leaves so many processes is likely to come. It has to be the first in them.
+    pub(super) fn enter(self, processes: Option<u64>) -> io::Result<Entered> {
         if !rustix::process::getpid().is_init() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        self.own_users.map_or(Ok(()), |(user, group)| become_oneself(user, group))
+        if let Some((user, group)) = self.own_users {
+            become_oneself(user, group)?;
+        }
+        let own_proc = mounts::begin()?;
+        let processes = processes.filter(|most| own_proc && limit_numbers(*most));
+        Ok(Entered { all: self, own_proc, processes })
     }
+}
 
+impl Entered {
     /// Furnishes them for a script.
     pub(super) fn furnish(self, files: &FileRules, ceilings: Ceilings) -> io::Result<Made> {
-        let (guarded, own_proc) = mounts::put_up(files, ceilings.tree_memory)?;
-        let processes = ceilings.processes.is_some_and(|most| own_proc && limit_numbers(most));
-        let process_limit = ceilings.processes.filter(|_| !processes && self.own_users.is_some());
+        let Self { all, own_proc, processes } = self;
+        let is_limited = |most| processes == Some(most) || (own_proc && limit_numbers(most));
+        // As long as that can be changed.
+        let processes = ceilings.processes.is_some_and(is_limited);
+        let guarded = mounts::put_up(files, ceilings.tree_memory)?;
+        let process_limit = ceilings.processes.filter(|_| !processes && all.own_users.is_some());
         Ok(Made { guarded, own_proc, processes, process_limit })
     }
 }

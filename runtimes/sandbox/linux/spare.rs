@@ -59,10 +59,10 @@ impl Waiting {
     /// Waits for an order and runs it to its end. The answer is the stub's own exit code.
     pub(super) fn serve(self) -> i32 {
         let Self { socket, kind, like, namespaces } = self;
-        if namespaces.is_some_and(|namespaces| namespaces.enter().is_err()) {
-            return 1;
-        }
-        let ready = match Ready::new(kind, Some(&like), namespaces.is_some()) {
+        let processes = like.order().ok().and_then(|order| order.cage.ceilings.processes);
+        let entered = namespaces.map(|namespaces| namespaces.enter(processes));
+        let Ok(entered) = entered.transpose() else { return 1 };
+        let ready = match Ready::new(kind, Some(&like), entered.is_some()) {
             Ok(ready) if ready.reaches_everyone() => ready,
             // Whether that is enough depends on the order.
             _ => return 1,
@@ -72,7 +72,7 @@ impl Waiting {
             // It was the first to go when memory was short. Another stub takes the order.
             return 1;
         }
-        Task { parcel: *parcel, namespaces, said: socket }.done(Ok(ready))
+        Task { parcel: *parcel, namespaces, said: socket }.done(entered, Ok(ready))
     }
 }
 

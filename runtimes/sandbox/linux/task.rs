@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::leader::Failed;
-use super::namespaces::Namespaces;
+use super::namespaces::{Entered, Namespaces};
 use super::stub::{self, Ready};
 use super::wire::Parcel;
 
@@ -19,20 +19,20 @@ pub(super) struct Task {
 impl Task {
     /// Makes this process, which was just split off, a stub and runs the order to its end. The answer is its exit code.
     pub(super) fn begin(self) -> i32 {
-        if self.namespaces.is_some_and(|namespaces| namespaces.enter().is_err()) {
+        let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
             return 1;
-        }
-        let ready = Ready::new(self.parcel.kind, None, self.namespaces.is_some());
-        self.done(ready)
+        };
+        let ready = Ready::new(self.parcel.kind, None, entered.is_some());
+        self.done(entered, ready)
     }
 
-    /// Runs the order to its end by a stub that is ready.
-    pub(super) fn done(self, ready: Result<Ready, Failed>) -> i32 {
-        let Self { mut parcel, namespaces, said } = self;
+    /// Runs the order to its end by a stub that is ready, in the namespaces it has entered.
+    pub(super) fn done(self, entered: Option<Entered>, ready: Result<Ready, Failed>) -> i32 {
+        let Self { mut parcel, said, .. } = self;
         let Ok(order) = parcel.text.order() else { return 1 };
         let cage = &order.cage;
         let furnished =
-            namespaces.zip(cage.files.as_ref()).map(|(all, files)| all.furnish(files, cage.ceilings));
+            entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.furnish(files, cage.ceilings));
         let lost = |ready: Result<Ready, Failed>, error| {
             ready.into_iter().for_each(Ready::dismiss);
             (Err(("namespaces", error)), None)
