@@ -43,7 +43,7 @@ impl Ahead {
     pub(super) fn of(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
         let made = || -> Result<Self, RulesetError> {
             let mut ahead = Self { created: none(shut_network)?, shut_network, read: Vec::new() };
-            for path in rules.read.iter().filter(|path| is_everybodys(path)) {
+            for path in &rules.read {
                 let opened = open(path).ok();
                 let found = opened.as_ref().and_then(|opened| identity(fstat(opened)));
                 ahead.read.push((path.clone(), found));
@@ -57,15 +57,9 @@ impl Ahead {
 
     /// Whether these paths are this order's as well, and lead to what they led to.
     fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
-        let now = rules.read.iter().filter(|path| is_everybodys(path));
-        let now = now.map(|path| (path, identity(stat(path.as_os_str()))));
+        let now = rules.read.iter().map(|path| (path, identity(stat(path.as_os_str()))));
         self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
     }
-}
-
-/// Whether a path leads every process to the same: what is listed in `/proc`, namespaces have their own of.
-fn is_everybodys(path: &OsStr) -> bool {
-    !Path::new(path).starts_with("/proc")
 }
 
 fn identity(found: rustix::io::Result<Stat>) -> Option<Identity> {
@@ -85,9 +79,8 @@ fn confined(
     ahead: Option<Ahead>,
 ) -> Result<RestrictionStatus, RulesetError> {
     let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network)).map(|ahead| ahead.created);
-    let are_made = ahead.is_some();
-    let system = rules.read.iter().filter(|path| !are_made || !is_everybodys(path));
-    let system = system.filter_map(|path| readable(open(path).ok()?));
+    let left = if ahead.is_some() { &[] } else { rules.read.as_slice() };
+    let system = left.iter().filter_map(|path| readable(open(path).ok()?));
     let own = rules.own.iter().filter_map(|place| readable(open_exactly(place).ok()?));
     let write = rules.write.iter().filter_map(|place| changeable(open_exactly(place).ok()?));
     // One after the other: each has a file open.
