@@ -61,8 +61,8 @@ pub(super) fn order(
         inherited.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect();
     environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
     if let Some((_, path)) = environment.iter_mut().find(|(name, _)| name == "PATH") {
-        let folders = reach::with_programs(&cage, std::env::split_paths(path));
-        *path = std::env::join_paths(folders).map_err(io::Error::other)?;
+        *path =
+            std::env::join_paths(reach::with_programs(&cage, places.installed)).map_err(io::Error::other)?;
     }
     Ok(Order {
         program: command.get_program().to_owned(),

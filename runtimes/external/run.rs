@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::guarded::Marks;
 use super::interpreter::{Found, Interpreter, search_path};
+use super::known::{Installed, Question};
 use super::life::{Life, Own};
 use super::made::Before;
 use super::process::{self, Session, Start};
@@ -39,7 +41,7 @@ pub(super) struct Caged<'a> {
     pub(super) order: Order,
     /// Removed with everything in it when this is dropped.
     scratch: Scratch,
-    interpreter: Found,
+    installed: Arc<Installed>,
     pub(super) project: &'a Path,
     skill: &'a Path,
     /// How many of the order's places to read are the script's own; those after them are the clients'.
@@ -92,7 +94,11 @@ impl External {
 
     /// Who may have put anything on the way to a program.
     pub(super) fn strangers(&self, ctx: &SkillContext) -> Strangers {
-        Strangers::of(ctx.project().ok().map(Files::root).into_iter().chain([self.file.folder()]))
+        let (project, skill) = (ctx.project().ok().map(Files::root), self.file.folder());
+        // Where the run has opened it, its path has no links.
+        let is_opened = ctx.skill_files().is_ok_and(|files| files.root() == skill);
+        let skill = if is_opened { Some(skill.to_owned()) } else { std::fs::canonicalize(skill).ok() };
+        Strangers::at(project.map(Path::to_owned).into_iter().chain(skill))
     }
 
     /// The program, and what it is told before the script.
@@ -124,10 +130,12 @@ impl External {
     pub(super) fn caged<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.file.unchanged()?;
-        let interpreter = self.told(self.interpreter.found(name, &search_path())?)?;
+        let question = Question::of(&self.interpreter, self.strangers(ctx));
+        let installed = self.shared.known().installed(question, name)?;
+        let interpreter = self.told(installed.interpreter.clone())?;
         let scratch = Scratch::new(self.shared.sweeper())
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
-        let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
+        let places = Places { project, skill, scratch: scratch.path(), installed: &installed };
         let cage = reach::cage(ctx, &places);
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
@@ -139,7 +147,7 @@ impl External {
         }
         let offered = self.shared.clients().offer(&mut order, self.shared.launcher().program());
         offered.map_err(unwritten)?;
-        Ok(Caged { order, scratch, interpreter, project, skill, own_reads })
+        Ok(Caged { order, scratch, installed, project, skill, own_reads })
     }
 
     /// With all the rights of the user, which the report and the log say.
@@ -236,7 +244,7 @@ impl Caged<'_> {
             project: self.project,
             skill: self.skill,
             scratch: self.scratch.path(),
-            interpreter: &self.interpreter.program,
+            installed: &self.installed,
         }
     }
 }
