@@ -39,6 +39,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // Most scripts leave nothing in it.
+        if std::fs::remove_dir(&self.folder).is_ok() {
+            return;
+        }
         let Ok(mut clearing) = Clearing::of(&self.folder) else { return };
         if matches!(clearing.finish(AT_ONCE), Ok(false)) {
             let folder = self.folder.clone();
