@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::super::super::sandbox::{API, Order};
+use super::super::super::sandbox::{API, Order, own_folder};
 use super::request;
 
 /// Path in the folder, text. `{{functions}}` stands for the table of functions: JSON, quoted as a string that every language reads.
@@ -98,7 +98,7 @@ impl Clients {
 
 impl Written {
     fn new(program: Option<PathBuf>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("metier-").tempdir()?;
+        let folder = own_folder()?;
         for name in FOLDERS {
             DirBuilder::new().mode(0o700).create(folder.path().join(name))?;
         }
@@ -216,6 +216,13 @@ mod tests {
         {
             assert!(!imports(node, source.as_bytes()), "{source}");
         }
+    }
+
+    #[test]
+    fn nobody_but_the_user_gets_to_the_clients() {
+        let mode =
+            |folder: &Written| fs::metadata(folder.folder.path()).unwrap().permissions().mode() & 0o777;
+        Clients::default().written(|| None, |written| assert_eq!(mode(written), 0o700)).unwrap();
     }
 
     #[test]
