@@ -53,6 +53,9 @@ pub(crate) struct Shared {
     /// What scripts in them call the host by.
     #[cfg(unix)]
     clients: std::sync::Arc<external::Clients>,
+    /// What is installed to run them.
+    #[cfg(unix)]
+    known: std::sync::Arc<external::Known>,
     /// What plans may call, where there is an engine that knows.
     callees: Option<std::sync::Arc<dyn Callees>>,
     /// The clock of steps that have a time limit of their own.
@@ -78,6 +81,12 @@ impl Shared {
         &self.clients
     }
 
+    /// What is installed to run scripts.
+    #[cfg(unix)]
+    fn known(&self) -> &external::Known {
+        &self.known
+    }
+
     /// `helper` is the program that starts processes, where the embedder named one; `tier` the best cage to put up.
     #[cfg_attr(not(unix), allow(unused_variables))]
     pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::Tier) -> Self {
@@ -91,6 +100,8 @@ impl Shared {
             )),
             #[cfg(unix)]
             clients: std::sync::Arc::default(),
+            #[cfg(unix)]
+            known: std::sync::Arc::default(),
             callees: None,
             watchdog: std::sync::Arc::default(),
         }

@@ -1,5 +1,6 @@
 //! What is started: arguments as an array, the project as working directory, an environment built from nothing.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -35,11 +36,18 @@ pub(super) fn of(
     let mut command = Command::new(&interpreter.program);
     command.args(&interpreter.args).arg(script).args(args);
     command.current_dir(project);
-    command.env_clear().envs(inherited());
-    command.env("METIER_SKILL_DIR", folder).env("METIER_PROJECT_DIR", project);
-    // Running a skill must not change its folder.
-    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env_clear().envs(inherited()).envs(told(folder, project));
     command
+}
+
+/// The variables that a run has of its own, wherever it runs.
+fn told(folder: &Path, project: &Path) -> [(OsString, OsString); 3] {
+    [
+        ("METIER_SKILL_DIR".into(), folder.into()),
+        ("METIER_PROJECT_DIR".into(), project.into()),
+        // Running a skill must not change its folder.
+        ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
+    ]
 }
 
 /// The order for the same script in a cage. Home and temporary files are a folder of the run's own, and `PATH` holds what the
@@ -55,19 +63,17 @@ pub(super) fn order(
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let command = of(interpreter, script, args, places.skill, places.project);
-    let inherited = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
-    let mut environment: Vec<(OsString, OsString)> =
-        inherited.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect();
+    let path =
+        std::env::join_paths(reach::with_programs(&cage, places.installed)).map_err(io::Error::other)?;
+    let mut environment: BTreeMap<OsString, OsString> = inherited_but_path().collect();
+    environment.extend(told(places.skill, places.project));
     environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
-    if let Some((_, path)) = environment.iter_mut().find(|(name, _)| name == "PATH") {
-        let folders = reach::with_programs(&cage, std::env::split_paths(path));
-        *path = std::env::join_paths(folders).map_err(io::Error::other)?;
-    }
+    environment.insert("PATH".into(), path);
+    let before = interpreter.args.iter().map(OsString::from).chain([script.into()]);
     Ok(Order {
-        program: command.get_program().to_owned(),
-        args: command.get_args().map(OsStr::to_owned).collect(),
-        environment,
+        program: interpreter.program.as_os_str().to_owned(),
+        args: before.chain(args.iter().map(OsString::from)).collect(),
+        environment: environment.into_iter().collect(),
         folder: places.project.into(),
         cage,
         leftovers: vec![places.scratch.into()],
@@ -85,7 +91,11 @@ const OWN: [&str; 2] = ["HOME", "TMPDIR"];
 pub(super) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     // Folders that came from a PATH need no further check to be joined to one.
     let path = std::env::join_paths(search_path()).ok().map(|path| ("PATH".into(), path));
-    std::env::vars_os().filter(|(name, _)| is_inherited(name)).chain(path)
+    inherited_but_path().chain(path)
+}
+
+fn inherited_but_path() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| is_inherited(name))
 }
 
 pub(super) fn is_inherited(name: &OsStr) -> bool {

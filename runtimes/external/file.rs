@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
+use crate::host::Files;
 
 /// A script inside its skill's folder.
 pub(super) struct ScriptFile {
@@ -13,6 +14,8 @@ pub(super) struct ScriptFile {
     /// Absolute.
     folder: PathBuf,
     path: PathBuf,
+    /// The same inside the folder.
+    inside: String,
     source: Arc<[u8]>,
 }
 
@@ -31,7 +34,8 @@ impl ScriptFile {
         }
         let folder = std::path::absolute(folder)
             .map_err(|error| SkillError::io(format_args!("failed to find {}", folder.display()), error))?;
-        Ok(Self { path: folder.join(&script.path), name, folder, source: script.source.clone() })
+        let (path, inside) = (folder.join(&script.path), script.path.clone());
+        Ok(Self { path, inside, name, folder, source: script.source.clone() })
     }
 
     /// The name errors carry: the path inside the folder, control characters escaped.
@@ -48,6 +52,19 @@ impl ScriptFile {
     /// The skill's folder, absolute.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. Where it does not,
+    /// [`ScriptFile::unchanged`] has the reason.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn is_in(&self, folder: &Files) -> bool {
+        folder.unguarded().read(&self.inside).is_ok_and(|bytes| *bytes == *self.source)
+    }
+
+    /// The absolute path. It is for whoever knows that the script is there.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The absolute path, once the file there is known to be a regular one inside the folder that holds the bytes that

@@ -3,25 +3,24 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use super::interpreter::{is_program, search_path};
+use super::interpreter::is_program;
 use super::reach::is_system;
 use crate::host::strangers::{self, LINKS, Strangers};
 
 /// Interpreters that scripts of other languages call.
-const CALLED: [&str; 3] = ["python3", "python", "node"];
+pub(super) const CALLED: [&str; 3] = ["python3", "python", "node"];
 
-/// What is to be read for this program, for whatever else on `PATH` has its name, and for the interpreters that scripts call.
-/// What lies in a stranger's folder is not among it, and of what their links lead to, nothing but whole interpreters.
-pub(super) fn homes(program: &Path, strangers: &Strangers) -> BTreeSet<PathBuf> {
+/// What is to be read for this program, for whatever else in the folders of `PATH` has its name, and for the interpreters that
+/// scripts call. Of what a stranger's links lead to, nothing but whole interpreters is among it; what itself is a stranger's, or
+/// is reached through them, is still to be left out.
+pub(super) fn homes(program: &Path, folders: &[PathBuf], strangers: &Strangers) -> BTreeSet<PathBuf> {
     let names = CALLED.map(Path::new).into_iter().chain(program.file_name().map(Path::new));
     let names: BTreeSet<&Path> = names.collect();
-    let folders = search_path().into_iter().filter(|folder| !is_system(folder));
+    let folders = folders.iter().filter(|folder| !is_system(folder));
     let called = folders.flat_map(|folder| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>());
     let programs = called.filter(|program| is_program(program)).chain([program.to_owned()]);
     // Most programs have the same.
-    let mut homes: BTreeSet<PathBuf> = programs.flat_map(|program| homes_of(&program, strangers)).collect();
-    homes.retain(|home| !strangers.lead_to(home));
-    homes
+    programs.flat_map(|program| homes_of(&program, strangers)).collect()
 }
 
 /// Beside the file, and beside each link to it. From the first one on that is a stranger's, what lies beside proves nothing.
@@ -47,7 +46,7 @@ fn homes_of(program: &Path, strangers: &Strangers) -> Vec<PathBuf> {
 const PARTS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg"];
 
 /// What lies beside `shims` in the folder of a version manager, which is its own as a whole.
-const MANAGED: [&str; 2] = ["versions", "installs"];
+pub(super) const MANAGED: [&str; 2] = ["versions", "installs"];
 
 /// The parts of `PREFIX/bin/python3`, the root of the version manager of `ROOT/shims/python3`, and the file alone where the
 /// folder above holds more than an interpreter.

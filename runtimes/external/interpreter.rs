@@ -8,13 +8,13 @@ use super::{run, shebang};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// The commands that can run a script, best first. What is installed is asked when it runs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interpreter {
     candidates: Vec<Vec<String>>,
 }
 
 /// An installed interpreter: its absolute path and what comes before the script.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
 pub(super) struct Found {
     pub(super) program: PathBuf,
@@ -118,9 +118,13 @@ impl Interpreter {
         })
     }
 
+    /// What the programs are called that can run it, best first.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.candidates.iter().filter_map(|command| Some(command.first()?.as_str()))
+    }
+
     fn missing(&self, script: &str) -> SkillError {
-        let names: Vec<&str> =
-            self.candidates.iter().filter_map(|command| Some(command.first()?.as_str())).collect();
+        let names: Vec<&str> = self.names().collect();
         let best = names.first().copied().unwrap_or_default();
         SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
             .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))

@@ -26,6 +26,8 @@ mod history;
 mod home;
 mod interpreter;
 #[cfg(unix)]
+mod known;
+#[cfg(unix)]
 mod life;
 #[cfg(unix)]
 mod made;
@@ -55,6 +57,8 @@ pub(super) use self::api::{Clients, client_main};
 #[cfg(unix)]
 pub(super) use self::explained::{interpreters, machine, plan};
 use self::interpreter::Interpreter;
+#[cfg(unix)]
+pub(super) use self::known::Known;
 use self::run::External;
 #[cfg(not(unix))]
 pub(super) use self::run::{interpreters, machine, plan};

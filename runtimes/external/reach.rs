@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use super::super::sandbox::{Cage, Ceilings, Exactly, FileRules, Guarded};
 use super::guarded::guarded;
 use super::home::homes;
+use super::interpreter::search_path;
+use super::known::{Folder, Installed};
 use crate::host::strangers::Strangers;
 use crate::host::{Files, SkillContext};
 use crate::policy::{Isolation, Limits, Need};
@@ -56,14 +58,7 @@ pub(super) struct Places<'a> {
     pub(super) project: &'a Path,
     pub(super) skill: &'a Path,
     pub(super) scratch: &'a Path,
-    pub(super) interpreter: &'a Path,
-}
-
-impl Places<'_> {
-    /// Those that a stranger may have filled.
-    pub(super) fn strangers(&self) -> Strangers {
-        Strangers::of([self.project, self.skill])
-    }
+    pub(super) installed: &'a Installed,
 }
 
 /// The cage for a run with these permissions and limits.
@@ -94,7 +89,8 @@ pub(super) fn strictest() -> Cage {
 pub(super) fn strictest_for(program: &Path, strangers: &Strangers) -> Cage {
     let mut cage = Cage { required: true, ..strictest() };
     if let Some(rules) = &mut cage.files {
-        let homes = homes(program, strangers).into_iter().filter(|home| opens_more(home));
+        let homes = homes(program, &search_path(), strangers).into_iter();
+        let homes = homes.filter(|home| !strangers.lead_to(home) && opens_more(home));
         rules.read.extend(homes.map(Into::into));
         rules.own.extend(strangers.folders().iter().filter_map(|folder| exactly(folder)));
         rules.write.push(NULL.into());
@@ -118,28 +114,46 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
     }
 }
 
+/// The folders of `PATH`, and whether what every script may read, or one that has these homes, opens some of what is in them.
+pub(super) fn folders(path: &[PathBuf], homes: &[PathBuf]) -> Vec<Folder> {
+    let homes: Vec<(&Path, Option<PathBuf>)> =
+        homes.iter().map(|home| (home.as_path(), real(home))).collect();
+    let folder = |path: &PathBuf| {
+        let place = if is_system(path) { None } else { real(path) };
+        let opens = |place: &PathBuf| {
+            let is_near = |(home, real): &(&Path, Option<PathBuf>)| {
+                home.starts_with(path) || real.as_ref().is_some_and(|real| overlap(real, place))
+            };
+            SYSTEM.iter().any(|system| overlap(Path::new(system), place)) || homes.iter().any(is_near)
+        };
+        let is_open = is_system(path) || place.as_ref().is_some_and(opens);
+        Folder { path: path.clone(), place, is_open }
+    };
+    path.iter().map(folder).collect()
+}
+
 /// The folders of `PATH` with programs that can be run in this cage: those that lie in what can be read, or some of that in
 /// them.
-pub(super) fn with_programs(cage: &Cage, folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let Some(rules) = &cage.files else { return folders.collect() };
-    let exact = rules.own.iter().chain(&rules.write).map(|place| &place.path);
-    let paths = rules.read.iter().chain(exact).map(Path::new);
-    // Resolved once for all folders, and not at all where their names say enough.
-    let own: Vec<(&Path, Option<PathBuf>)> =
-        paths.filter(|path| !is_system(path)).map(|path| (path, real(path))).collect();
-    let overlap = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
-    let has_programs = |folder: &PathBuf| {
-        if is_system(folder) {
-            return true;
-        }
-        let Some(place) = real(folder) else { return false };
-        // A link in the folder may be all that can be read of it.
-        let opens = |(path, real): &(&Path, Option<PathBuf>)| {
-            path.starts_with(folder) || real.as_ref().is_some_and(|path| overlap(path, &place))
+pub(super) fn with_programs<'a>(cage: &Cage, installed: &'a Installed) -> impl Iterator<Item = &'a Path> {
+    let rules = cage.files.as_ref();
+    let has_programs = move |folder: &&Folder| {
+        let is_near = |exact: &Exactly| {
+            let place = folder.place.as_ref();
+            place.is_some_and(|place| opens(Path::new(&exact.path), &folder.path, place))
         };
-        SYSTEM.iter().any(|system| overlap(Path::new(system), &place)) || own.iter().any(opens)
+        folder.is_open || rules.is_none_or(|rules| rules.own.iter().chain(&rules.write).any(is_near))
     };
-    folders.filter(has_programs).collect()
+    installed.folders.iter().filter(has_programs).map(|folder| folder.path.as_path())
+}
+
+/// Whether what is open at this path is in a folder, or around the place where it is. A link in the folder may be all that can be
+/// read of it.
+fn opens(path: &Path, folder: &Path, place: &Path) -> bool {
+    path.starts_with(folder) || overlap(path, place)
+}
+
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
 }
 
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
@@ -147,8 +161,7 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if network {
         read.extend(NETWORK.iter().map(Into::into));
     }
-    let homes = homes(places.interpreter, &places.strangers());
-    read.extend(homes.into_iter().filter(|home| opens_more(home)).map(Into::into));
+    read.extend(places.installed.homes.iter().map(Into::into));
     // Of these the run holds handles, where the script comes from the skill that it runs for.
     let held = |files: crate::error::Result<&Files>, place| match files {
         Ok(files) if files.root() == place => below(files, Path::new("")),
@@ -176,7 +189,7 @@ pub(super) fn guarded_in(ctx: &SkillContext, project: &Path) -> Guarded {
 }
 
 /// Whether there is something at this path that the rules for the system do not open.
-fn opens_more(path: &Path) -> bool {
+pub(super) fn opens_more(path: &Path) -> bool {
     // A link in a folder of the system's may lead out of it.
     path.symlink_metadata().is_ok_and(|found| !is_system(path) || found.is_symlink()) && path.exists()
 }

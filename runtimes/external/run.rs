@@ -1,8 +1,10 @@
 //! One run of a script: as a plain process, or in a cage.
 
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -12,6 +14,7 @@ use super::api::{Service, imports};
 use super::file::ScriptFile;
 use super::guarded::Marks;
 use super::interpreter::{Found, Interpreter, search_path};
+use super::known::{Installed, Question};
 use super::life::{Life, Own};
 use super::made::Before;
 use super::process::{self, Session, Start};
@@ -39,7 +42,7 @@ pub(super) struct Caged<'a> {
     pub(super) order: Order,
     /// Removed with everything in it when this is dropped.
     scratch: Scratch,
-    interpreter: Found,
+    installed: Arc<Installed>,
     pub(super) project: &'a Path,
     skill: &'a Path,
     /// How many of the order's places to read are the script's own; those after them are the clients'.
@@ -92,13 +95,36 @@ impl External {
 
     /// Who may have put anything on the way to a program.
     pub(super) fn strangers(&self, ctx: &SkillContext) -> Strangers {
-        Strangers::of(ctx.project().ok().map(Files::root).into_iter().chain([self.file.folder()]))
+        let (project, skill) = (ctx.project().ok().map(Files::root), self.file.folder());
+        // Where the run has opened it, its path has no links.
+        let skill = match ctx.skill_files() {
+            Ok(files) if files.root() == skill => Some(skill.to_owned()),
+            _ => std::fs::canonicalize(skill).ok(),
+        };
+        Strangers::at(project.map(Path::to_owned).into_iter().chain(skill))
+    }
+
+    /// The script, absolute, once it is known to be what was loaded.
+    fn script(&self, ctx: &SkillContext) -> Result<PathBuf> {
+        match self.opened(ctx) {
+            // One look says so, where the folder lies where it was opened.
+            Some(files) if self.file.is_in(files) => Ok(self.file.path().to_owned()),
+            _ => self.file.unchanged(),
+        }
+    }
+
+    /// The skill's folder as the run has opened it, where that is what lies at its path now.
+    fn opened<'a>(&self, ctx: &'a SkillContext) -> Option<&'a Files> {
+        let folder = self.file.folder();
+        let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
+        let about = folder.symlink_metadata().ok()?;
+        (files.identity(Path::new("")).ok()? == (about.dev(), about.ino())).then_some(files)
     }
 
     /// The program, and what it is told before the script.
     fn told(&self, mut found: Found) -> Result<Found> {
         if imports(&found.program, self.file.source()) {
-            let import = self.shared.clients().import(self.shared.launcher().program());
+            let import = self.shared.clients().import(|| self.shared.launcher().program());
             let import = import.map_err(unwritten)?;
             found.args.insert(0, import.to_string_lossy().into_owned());
         }
@@ -107,7 +133,7 @@ impl External {
 
     /// The command of a plain process.
     pub(super) fn plain(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
-        let script = self.file.unchanged()?;
+        let script = self.script(ctx)?;
         let (project, strangers) = (ctx.project()?.root(), self.strangers(ctx));
         // In a cage it would do no harm; here it would have all the rights of the user.
         let is_shunned = |program: &Path| strangers.lead_to(program);
@@ -116,18 +142,20 @@ impl External {
         let interpreter = self.interpreter.found_but(name, &search_path(), is_shunned, reason)?;
         let interpreter = self.told(interpreter)?;
         let mut command = command::of(&interpreter, &script, args, self.file.folder(), project);
-        self.shared.clients().excuse(&mut command, self.shared.launcher().program());
+        self.shared.clients().excuse(&mut command, || self.shared.launcher().program());
         Ok(command)
     }
 
     /// The order for a process in a cage.
     pub(super) fn caged<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
-        let script = self.file.unchanged()?;
-        let interpreter = self.told(self.interpreter.found(name, &search_path())?)?;
+        let script = self.script(ctx)?;
+        let question = Question::of(&self.interpreter, self.strangers(ctx));
+        let installed = self.shared.known().installed(question, name)?;
+        let interpreter = self.told(installed.interpreter.clone())?;
         let scratch = Scratch::new(self.shared.sweeper())
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
-        let places = Places { project, skill, scratch: scratch.path(), interpreter: &interpreter.program };
+        let places = Places { project, skill, scratch: scratch.path(), installed: &installed };
         let cage = reach::cage(ctx, &places);
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
         let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
@@ -137,9 +165,9 @@ impl External {
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
         }
-        let offered = self.shared.clients().offer(&mut order, self.shared.launcher().program());
+        let offered = self.shared.clients().offer(&mut order, || self.shared.launcher().program());
         offered.map_err(unwritten)?;
-        Ok(Caged { order, scratch, interpreter, project, skill, own_reads })
+        Ok(Caged { order, scratch, installed, project, skill, own_reads })
     }
 
     /// With all the rights of the user, which the report and the log say.
@@ -157,7 +185,7 @@ impl External {
 
     fn run_caged(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         if let Some(worker) = ctx.worker() {
-            self.file.unchanged()?;
+            self.script(ctx)?;
             let start = || self.kept(worker, input, ctx);
             let value = if worker.is_single() {
                 start()?.last_run(input, ctx)
@@ -236,7 +264,7 @@ impl Caged<'_> {
             project: self.project,
             skill: self.skill,
             scratch: self.scratch.path(),
-            interpreter: &self.interpreter.program,
+            installed: &self.installed,
         }
     }
 }

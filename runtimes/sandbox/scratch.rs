@@ -1,8 +1,10 @@
 //! A run's own folder, and its end: whatever a script left in it, the host neither stumbles over it nor leaves it.
 
 use std::ffi::{CStr, CString};
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,12 +14,16 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
+use tempfile::TempDir;
 
 use super::flags::BY_NAME;
 use super::sweeper::Sweeper;
 
-/// A folder for home and temporary files. Removed when dropped, once nobody is left who could change it; what takes long is left
-/// to the sweeper.
+/// A folder for home and temporary files, the user's alone. Removed when dropped, once nobody is left who could change it; what
+/// takes long is left to the sweeper.
+///
+/// No two runs have the same one, however clean it was left: times, flags, attributes and the size of a folder would tell the next
+/// script of the last, and whoever was handed it could still come in.
 pub(crate) struct Scratch {
     folder: PathBuf,
     sweeper: Arc<Sweeper>,
@@ -28,7 +34,7 @@ const AT_ONCE: usize = 2048;
 
 impl Scratch {
     pub(crate) fn new(sweeper: &Arc<Sweeper>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("metier-").tempdir()?.keep();
+        let folder = own_folder()?.keep();
         Ok(Self { folder, sweeper: Arc::clone(sweeper) })
     }
 
@@ -39,6 +45,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // Most scripts leave nothing in it.
+        if std::fs::remove_dir(&self.folder).is_ok() {
+            return;
+        }
         let Ok(mut clearing) = Clearing::of(&self.folder) else { return };
         if matches!(clearing.finish(AT_ONCE), Ok(false)) {
             let folder = self.folder.clone();
@@ -47,6 +57,12 @@ impl Drop for Scratch {
             std::fs::remove_dir(&self.folder).ok();
         }
     }
+}
+
+/// A new temporary folder that nobody but the user gets into, whatever the user's own files are open to.
+pub(crate) fn own_folder() -> io::Result<TempDir> {
+    let own = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("metier-").permissions(own).tempdir()
 }
 
 /// A folder of another process's: its path, and what says that it is still the same.
@@ -166,8 +182,7 @@ fn folders_after_removing_files(folder: &OwnedFd, most: &mut usize) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
 
     #[test]
     fn nothing_is_left_of_it_and_nothing_else_is_touched() {
@@ -185,6 +200,21 @@ mod tests {
         drop(scratch);
         assert!(!path.exists());
         assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn an_empty_one_goes_whatever_became_of_its_mode_and_no_run_gets_it_again() {
+        let sweeper = Arc::default();
+        let paths = [0o700, 0o0, 0o777].map(|mode| {
+            let scratch = Scratch::new(&sweeper).unwrap();
+            assert_eq!(fs::metadata(scratch.path()).unwrap().permissions().mode() & 0o777, 0o700);
+            fs::set_permissions(scratch.path(), Permissions::from_mode(mode)).unwrap();
+            let path = scratch.path().to_owned();
+            drop(scratch);
+            path
+        });
+        assert!(paths.iter().all(|path| !path.exists()));
+        assert!(paths[0] != paths[1] && paths[1] != paths[2]);
     }
 
     #[test]

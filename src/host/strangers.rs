@@ -7,45 +7,66 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The folders of a run, without links.
-pub(crate) struct Strangers(Vec<PathBuf>);
+#[derive(PartialEq, Eq)]
+pub(crate) struct Strangers {
+    folders: Vec<PathBuf>,
+    /// Those too in which the user is at home.
+    all: Vec<PathBuf>,
+}
 
 impl Strangers {
     /// A folder that holds the home of the user is not among them: what lies in there is the user's own.
     pub(crate) fn of<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
-        let folders = folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
-        Self(folders.filter(|folder| home().is_none_or(|home| !home.starts_with(folder))).collect())
+        Self::at(folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok()))
+    }
+
+    /// The same for paths that have no links.
+    pub(crate) fn at(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        let all: Vec<PathBuf> = folders.into_iter().collect();
+        let is_strange = |folder: &&PathBuf| home().is_none_or(|home| !home.starts_with(folder));
+        Self { folders: all.iter().filter(is_strange).cloned().collect(), all }
     }
 
     pub(crate) fn folders(&self) -> &[PathBuf] {
-        &self.0
+        &self.folders
     }
 
     /// Whether a stranger may have a say in what lies at this path: it leads through a folder of theirs, or by more links than
     /// the system follows.
     pub(crate) fn lead_to(&self, path: &Path) -> bool {
-        let (mut place, mut rest) = (PathBuf::new(), parts(path));
-        let mut left = LINKS;
-        while let Some(part) = rest.pop() {
-            if part == ".." {
-                place.pop();
-                continue;
-            }
-            let next = place.join(part);
-            if self.0.iter().any(|folder| next.starts_with(folder)) {
-                return true;
-            }
-            match std::fs::read_link(&next) {
-                Ok(_) if left == 0 => return true,
-                Ok(target) => {
-                    left -= 1;
-                    // An absolute one begins at the root again.
-                    rest.extend(parts(&target));
-                }
-                Err(_) => place = next,
-            }
-        }
-        false
+        leads_through(&self.folders, path)
     }
+
+    /// Whether what is found at this path may be another thing by the next run, which a script saw to: it leads through one of
+    /// the folders, though it be the user's home.
+    pub(crate) fn may_change(&self, path: &Path) -> bool {
+        leads_through(&self.all, path)
+    }
+}
+
+fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
+    let (mut place, mut rest) = (PathBuf::new(), parts(path));
+    let mut left = LINKS;
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(part);
+        if folders.iter().any(|folder| next.starts_with(folder)) {
+            return true;
+        }
+        match std::fs::read_link(&next) {
+            Ok(_) if left == 0 => return true,
+            Ok(target) => {
+                left -= 1;
+                // An absolute one begins at the root again.
+                rest.extend(parts(&target));
+            }
+            Err(_) => place = next,
+        }
+    }
+    false
 }
 
 /// As many as the system itself follows.

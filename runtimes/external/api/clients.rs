@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::super::super::sandbox::{API, Order};
+use super::super::super::sandbox::{API, Order, own_folder};
 use super::request;
 
 /// Path in the folder, text. `{{functions}}` stands for the table of functions: JSON, quoted as a string that every language reads.
@@ -52,14 +52,18 @@ struct Written {
 type Mark = ((u64, u64), (u32, u32), (i64, i64));
 
 impl Clients {
-    /// Lets the script of an order find the API: by its number, and by a client for its language. `program` is one whose
-    /// `main` begins with [`helper_main`](crate::helper_main); without it there is no command.
-    pub(in super::super) fn offer(&self, order: &mut Order, program: Option<PathBuf>) -> io::Result<()> {
+    /// Lets the script of an order find the API: by its number, and by a client for its language. `program` tells, when
+    /// they are to be written, of one whose `main` begins with [`helper_main`](crate::helper_main); without it there is no command.
+    pub(in super::super) fn offer(
+        &self,
+        order: &mut Order,
+        program: impl FnOnce() -> Option<PathBuf>,
+    ) -> io::Result<()> {
         self.written(program, |written| written.offer(order))
     }
 
     /// What Node is to be told before a script that is an ES module and imports the client.
-    pub(in super::super) fn import(&self, program: Option<PathBuf>) -> io::Result<OsString> {
+    pub(in super::super) fn import(&self, program: impl FnOnce() -> Option<PathBuf>) -> io::Result<OsString> {
         let mut argument = OsString::new();
         let say = |written: &Written| {
             argument = format!("--import={}", url(&written.path("node/register.mjs"))).into();
@@ -69,7 +73,7 @@ impl Clients {
     }
 
     /// Lets a plain process find the modules, which tell it that it cannot call the host.
-    pub(in super::super) fn excuse(&self, command: &mut Command, program: Option<PathBuf>) {
+    pub(in super::super) fn excuse(&self, command: &mut Command, program: impl FnOnce() -> Option<PathBuf>) {
         // Without them it is told by its interpreter, in other words.
         let say = |written: &Written| {
             command.envs(written.modules());
@@ -77,12 +81,16 @@ impl Clients {
         self.written(program, say).ok();
     }
 
-    fn written(&self, program: Option<PathBuf>, work: impl FnOnce(&Written)) -> io::Result<()> {
+    fn written(
+        &self,
+        program: impl FnOnce() -> Option<PathBuf>,
+        work: impl FnOnce(&Written),
+    ) -> io::Result<()> {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         work(match &mut *written {
             Some(written) if written.is_whole() => written,
             // There is none yet, or somebody tidied up.
-            gone => gone.insert(Written::new(program)?),
+            gone => gone.insert(Written::new(program())?),
         });
         Ok(())
     }
@@ -90,7 +98,7 @@ impl Clients {
 
 impl Written {
     fn new(program: Option<PathBuf>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("metier-").tempdir()?;
+        let folder = own_folder()?;
         for name in FOLDERS {
             DirBuilder::new().mode(0o700).create(folder.path().join(name))?;
         }
@@ -208,6 +216,13 @@ mod tests {
         {
             assert!(!imports(node, source.as_bytes()), "{source}");
         }
+    }
+
+    #[test]
+    fn nobody_but_the_user_gets_to_the_clients() {
+        let mode =
+            |folder: &Written| fs::metadata(folder.folder.path()).unwrap().permissions().mode() & 0o777;
+        Clients::default().written(|| None, |written| assert_eq!(mode(written), 0o700)).unwrap();
     }
 
     #[test]

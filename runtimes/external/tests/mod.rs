@@ -18,7 +18,7 @@ use super::super::Shared;
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
+use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
 use crate::policy::{Asked, CancelToken, Limits, OutputPolicy, Permissions, Protection, Watchdog, Worker};
 
 /// One helper for all tests.
@@ -107,6 +107,10 @@ impl Stage {
     }
 
     fn context(&self, cancel: &CancelToken) -> SkillContext {
+        self.builder(cancel).build()
+    }
+
+    fn builder(&self, cancel: &CancelToken) -> ContextBuilder {
         let granted = self.granted.iter().map(|permission| permission.parse().unwrap());
         SkillContext::builder("stage")
             .project(Files::open(self.project.path()).unwrap())
@@ -115,7 +119,6 @@ impl Stage {
             .cancel(cancel.clone())
             .providers(self.providers.clone())
             .worker(self.worker)
-            .build()
     }
 
     fn run(&self) -> Ran {

@@ -232,6 +232,63 @@ fn a_script_that_is_not_what_was_loaded_does_not_run() {
 }
 
 #[test]
+fn an_open_folder_vouches_for_a_script_where_it_was_opened_and_nowhere_else() {
+    let outside = TempDir::new().unwrap();
+    std::fs::write(outside.path().join("run.bash"), "touch ran").unwrap();
+    let changes: [(Change, Option<&str>); 7] = [
+        (|_, _| {}, None),
+        (|file, _| std::fs::rename(file, file.with_file_name("x")).unwrap(), Some("is gone from")),
+        (|file, _| std::fs::write(file, "touch evil").unwrap(), Some("has changed")),
+        (
+            |file, _| {
+                std::fs::rename(file, file.with_file_name("x")).unwrap();
+                symlink("x", file).unwrap();
+            },
+            None,
+        ),
+        (
+            |file, outside| {
+                std::fs::remove_file(file).unwrap();
+                symlink(outside.join("run.bash"), file).unwrap();
+            },
+            Some("leads out of"),
+        ),
+        (
+            |file, _| {
+                let scripts = file.parent().unwrap();
+                std::fs::rename(scripts.parent().unwrap(), scripts.parent().unwrap().with_extension("old")).unwrap();
+            },
+            Some("is gone from"),
+        ),
+        (
+            |file, _| {
+                let folder = file.parent().unwrap().parent().unwrap();
+                std::fs::rename(folder, folder.with_extension("old")).unwrap();
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, "touch evil").unwrap();
+            },
+            Some("has changed"),
+        ),
+    ];
+    for (number, (change, words)) in changes.into_iter().enumerate() {
+        let mut stage = Stage::bash("touch ran");
+        let folder = stage.skill.path().join("skill");
+        std::fs::create_dir_all(folder.join("scripts")).unwrap();
+        std::fs::write(folder.join("scripts/run.bash"), "touch ran").unwrap();
+        stage.script.folder = Some(std::fs::canonicalize(&folder).unwrap());
+        let context = stage.builder(&stage.cancel).skill_files(Files::open(&folder).unwrap()).build();
+        change(&folder.join("scripts/run.bash"), outside.path());
+        let result = stage.load().unwrap().execute_with_context(SkillInput::default(), Some(&context));
+        assert!(!stage.file("evil").exists(), "{number}");
+        assert_eq!(stage.file("ran").exists(), words.is_none(), "{number}");
+        match words {
+            Some(words) => assert!(result.unwrap_err().message().contains(words), "{number}"),
+            None => assert!(result.is_ok(), "{number}"),
+        }
+    }
+}
+
+#[test]
 fn a_script_that_may_not_be_read_is_a_sentence() {
     let stage = Stage::bash("true");
     let file = stage.skill.path().join("scripts/run.bash");

@@ -1,0 +1,335 @@
+//! What the user has installed: an interpreter, what it reads, the folders of programs. Looked up once, and kept for a moment.
+//!
+//! It changes when the user installs something, and runs may follow each other in milliseconds. What a script may change by itself
+//! is not kept: an answer that depends on anything in the project or the skill, be it a link that leads through one of them or a
+//! name that is still free there, is looked up every time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::home::{CALLED, MANAGED, homes};
+use super::interpreter::{Found, Interpreter, is_program, search_path};
+use super::reach;
+use crate::error::Result;
+use crate::host::strangers::Strangers;
+
+/// As long as nobody notices who has just installed something, and hundreds of runs in a row.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Answers that are kept: one for each language and skill that a project is at work with.
+const MOST: usize = 8;
+
+/// The answers of one engine, the newest last.
+#[derive(Default)]
+pub(in super::super) struct Known(Mutex<VecDeque<Kept>>);
+
+struct Kept {
+    question: Question,
+    answer: Arc<Installed>,
+    /// When the disk was looked at.
+    since: Instant,
+}
+
+/// All that an answer depends on but the disk.
+#[derive(PartialEq)]
+pub(super) struct Question {
+    interpreter: Interpreter,
+    path: Vec<PathBuf>,
+    home: Option<OsString>,
+    strangers: Strangers,
+}
+
+/// What a script is run by.
+pub(super) struct Installed {
+    pub(super) interpreter: Found,
+    /// What is to be read for it, beyond the system.
+    pub(super) homes: Vec<PathBuf>,
+    pub(super) folders: Vec<Folder>,
+}
+
+/// A folder of `PATH`.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// Without links, where there is one.
+    pub(super) place: Option<PathBuf>,
+    /// Whether every script that is run by this finds programs in it.
+    pub(super) is_open: bool,
+}
+
+impl Question {
+    /// What runs scripts of this kind, for a run with these strangers.
+    pub(super) fn of(interpreter: &Interpreter, strangers: Strangers) -> Self {
+        let home = std::env::var_os("HOME");
+        Self { interpreter: interpreter.clone(), path: search_path(), home, strangers }
+    }
+}
+
+impl Known {
+    /// What is installed, by what is known of it or by looking; `unavailable`, with the name of the script, when nothing is.
+    pub(super) fn installed(&self, question: Question, script: &str) -> Result<Arc<Installed>> {
+        self.at(Instant::now(), question, script)
+    }
+
+    fn at(&self, now: Instant, question: Question, script: &str) -> Result<Arc<Installed>> {
+        let known = self.of_a_moment_ago(now, &question);
+        // It may be gone since, and then another one may be next.
+        if let Some(known) = known.filter(|known| is_program(&known.interpreter.program)) {
+            return Ok(known);
+        }
+        let (answer, is_theirs) = question.answer(script)?;
+        let answer = Arc::new(answer);
+        let mut all = self.kept();
+        all.retain(|kept| kept.question != question);
+        if !is_theirs {
+            all.push_back(Kept { question, answer: Arc::clone(&answer), since: now });
+        }
+        if all.len() > MOST {
+            all.pop_front();
+        }
+        Ok(answer)
+    }
+
+    fn of_a_moment_ago(&self, now: Instant, question: &Question) -> Option<Arc<Installed>> {
+        let all = self.kept();
+        let kept = all.iter().find(|kept| kept.question == *question)?;
+        (now.saturating_duration_since(kept.since) < MOMENT).then(|| Arc::clone(&kept.answer))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Question {
+    /// What the disk says, and whether a stranger may have had a say in it, or may have one in a moment.
+    fn answer(&self, script: &str) -> Result<(Installed, bool)> {
+        let interpreter = self.interpreter.found(script, &self.path)?;
+        let mut homes = homes(&interpreter.program, &self.path, &self.strangers);
+        let is_theirs = self.is_theirs(&interpreter.program, &homes);
+        if is_theirs {
+            homes.retain(|home| !self.strangers.lead_to(home));
+        }
+        let homes: Vec<PathBuf> = homes.into_iter().filter(|home| reach::opens_more(home)).collect();
+        let folders = reach::folders(&self.path, &homes);
+        Ok((Installed { interpreter, homes, folders }, is_theirs))
+    }
+
+    /// Whether anything that was looked at is a stranger's: what is there, and what is not.
+    fn is_theirs(&self, program: &Path, homes: &BTreeSet<PathBuf>) -> bool {
+        let may_change = |path: &Path| self.strangers.may_change(path);
+        // Of a folder that is nobody else's, only links can be.
+        let is_theirs_in = |folder: &Path, name: &str| {
+            let path = folder.join(name);
+            fs::read_link(&path).is_ok() && may_change(&path)
+        };
+        let names: BTreeSet<&str> = self.interpreter.names().chain(CALLED).collect();
+        let is_path =
+            |folder: &PathBuf| may_change(folder) || names.iter().any(|name| is_theirs_in(folder, name));
+        let is_home = |home: &PathBuf| {
+            // The folder of a version manager, or a program in one whose other parts are not there.
+            let mut roots = [Some(home.as_path()), home.ancestors().nth(2)].into_iter().flatten();
+            may_change(home) || roots.any(|root| MANAGED.iter().any(|part| is_theirs_in(root, part)))
+        };
+        self.home.as_deref().is_some_and(|home| may_change(Path::new(home)))
+            || self.path.iter().any(is_path)
+            || may_change(program)
+            || homes.iter().any(is_home)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use tempfile::TempDir;
+
+    /// A machine with an interpreter of the user's, and a project that scripts write to.
+    struct Stage {
+        folder: TempDir,
+        known: Known,
+        now: Instant,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let stage =
+                Self { folder: tempfile::tempdir().unwrap(), known: Known::default(), now: Instant::now() };
+            for folder in ["project", "skill", "first", "late/bin"] {
+                fs::create_dir_all(stage.at(folder)).unwrap();
+            }
+            stage.program("mine/bin/ruby");
+            stage
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            fs::canonicalize(self.folder.path()).unwrap().join(path)
+        }
+
+        fn program(&self, path: &str) {
+            let path = self.at(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        fn link(&self, to: &str, path: &str) {
+            fs::remove_file(self.at(path)).ok();
+            fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+            symlink(self.at(to), self.at(path)).unwrap();
+        }
+
+        fn question(&self, path: &[&str]) -> Question {
+            let interpreter = Interpreter::of("main.rb", b"").unwrap();
+            let path = path.iter().map(|folder| self.at(folder)).collect();
+            let strangers = Strangers::at([self.at("project"), self.at("skill")]);
+            Question { interpreter, path, home: None, strangers }
+        }
+
+        fn asked(&self, question: Question) -> Arc<Installed> {
+            self.known.at(self.now, question, "main.rb").unwrap()
+        }
+
+        /// Where the interpreter lies, from the stage.
+        fn found(&self, path: &[&str]) -> String {
+            let found = self.asked(self.question(path));
+            found.interpreter.program.strip_prefix(self.at("")).unwrap().to_str().unwrap().to_owned()
+        }
+
+        fn keeps(&self, question: impl Fn() -> Question) -> bool {
+            Arc::ptr_eq(&self.asked(question()), &self.asked(question()))
+        }
+    }
+
+    #[test]
+    fn what_the_user_has_installed_is_looked_up_again_after_a_moment() {
+        let mut stage = Stage::new();
+        let path = ["first", "mine/bin"];
+        assert!(stage.keeps(|| stage.question(&path)));
+        stage.program("first/ruby");
+        assert_eq!(stage.found(&path), "mine/bin/ruby");
+        stage.now += MOMENT;
+        assert_eq!(stage.found(&path), "first/ruby");
+    }
+
+    #[test]
+    fn a_program_that_has_vanished_is_missed_at_once() {
+        let stage = Stage::new();
+        stage.program("late/bin/ruby");
+        let path = ["late/bin", "mine/bin"];
+        assert_eq!(stage.found(&path), "late/bin/ruby");
+        fs::remove_file(stage.at("late/bin/ruby")).unwrap();
+        assert_eq!(stage.found(&path), "mine/bin/ruby");
+        fs::set_permissions(stage.at("mine/bin/ruby"), fs::Permissions::from_mode(0o644)).unwrap();
+        let missing = stage.known.at(stage.now, stage.question(&path), "main.rb").err().unwrap();
+        assert_eq!(missing.kind(), ErrorKind::Unavailable);
+        assert_eq!(missing.message(), "main.rb needs ruby, which is not on PATH");
+    }
+
+    #[test]
+    fn an_answer_is_for_the_same_question_alone() {
+        let stage = Stage::new();
+        let path = ["mine/bin", "first"];
+        let first = stage.asked(stage.question(&path));
+        let others = [
+            Question { strangers: Strangers::at([stage.at("mine")]), ..stage.question(&path) },
+            Question { home: Some(stage.at("first").into()), ..stage.question(&path) },
+            Question {
+                interpreter: Interpreter::of("x", b"#!/usr/bin/ruby -w\n").unwrap(),
+                ..stage.question(&path)
+            },
+            stage.question(&["mine/bin"]),
+        ];
+        for question in others {
+            assert!(!Arc::ptr_eq(&first, &stage.asked(question)));
+        }
+        assert!(Arc::ptr_eq(&first, &stage.asked(stage.question(&path))));
+    }
+
+    #[test]
+    fn no_more_answers_are_kept_than_a_few() {
+        let stage = Stage::new();
+        let question = |number: usize| Question {
+            home: Some(stage.at(&format!("home-{number}")).into()),
+            ..stage.question(&["mine/bin"])
+        };
+        let first = stage.asked(question(0));
+        for number in 1..=MOST * 2 {
+            stage.asked(question(number));
+        }
+        assert_eq!(stage.known.kept().len(), MOST);
+        assert!(!Arc::ptr_eq(&first, &stage.asked(question(0))));
+    }
+
+    #[test]
+    fn an_interpreter_that_a_script_brings_or_takes_away_is_seen_at_once() {
+        let stage = Stage::new();
+        // An environment in the project, a folder for programs that is empty yet, one that is not even there.
+        for path in [["project/.venv/bin", "mine/bin"], ["skill/bin", "mine/bin"]] {
+            assert_eq!(stage.found(&path), "mine/bin/ruby");
+            stage.program(&format!("{}/ruby", path[0]));
+            assert_eq!(stage.found(&path), format!("{}/ruby", path[0]));
+            fs::remove_file(stage.at(&format!("{}/ruby", path[0]))).unwrap();
+            assert_eq!(stage.found(&path), "mine/bin/ruby");
+        }
+    }
+
+    #[test]
+    fn a_link_into_the_project_is_followed_anew_every_time() {
+        let stage = Stage::new();
+        // A folder on PATH that leads there, a program that does, one that leads nowhere yet, one that leads out again.
+        stage.link("project/tools", "linked");
+        stage.link("project/bin/ruby", "first/ruby");
+        for path in [["linked", "mine/bin"], ["first", "mine/bin"]] {
+            assert!(!stage.keeps(|| stage.question(&path)), "{path:?}");
+            assert_eq!(stage.found(&path), "mine/bin/ruby");
+        }
+        stage.program("project/tools/ruby");
+        assert_eq!(stage.found(&["linked", "mine/bin"]), "linked/ruby");
+        stage.link("mine/bin/ruby", "project/bin/ruby");
+        assert!(!stage.keeps(|| stage.question(&["first"])));
+        // What comes after the first that is found counts too: its home is read.
+        assert!(!stage.keeps(|| stage.question(&["mine/bin", "first"])));
+        stage.link("project/bin/python3", "late/bin/python3");
+        assert!(!stage.keeps(|| stage.question(&["mine/bin", "late/bin"])));
+    }
+
+    #[test]
+    fn a_home_that_leads_into_the_project_is_looked_at_every_time() {
+        let stage = Stage::new();
+        let path = ["mine/bin"];
+        stage.link("project/lib", "mine/lib");
+        assert!(!stage.keeps(|| stage.question(&path)));
+        // As long as the project has nothing there it is no home, and when it has it is a stranger's.
+        fs::create_dir_all(stage.at("project/lib")).unwrap();
+        assert!(!stage.asked(stage.question(&path)).homes.contains(&stage.at("mine/lib")));
+        fs::remove_file(stage.at("mine/lib")).unwrap();
+        assert!(stage.keeps(|| stage.question(&path)));
+
+        stage.program("manager/shims/ruby");
+        stage.link("project/versions", "manager/versions");
+        assert!(!stage.keeps(|| stage.question(&["manager/shims"])));
+    }
+
+    #[test]
+    fn a_home_of_the_user_that_the_project_leads_to_is_looked_at_every_time() {
+        let stage = Stage::new();
+        stage.link("mine", "project/home");
+        let question =
+            |home: &str| Question { home: Some(stage.at(home).into()), ..stage.question(&["mine/bin"]) };
+        assert!(!stage.keeps(|| question("project/home")));
+        assert!(stage.keeps(|| question("mine")));
+    }
+
+    #[test]
+    fn nothing_in_a_project_that_holds_the_users_home_is_kept() {
+        let stage = Stage::new();
+        let question =
+            || Question { strangers: Strangers::at([PathBuf::from("/")]), ..stage.question(&["mine/bin"]) };
+        assert!(!stage.keeps(question));
+    }
+}
