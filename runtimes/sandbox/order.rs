@@ -129,7 +129,7 @@ pub(crate) struct Enforced {
     pub(crate) scope: bool,
     /// System calls were filtered, sockets among them where the network is shut.
     pub(crate) calls: bool,
-    /// Files, processes, names and, where it is shut, the network are namespaces of its own.
+    /// Files, processes and names are namespaces of its own; the network, where it is shut, one that no machine is in.
     pub(crate) namespaces: bool,
     /// There are namespaces on this machine, and this tree could not be given any.
     pub(crate) lowered: bool,

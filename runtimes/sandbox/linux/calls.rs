@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::OnceLock;
 
 use seccompiler::sock_filter;
 
@@ -150,11 +151,16 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// A filter of system calls.
 pub(super) struct Filter(Vec<sock_filter>);
 
+/// Those of scripts without the network, and with it.
+static FILTERS: [OnceLock<Filter>; 2] = [OnceLock::new(), OnceLock::new()];
+
 impl Filter {
-    /// The filter of a script with or without the network. `Unsupported` on machines whose calls nobody has looked at.
-    pub(super) fn new(shut_network: bool) -> io::Result<Self> {
+    /// The filter of a script with or without the network, which is made once: whoever is split off from this process then has it.
+    /// `Unsupported` on machines whose calls nobody has looked at.
+    pub(super) fn of(shut_network: bool) -> io::Result<&'static Self> {
         let machine = MACHINE.ok_or(io::ErrorKind::Unsupported)?;
-        Ok(Self(program(rows(shut_network), machine)))
+        let made = || Self(program(rows(shut_network), machine));
+        Ok(FILTERS[usize::from(!shut_network)].get_or_init(made))
     }
 
     /// Filters the calls of this process and of whatever it starts. What is left to do before the program comes is not among

@@ -44,11 +44,11 @@ impl Ahead {
         let made = || -> Result<Self, RulesetError> {
             let mut ahead = Self { created: none(shut_network)?, shut_network, read: Vec::new() };
             for path in &rules.read {
-                let opened = open(path).ok();
-                let found = opened.as_ref().and_then(|opened| identity(fstat(opened)));
-                ahead.read.push((path.clone(), found));
-                ahead.created =
-                    ahead.created.add_rules(opened.and_then(readable).map(Ok::<_, RulesetError>))?;
+                let found = open(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
+                ahead.read.push((path.clone(), found.as_ref().map(|(about, _)| identity(about))));
+                if let Some((about, opened)) = found {
+                    ahead.created = ahead.created.add_rule(rule_for(opened, &about, read()))?;
+                }
             }
             Ok(ahead)
         };
@@ -57,13 +57,14 @@ impl Ahead {
 
     /// Whether these paths are this order's as well, and lead to what they led to.
     fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
-        let now = rules.read.iter().map(|path| (path, identity(stat(path.as_os_str()))));
+        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(identity);
+        let now = rules.read.iter().map(|path| (path, found(path)));
         self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
     }
 }
 
-fn identity(found: rustix::io::Result<Stat>) -> Option<Identity> {
-    found.ok().map(|found| (found.st_dev, found.st_ino))
+fn identity(about: &Stat) -> Identity {
+    (about.st_dev, about.st_ino)
 }
 
 /// Confines this process to the rules, some of which may have been made ahead; what the kernel enforces of them is the answer.
@@ -98,8 +99,12 @@ fn none(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
     ruleset.create()
 }
 
+fn read() -> BitFlags<AccessFs> {
+    AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
+}
+
 fn readable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
-    rule(opened, AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir)
+    rule(opened, read())
 }
 
 fn changeable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
@@ -110,9 +115,13 @@ fn changeable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
 
 /// The rule for what was opened; a file has fewer rights than a folder.
 fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
-    let is_folder = FileType::from_raw_mode(fstat(&opened).ok()?.st_mode).is_dir();
-    let access = if is_folder { access } else { access & AccessFs::from_file(NEWEST) };
-    Some(PathBeneath::new(opened, access))
+    let about = fstat(&opened).ok()?;
+    Some(rule_for(opened, &about, access))
+}
+
+fn rule_for(opened: OwnedFd, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<OwnedFd> {
+    let is_folder = FileType::from_raw_mode(about.st_mode).is_dir();
+    PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(NEWEST) })
 }
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -126,7 +135,7 @@ fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
 pub(super) fn open_exactly(place: &Exactly) -> rustix::io::Result<OwnedFd> {
     let opened = open_itself(&place.path)?;
     let about = fstat(&opened)?;
-    let is_another = place.identity.is_some_and(|known| known != (about.st_dev, about.st_ino));
+    let is_another = place.identity.is_some_and(|known| known != identity(&about));
     if is_another { Err(Errno::STALE) } else { Ok(opened) }
 }
 

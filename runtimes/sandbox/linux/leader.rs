@@ -120,7 +120,7 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     let mut held = Enforced { namespaces: kind.tier == Tier::Namespaces, ..Enforced::default() };
     if kind.guard_calls {
         // Nothing that is left to do is among the calls it refuses.
-        match Filter::new(kind.shut_network).and_then(|filter| filter.put_on()) {
+        match Filter::of(kind.shut_network).and_then(Filter::put_on) {
             Ok(()) => (held.calls, held.shut_network) = (true, kind.shut_network),
             Err(error) if kind.required => return Err(("system calls", error)),
             Err(_) => {}

@@ -17,6 +17,7 @@ mod leftovers;
 mod memory;
 mod mounts;
 mod namespaces;
+mod network;
 mod serve;
 mod spare;
 mod stub;

@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{
     DumpableBehavior, Gid, Uid, WaitOptions, getegid, geteuid, set_dumpable_behavior, waitpid,
 };
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::CapabilitySet;
 
 use super::super::sandbox::{Ceilings, FileRules};
+use super::calls::Filter;
+use super::capabilities;
 use super::leader::errno;
 use super::mounts;
+use super::network::Outside;
 use super::system::{self, Side};
 use super::wire::Kind;
 
@@ -23,7 +26,18 @@ use super::wire::Kind;
 pub(super) struct Namespaces {
     /// Who is not root must own what it changes, by way of a user namespace.
     own_users: Option<(Uid, Gid)>,
-    own_network: bool,
+    network: Network,
+}
+
+/// What there is for scripts without the network.
+#[derive(Clone, Copy, PartialEq)]
+enum Network {
+    /// Nothing but the filter of calls.
+    None,
+    /// An empty one for each.
+    Own,
+    /// The empty one that this process is in.
+    Shared,
 }
 
 /// What was found out about this machine. That it gives none may be for want of memory or of numbers, and pass.
@@ -31,6 +45,7 @@ pub(super) struct Namespaces {
 pub(super) struct Known {
     found: Option<Namespaces>,
     asked: Option<Instant>,
+    outside: Option<Outside>,
 }
 
 /// How long it is believed that there are none.
@@ -40,12 +55,38 @@ impl Known {
     /// Whether a script may be given some now. As long as that cannot be told it may be, and who is to have some hears that
     /// there are none.
     pub(super) fn may_be_given(&mut self) -> bool {
-        let is_all = self.found.is_some_and(|found| found.own_network);
+        let is_all = self.found.is_some_and(|found| found.network != Network::None);
         if !is_all && self.asked.is_none_or(|asked| asked.elapsed() > A_WHILE) {
             let Ok(found) = Namespaces::there_are() else { return true };
             (self.found, self.asked) = (found, Some(Instant::now()));
+            self.share_network();
         }
         self.found.is_some()
+    }
+
+    /// Moves this process into the network that scripts share, where they need no users of their own: whoever has, may enter none
+    /// but its own.
+    fn share_network(&mut self) {
+        let Some(found) = &mut self.found else { return };
+        let is_filtered = Filter::of(true).is_ok();
+        if is_filtered && found.own_users.is_none() && found.network == Network::Own {
+            self.outside = Outside::left();
+            found.network = if self.outside.is_some() { Network::Shared } else { Network::Own };
+        }
+    }
+
+    /// Splits off a process for orders of this kind, the first in these namespaces where it is to have any.
+    pub(super) fn split(&self, namespaces: Option<Namespaces>, kind: Kind) -> io::Result<Side> {
+        if kind.guard_calls {
+            // Made here, it is there for all that are split off.
+            Filter::of(kind.shut_network).ok();
+        }
+        let side = namespaces.map_or_else(system::fork, |all| system::split(all.flags(kind.shut_network)))?;
+        if let (Side::Child, Some(outside)) = (&side, self.outside.as_ref().filter(|_| !kind.shut_network)) {
+            // It has started nothing, and another one takes the order.
+            outside.enter().unwrap_or_else(|_| system::exit(1));
+        }
+        Ok(side)
     }
 
     /// What there was when this was last asked.
@@ -77,11 +118,6 @@ pub(super) struct Made {
     pub(super) process_limit: Option<u64>,
 }
 
-/// Splits off a process for orders of this kind, the first in these namespaces where there are any.
-pub(super) fn split(namespaces: Option<Namespaces>, kind: Kind) -> io::Result<Side> {
-    namespaces.map_or_else(system::fork, |all| system::split(all.flags(kind.shut_network)))
-}
-
 const ALWAYS: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl Namespaces {
@@ -89,13 +125,12 @@ impl Namespaces {
     /// is that of a try that says nothing of the next one.
     fn there_are() -> io::Result<Option<Self>> {
         let user = Some((geteuid(), getegid()));
-        let may_without =
-            capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
+        let may_without = rustix::thread::capabilities(None)
+            .is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN));
         let kinds = if may_without { [None, user] } else { [user, user] };
-        let networks = [true, false];
-        let all = networks
+        let all = [Network::Own, Network::None]
             .into_iter()
-            .flat_map(|own_network| kinds.into_iter().map(move |own_users| Self { own_users, own_network }));
+            .flat_map(|network| kinds.into_iter().map(move |own_users| Self { own_users, network }));
         let mut answer = Ok(None);
         for namespaces in all {
             match namespaces.made_once() {
@@ -129,7 +164,7 @@ impl Namespaces {
     /// What to split off a stub with.
     fn flags(self, shut_network: bool) -> libc::c_int {
         let users = if self.own_users.is_some() { libc::CLONE_NEWUSER } else { 0 };
-        let network = if self.own_network && shut_network { libc::CLONE_NEWNET } else { 0 };
+        let network = if self.network == Network::Own && shut_network { libc::CLONE_NEWNET } else { 0 };
         ALWAYS | users | network
     }
 
@@ -141,6 +176,8 @@ impl Namespaces {
         }
         if let Some((user, group)) = self.own_users {
             become_oneself(user, group)?;
+            // What the helper has done for all does not hold in there.
+            capabilities::bound()?;
         }
         let own_proc = mounts::begin()?;
         let processes = processes.filter(|most| own_proc && limit_numbers(*most));

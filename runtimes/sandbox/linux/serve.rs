@@ -10,13 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
 use super::super::sandbox::PATIENCE;
-use super::children;
 use super::leftovers::Leftovers;
-use super::namespaces::{Known, Namespaces, split};
+use super::namespaces::{Known, Namespaces};
 use super::spare::{MountTable, Spare, Waiting};
 use super::system::{self, Side};
 use super::task::Task;
 use super::wire::{self, Kind, Parcel, Text, Word};
+use super::{capabilities, children};
 use crate::policy::Tier;
 
 /// Serves orders from the socket that is standard input until the host hangs up.
@@ -32,6 +32,8 @@ pub(super) fn serve(socket: &impl AsFd) -> ! {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     set_child_subreaper(Pid::from_raw(1)).ok();
     system::reset_signals();
+    // Nothing is started from here but scripts.
+    let Ok(()) = capabilities::bound() else { system::exit(1) };
     let Ok(ended) = system::ended_children() else { system::exit(1) };
     let mut helper = Helper::new(socket, ended);
     loop {
@@ -230,7 +232,7 @@ impl Helper {
     }
 
     fn split_off(&mut self, parcel: Parcel, namespaces: Option<Namespaces>) -> Next {
-        match std::io::pipe().and_then(|ends| Ok((ends, split(namespaces, parcel.kind)?))) {
+        match std::io::pipe().and_then(|ends| Ok((ends, self.namespaces.split(namespaces, parcel.kind)?))) {
             Ok(((_, says), Side::Child)) => {
                 Next::Stub(Box::new(Task { parcel, namespaces, said: says.into() }))
             }
@@ -252,7 +254,7 @@ impl Helper {
         // From now on changes count.
         mounts.has_changed();
         let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
-        match split(namespaces, kind) {
+        match self.namespaces.split(namespaces, kind) {
             Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, like, namespaces)),
             Ok(Side::Parent(pid)) => self.spare = Some(Spare::new(pid, ours, kind)),
             Err(_) => {}

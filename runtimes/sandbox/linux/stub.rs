@@ -21,7 +21,7 @@ use super::memory::Watch;
 use super::namespaces::Made;
 use super::system;
 use super::wire::{self, Ends, Kind, Parcel, Text};
-use super::{capabilities, children, files};
+use super::{children, files};
 use crate::policy::Tier;
 
 /// How long killed processes may take to go.
@@ -45,7 +45,6 @@ impl Ready {
         // In a cage of somebody else's who is watched may not hide.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
-        capabilities::bound().map_err(at("capabilities"))?;
         let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
         let leader = Leader::split_off(kind, like).map_err(|error| ("fork", error))?;
         like.into_iter().for_each(rehearse);

@@ -442,3 +442,59 @@ fn a_spare_whose_leader_is_gone_takes_no_order() {
         assert_eq!((ran.stdout.as_str(), report.enforced.namespaces), ("hi\n", is_within), "{report:?}");
     }
 }
+
+#[test]
+fn rules_made_ahead_open_what_an_order_reads_today_and_nothing_else() {
+    let stage = tempfile::tempdir().unwrap();
+    let at = |name: &str| std::fs::canonicalize(stage.path()).unwrap().join(name);
+    for folder in ["project", "tools"] {
+        std::fs::create_dir(at(folder)).unwrap();
+    }
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        for (name, text) in [("tools/one", "one"), ("tools/two", "two"), ("tools/new", "new")] {
+            std::fs::write(at(name), format!("{text}\n")).unwrap();
+        }
+        std::fs::remove_file(at("tools/old")).ok();
+        let launcher = Launcher::new(Source::Itself, tier);
+        let said = |read: &[&str]| {
+            let script = "cd ../tools; for name in one two old; do cat $name 2>/dev/null; done; true";
+            let mut order = order(&at("project"), script);
+            order.cage.files.as_mut().unwrap().read.extend(read.iter().map(|name| at(name).into()));
+            run(&launcher, &order).stdout
+        };
+        assert_eq!(said(&["tools/one"]), "one\n");
+        assert_eq!(said(&["tools/one"]), "one\n");
+        spare_of(&launcher);
+        assert_eq!(said(&["tools/two"]), "two\n", "another order");
+        spare_of(&launcher);
+        assert_eq!(said(&[]), "", "less than before");
+        spare_of(&launcher);
+        assert_eq!(said(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
+        assert_eq!(said(&["tools/one"]), "one\n");
+        spare_of(&launcher);
+        // What lay there lies elsewhere now, and something else there.
+        std::fs::rename(at("tools/one"), at("tools/old")).unwrap();
+        std::fs::rename(at("tools/new"), at("tools/one")).unwrap();
+        assert_eq!(said(&["tools/one"]), "new\n");
+        spare_of(&launcher);
+        std::fs::remove_file(at("tools/one")).unwrap();
+        assert_eq!(said(&["tools/one"]), "", "it is gone");
+        spare_of(&launcher);
+        std::fs::write(at("tools/one"), "again\n").unwrap();
+        assert_eq!(said(&["tools/one"]), "again\n");
+    }
+}
+
+#[test]
+fn only_scripts_that_are_given_the_network_are_in_that_of_the_machine() {
+    let project = tempfile::tempdir().unwrap();
+    let machine = std::fs::read_link("/proc/self/ns/net").unwrap().into_os_string().into_string().unwrap();
+    let launcher = Launcher::default();
+    let mut order = order(project.path(), "readlink /proc/self/ns/net");
+    for shut_network in [true, true, false, false, true, false, true] {
+        order.cage.shut_network = shut_network;
+        let ran = run(&launcher, &order);
+        let held = ran.report.unwrap().enforced;
+        assert_eq!(ran.stdout.trim() != machine, shut_network && held.namespaces, "{held:?}");
+    }
+}
