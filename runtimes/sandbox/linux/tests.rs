@@ -87,14 +87,18 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 
 #[test]
 fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
-    let project = tempfile::tempdir().unwrap();
+    let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let inside = secret.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
     let mut order = order(project.path(), "cat; echo ran");
-    // What is put back there is not what was there: processes are shown anew.
-    order.cage.files.as_mut().unwrap().write.push("/proc/sys/kernel".into());
+    // Where it is to be put back there is nothing by then: what is around it is not to be seen.
+    let files = order.cage.files.as_mut().unwrap();
+    files.write.push((&inside).into());
+    files.guarded.hidden.push(secret.path().into());
     let ran = run(&Launcher::default(), &order);
     let report = ran.report.unwrap();
     let End::Refused { step, errno } = &report.end else { panic!("{report:?}") };
-    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ESTALE, ""), "{report:?}");
+    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
     order.cage.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
