@@ -303,17 +303,7 @@ fn kill(pid: i32) {
 #[test]
 fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     const NAME: &str = "runtimes::cage::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
-    if std::env::var_os("METIER_OWN_MOUNTS").is_none() {
-        // In mounts of its own, so that nobody else sees what it mounts.
-        let again = std::process::Command::new("unshare")
-            .args(["--map-root-user", "--mount"])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env("METIER_OWN_MOUNTS", "1")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&again.stdout);
-        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    if !has_own_mounts(NAME) {
         return;
     }
     let project = tempfile::tempdir().unwrap();
@@ -329,6 +319,63 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     std::fs::write(project.path().join("file"), "new\n").unwrap();
     assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
     assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
+}
+
+/// A disk that is taken out while a stub waits would else be in use for as long as the host lives.
+#[test]
+fn a_spare_keeps_nothing_mounted_that_is_not() {
+    const NAME: &str = "runtimes::cage::tests::a_spare_keeps_nothing_mounted_that_is_not";
+    if !has_own_mounts(NAME) {
+        return;
+    }
+    let project = tempfile::tempdir().unwrap();
+    let place = project.path().join("disk");
+    std::fs::create_dir(&place).unwrap();
+    let nothing = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(c"metier-disk", &place, c"tmpfs", nothing, None).unwrap();
+    let launcher = Launcher::default();
+    for _ in 0..2 {
+        run(&launcher, &order(project.path(), "true"));
+    }
+    let spare = spare_of(&launcher);
+    // It has a leader once it has done what no order changes.
+    leader_of(spare);
+    let is_mounted = || {
+        let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
+        mounts.contains("metier-disk")
+    };
+    assert!(is_mounted());
+    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(!is_mounted());
+}
+
+/// Whether this is the test of that name in mounts of its own, so that nobody else sees what it mounts. If not, it has passed
+/// there.
+fn has_own_mounts(name: &str) -> bool {
+    if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
+        return true;
+    }
+    // Between each other they see what happens to them, as on any machine.
+    let again = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "--propagation", "shared"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("METIER_OWN_MOUNTS", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+fn leader_of(spare: i32) -> i32 {
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
+        if let Ok(leader) = children.trim().parse() {
+            return leader;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
@@ -429,13 +476,7 @@ fn a_spare_whose_leader_is_gone_takes_no_order() {
             run(&launcher, &order(project.path(), "true"));
         }
         let spare = spare_of(&launcher);
-        let leader = loop {
-            let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
-            if let Ok(leader) = children.trim().parse() {
-                break leader;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let leader = leader_of(spare);
         kill(leader);
         while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {
