@@ -43,7 +43,7 @@ impl Ahead {
     pub(super) fn of(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
         let made = || -> Result<Self, RulesetError> {
             let mut ahead = Self { created: none(shut_network)?, shut_network, read: Vec::new() };
-            for path in &rules.read {
+            for path in rules.read.iter().filter(|path| lasts(path)) {
                 let found = open(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
                 ahead.read.push((path.clone(), found.as_ref().map(|(about, _)| identity(about))));
                 if let Some((about, opened)) = found {
@@ -58,9 +58,16 @@ impl Ahead {
     /// Whether these paths are this order's as well, and lead to what they led to.
     fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
         let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(identity);
-        let now = rules.read.iter().map(|path| (path, found(path)));
+        let lasting = rules.read.iter().filter(|path| lasts(path));
+        let now = lasting.map(|path| (path, found(path)));
         self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
     }
+}
+
+/// Whether a rule for this path can be made ahead. What the kernel tells of itself it may forget when memory is short; by the
+/// same number it then tells it anew, and no rule is for that.
+fn lasts(path: &OsStr) -> bool {
+    !Path::new(path).starts_with("/proc")
 }
 
 fn identity(about: &Stat) -> Identity {
@@ -80,8 +87,9 @@ fn confined(
     ahead: Option<Ahead>,
 ) -> Result<RestrictionStatus, RulesetError> {
     let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network)).map(|ahead| ahead.created);
-    let left = if ahead.is_some() { &[] } else { rules.read.as_slice() };
-    let system = left.iter().filter_map(|path| readable(open(path).ok()?));
+    let is_ahead = ahead.is_some();
+    let left = rules.read.iter().filter(|path| !is_ahead || !lasts(path));
+    let system = left.filter_map(|path| readable(open(path).ok()?));
     let own = rules.own.iter().filter_map(|place| readable(open_exactly(place).ok()?));
     let write = rules.write.iter().filter_map(|place| changeable(open_exactly(place).ok()?));
     // One after the other: each has a file open.
@@ -176,6 +184,43 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn rules_made_ahead_are_for_paths_that_lead_to_what_they_led_to_and_for_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path).into_os_string();
+        for name in ["one", "other"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        symlink("one", at("link")).unwrap();
+        let rules = |paths: &[&str]| {
+            let read = paths.iter().map(|path| at(path)).collect();
+            FileRules { read, ..FileRules::default() }
+        };
+        let usual = rules(&["link", "other", "free", "/proc/stat"]);
+        let ahead = Ahead::of(&usual, true).unwrap();
+        assert!(ahead.is_for(&usual, true) && !ahead.is_for(&usual, false));
+        // Its number is no sign of what it is.
+        assert!(ahead.read.iter().all(|(path, _)| path != "/proc/stat"));
+        for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
+            assert!(!ahead.is_for(&rules(others), true), "{others:?}");
+        }
+        let swap = |one: &str, other: &str| {
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(CWD, at(one), CWD, at(other), flags).unwrap();
+        };
+        swap("one", "other");
+        assert!(!ahead.is_for(&usual, true));
+        swap("one", "other");
+        std::fs::write(at("free"), "").unwrap();
+        assert!(!ahead.is_for(&usual, true));
+        std::fs::remove_file(at("free")).unwrap();
+        assert!(ahead.is_for(&usual, true));
+        // The rule holds what it is for, so that nothing else gets its number.
+        std::fs::remove_file(at("one")).unwrap();
+        std::fs::write(at("one"), "").unwrap();
+        assert!(!ahead.is_for(&usual, true));
+    }
 
     #[test]
     fn a_link_anywhere_on_a_path_leads_nowhere_however_the_path_is_opened() {

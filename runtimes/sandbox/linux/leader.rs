@@ -130,7 +130,7 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
 }
 
 /// The file that says so belongs to root as long as nobody may look into this process. In a copy of the host there may be
-/// something to see; anywhere else there is nothing yet.
+/// something to see; anywhere else there is the order before at most, and who is in a cage cannot look out of it.
 fn go_first_when_memory_is_short() {
     let may_be_seen = !IS_COPY.load(Ordering::Relaxed);
     if may_be_seen {

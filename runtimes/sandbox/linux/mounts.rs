@@ -36,8 +36,10 @@ enum Step {
 
 /// Does what no order changes: nothing of what happens to these mounts is seen elsewhere, and `/proc` shows this namespace's
 /// processes only, which is the answer. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
+///
+/// What is taken out while there is no order goes here as well: it would else be in use.
 pub(super) fn begin() -> io::Result<bool> {
-    change_mounts(&CWD, c"/", Mounts::Private)?;
+    change_mounts(&CWD, c"/", Mounts::Following)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
 }
@@ -46,7 +48,8 @@ pub(super) fn begin() -> io::Result<bool> {
 ///
 /// After an error the mounts are in no state to run anything in.
 pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool> {
-    // Before there are mounts of ours. What can only be read needs no more than one place where it cannot be changed.
+    change_mounts(&CWD, c"/", Mounts::Private)?;
+    // Before there are mounts of ours but `/proc`. What can only be read needs no more than one place where it cannot be changed.
     let is_shown_twice = are_shown_twice(&files.guarded.hidden);
     let (steps, all_are_pinned) = steps(files, shared)?;
     // Nothing is put over the root, and nothing need be where all of it may be written.

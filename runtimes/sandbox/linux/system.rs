@@ -65,6 +65,8 @@ struct Attributes {
 pub(super) enum Mounts {
     /// Nothing that happens to them is seen elsewhere.
     Private,
+    /// The same, though what happens to those they are copies of is seen here.
+    Following,
     /// Nothing below them can be changed.
     ReadOnly,
     /// The same, and devices cannot be opened.
@@ -75,6 +77,7 @@ pub(super) enum Mounts {
 pub(super) fn change_mounts(at: &impl AsFd, path: &CStr, to: Mounts) -> io::Result<()> {
     let (set, propagation) = match to {
         Mounts::Private => (MountAttrFlags::empty(), libc::MS_PRIVATE),
+        Mounts::Following => (MountAttrFlags::empty(), libc::MS_SLAVE),
         Mounts::ReadOnly => (MountAttrFlags::MOUNT_ATTR_RDONLY, 0),
         Mounts::Dead => (MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV, 0),
     };

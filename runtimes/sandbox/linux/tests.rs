@@ -87,14 +87,18 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 
 #[test]
 fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
-    let project = tempfile::tempdir().unwrap();
+    let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let inside = secret.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
     let mut order = order(project.path(), "cat; echo ran");
-    // What is put back there is not what was there: processes are shown anew.
-    order.cage.files.as_mut().unwrap().write.push("/proc/sys/kernel".into());
+    // Where it is to be put back there is nothing by then: what is around it is not to be seen.
+    let files = order.cage.files.as_mut().unwrap();
+    files.write.push((&inside).into());
+    files.guarded.hidden.push(secret.path().into());
     let ran = run(&Launcher::default(), &order);
     let report = ran.report.unwrap();
     let End::Refused { step, errno } = &report.end else { panic!("{report:?}") };
-    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ESTALE, ""), "{report:?}");
+    assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
     order.cage.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
@@ -299,17 +303,7 @@ fn kill(pid: i32) {
 #[test]
 fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     const NAME: &str = "runtimes::cage::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
-    if std::env::var_os("METIER_OWN_MOUNTS").is_none() {
-        // In mounts of its own, so that nobody else sees what it mounts.
-        let again = std::process::Command::new("unshare")
-            .args(["--map-root-user", "--mount"])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env("METIER_OWN_MOUNTS", "1")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&again.stdout);
-        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    if !has_own_mounts(NAME) {
         return;
     }
     let project = tempfile::tempdir().unwrap();
@@ -325,6 +319,63 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     std::fs::write(project.path().join("file"), "new\n").unwrap();
     assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
     assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
+}
+
+/// A disk that is taken out while a stub waits would else be in use for as long as the host lives.
+#[test]
+fn a_spare_keeps_nothing_mounted_that_is_not() {
+    const NAME: &str = "runtimes::cage::tests::a_spare_keeps_nothing_mounted_that_is_not";
+    if !has_own_mounts(NAME) {
+        return;
+    }
+    let project = tempfile::tempdir().unwrap();
+    let place = project.path().join("disk");
+    std::fs::create_dir(&place).unwrap();
+    let nothing = rustix::mount::MountFlags::empty();
+    rustix::mount::mount(c"metier-disk", &place, c"tmpfs", nothing, None).unwrap();
+    let launcher = Launcher::default();
+    for _ in 0..2 {
+        run(&launcher, &order(project.path(), "true"));
+    }
+    let spare = spare_of(&launcher);
+    // It has a leader once it has done what no order changes.
+    leader_of(spare);
+    let is_mounted = || {
+        let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
+        mounts.contains("metier-disk")
+    };
+    assert!(is_mounted());
+    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(!is_mounted());
+}
+
+/// Whether this is the test of that name in mounts of its own, so that nobody else sees what it mounts. If not, it has passed
+/// there.
+fn has_own_mounts(name: &str) -> bool {
+    if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
+        return true;
+    }
+    // Between each other they see what happens to them, as on any machine.
+    let again = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "--propagation", "shared"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("METIER_OWN_MOUNTS", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+fn leader_of(spare: i32) -> i32 {
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
+        if let Ok(leader) = children.trim().parse() {
+            return leader;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
@@ -425,13 +476,7 @@ fn a_spare_whose_leader_is_gone_takes_no_order() {
             run(&launcher, &order(project.path(), "true"));
         }
         let spare = spare_of(&launcher);
-        let leader = loop {
-            let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
-            if let Ok(leader) = children.trim().parse() {
-                break leader;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let leader = leader_of(spare);
         kill(leader);
         while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {
