@@ -45,6 +45,8 @@ enum Network {
 pub(super) struct Known {
     found: Option<Namespaces>,
     asked: Option<Instant>,
+    /// Whether this process has tried to leave the network, and the way back where it has left it.
+    has_tried: bool,
     outside: Option<Outside>,
 }
 
@@ -59,17 +61,16 @@ impl Known {
         if !is_all && self.asked.is_none_or(|asked| asked.elapsed() > A_WHILE) {
             let Ok(found) = Namespaces::there_are() else { return true };
             (self.found, self.asked) = (found, Some(Instant::now()));
-            self.share_network();
         }
         self.found.is_some()
     }
 
-    /// Moves this process into the network that scripts share, where they need no users of their own: whoever has, may enter none
-    /// but its own.
-    fn share_network(&mut self) {
+    /// Moves this process into the network that scripts share from now on, where they need no users of their own: whoever has, may
+    /// enter none but its own.
+    pub(super) fn share_network(&mut self) {
         let Some(found) = &mut self.found else { return };
-        let is_filtered = Filter::of(true).is_ok();
-        if is_filtered && found.own_users.is_none() && found.network == Network::Own {
+        let may_try = !std::mem::replace(&mut self.has_tried, true) && Filter::of(true).is_ok();
+        if may_try && found.own_users.is_none() && found.network == Network::Own {
             self.outside = Outside::left();
             found.network = if self.outside.is_some() { Network::Shared } else { Network::Own };
         }

@@ -7,19 +7,28 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
+use rustix::io::retry_on_intr;
+use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::system;
+use super::system::{self, Side};
 
 /// The network this process was in before it went into an empty one.
 pub(super) struct Outside(File);
 
 impl Outside {
-    /// Leaves the network, with all that is split off from here on. Nothing where that takes a right this process does not have.
+    /// Leaves the network, with all that is split off from here on. Nothing where this process may not, or could not go back.
     pub(super) fn left() -> Option<Self> {
-        let outside = File::open("/proc/thread-self/ns/net").ok()?;
-        system::leave_network().ok()?;
-        Some(Self(outside))
+        let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
+        let has_tried = match system::fork().ok()? {
+            Side::Child => {
+                let tried = system::leave_network().and_then(|()| outside.enter());
+                system::exit(i32::from(tried.is_err()))
+            }
+            Side::Parent(pid) => retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok()??,
+        };
+        let may = has_tried.1.exit_status() == Some(0) && system::leave_network().is_ok();
+        may.then_some(outside)
     }
 
     /// Goes back.

@@ -253,6 +253,7 @@ impl Helper {
         let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, wire::pair()) else { return Next::Order };
         // From now on changes count.
         mounts.has_changed();
+        self.namespaces.share_network();
         let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
         match self.namespaces.split(namespaces, kind) {
             Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, like, namespaces)),
