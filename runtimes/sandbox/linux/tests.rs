@@ -231,10 +231,12 @@ fn stubs_of(launcher: &Launcher) -> Vec<i32> {
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Waits until the stubs of former orders are gone.
+/// Waits until the stubs of former orders are gone, and one waits with its leader.
 fn spare_of(launcher: &Launcher) -> i32 {
     for _ in 0..1000 {
-        if let [spare] = stubs_of(launcher)[..] {
+        if let [spare] = stubs_of(launcher)[..]
+            && leader_of(spare).is_some()
+        {
             return spare;
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -339,7 +341,6 @@ fn a_spare_keeps_nothing_mounted_that_is_not() {
     }
     let spare = spare_of(&launcher);
     // It has a leader once it has done what no order changes.
-    leader_of(spare);
     let is_mounted = || {
         let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
         mounts.contains("metier-disk")
@@ -368,14 +369,9 @@ fn has_own_mounts(name: &str) -> bool {
     false
 }
 
-fn leader_of(spare: i32) -> i32 {
-    loop {
-        let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children")).unwrap();
-        if let Ok(leader) = children.trim().parse() {
-            return leader;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+fn leader_of(spare: i32) -> Option<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children"));
+    children.ok()?.trim().parse().ok()
 }
 
 #[test]
@@ -476,7 +472,7 @@ fn a_spare_whose_leader_is_gone_takes_no_order() {
             run(&launcher, &order(project.path(), "true"));
         }
         let spare = spare_of(&launcher);
-        let leader = leader_of(spare);
+        let leader = leader_of(spare).unwrap();
         kill(leader);
         while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {
