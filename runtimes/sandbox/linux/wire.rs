@@ -223,3 +223,65 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     let ends = Ends { stdin, stdout, stderr, api, control, report };
     Ok(Word::Run(Box::new(Parcel { kind, process_limit, text, ends, is_lowered: false })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nowhere() -> OwnedFd {
+        File::open("/dev/null").unwrap().into()
+    }
+
+    fn order(argument: usize) -> Order {
+        Order {
+            program: "/bin/true".into(),
+            args: vec!["x".repeat(argument).into()],
+            environment: Vec::new(),
+            folder: "/".into(),
+            cage: Cage::default(),
+            leftovers: Vec::new(),
+            deadline_ms: 0,
+        }
+    }
+
+    #[test]
+    fn an_order_arrives_however_long_it_is_with_all_that_goes_with_it() {
+        let (ours, theirs) = pair().unwrap();
+        for argument in [0, SHORT - 100, SHORT, SHORT + 1, 1 << 20] {
+            for has_api in [false, true] {
+                let (report, says) = io::pipe().unwrap();
+                let ends = Ends {
+                    stdin: nowhere(),
+                    stdout: nowhere(),
+                    stderr: nowhere(),
+                    api: has_api.then(nowhere),
+                    control: nowhere(),
+                    report: says.into(),
+                };
+                let order = order(argument);
+                send(&ours, &Parcel::of(&order, Tier::Landlock, ends).unwrap()).unwrap();
+                let Word::Run(parcel) = receive(&theirs).unwrap() else { panic!("{argument}") };
+                assert_eq!(parcel.text.order().unwrap().args, order.args, "{argument}");
+                assert_eq!(parcel.ends.api.is_some(), has_api);
+                File::from(parcel.ends.report).write_all(b"x").unwrap();
+                assert_eq!(rustix::io::read(&report, &mut [0; 8]), Ok(1));
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_other_releases_are_not_understood() {
+        let (ours, theirs) = pair().unwrap();
+        let other = packed(&Said { release: "0.0.0-other", run: None }).unwrap();
+        for word in [other.as_slice(), br#"{"Run":{}}"#, br#""Farewell""#, b"\0", b"\xff\xff\xff\xff\xff\xff"]
+        {
+            rustix::net::send(&ours, word, SendFlags::empty()).unwrap();
+            let error = receive(&theirs).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{}", word.escape_ascii());
+        }
+        say_farewell(&ours);
+        assert!(matches!(receive(&theirs), Ok(Word::Farewell)));
+        drop(ours);
+        assert!(matches!(receive(&theirs), Ok(Word::Gone)));
+    }
+}
