@@ -20,14 +20,14 @@ impl Outside {
     /// Leaves the network, with all that is split off from here on. Nothing where this process may not, or could not go back.
     pub(super) fn left() -> Option<Self> {
         let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
-        let has_tried = match system::fork().ok()? {
+        let (_, tried) = match system::fork().ok()? {
             Side::Child => {
                 let tried = system::leave_network().and_then(|()| outside.enter());
                 system::exit(i32::from(tried.is_err()))
             }
             Side::Parent(pid) => retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok()??,
         };
-        let may = has_tried.1.exit_status() == Some(0) && system::leave_network().is_ok();
+        let may = tried.exit_status() == Some(0) && system::leave_network().is_ok();
         may.then_some(outside)
     }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::namespaces::Namespaces;
 use super::stub::Ready;
-use super::task::Task;
+use super::task;
 use super::wire::{self, Kind, Parcel, Text, Word};
 
 /// The waiting stub, as its helper knows it.
@@ -72,7 +72,7 @@ impl Waiting {
             // It was the first to go when memory was short. Another stub takes the order.
             return 1;
         }
-        Task { parcel: *parcel, namespaces, said: socket }.done(entered, Ok(ready))
+        task::done(*parcel, socket, entered, Ok(ready))
     }
 }
 

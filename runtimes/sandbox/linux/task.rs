@@ -23,30 +23,34 @@ impl Task {
             return 1;
         };
         let ready = Ready::new(self.parcel.kind, None, entered.is_some());
-        self.done(entered, ready)
+        done(self.parcel, self.said, entered, ready)
     }
+}
 
-    /// Runs the order to its end by a stub that is ready, in the namespaces it has entered.
-    pub(super) fn done(self, entered: Option<Entered>, ready: Result<Ready, Failed>) -> i32 {
-        let Self { mut parcel, said, .. } = self;
-        let Ok(order) = parcel.text.order() else { return 1 };
-        let cage = &order.cage;
-        let furnished =
-            entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.furnish(files, cage.ceilings));
-        let lost = |ready: Result<Ready, Failed>, error| {
-            ready.into_iter().for_each(Ready::dismiss);
-            (Err(("namespaces", error)), None)
-        };
-        let (ready, made) = match furnished.transpose() {
-            // Whoever requires a cage is given all of it that there is on this machine, or none.
-            Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
-            Err(error) if cage.required => lost(ready, error),
-            Ok(made) => (ready, made),
-            Err(_) => return 1,
-        };
-        rustix::io::write(&said, b"x").ok();
-        drop(said);
-        parcel.process_limit = made.and_then(|made| made.process_limit);
-        stub::watch(&order, parcel, ready, made)
-    }
+/// Runs an order to its end by a stub that is ready, in the namespaces it has entered. `said` hears that the script comes next.
+pub(super) fn done(
+    mut parcel: Parcel,
+    said: OwnedFd,
+    entered: Option<Entered>,
+    ready: Result<Ready, Failed>,
+) -> i32 {
+    let Ok(order) = parcel.text.order() else { return 1 };
+    let cage = &order.cage;
+    let furnished =
+        entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.furnish(files, cage.ceilings));
+    let lost = |ready: Result<Ready, Failed>, error| {
+        ready.into_iter().for_each(Ready::dismiss);
+        (Err(("namespaces", error)), None)
+    };
+    let (ready, made) = match furnished.transpose() {
+        // Whoever requires a cage is given all of it that there is on this machine, or none.
+        Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
+        Err(error) if cage.required => lost(ready, error),
+        Ok(made) => (ready, made),
+        Err(_) => return 1,
+    };
+    rustix::io::write(&said, b"x").ok();
+    drop(said);
+    parcel.process_limit = made.and_then(|made| made.process_limit);
+    stub::watch(&order, parcel, ready, made)
 }
