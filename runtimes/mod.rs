@@ -20,6 +20,7 @@ macro_rules! in_a_cage {
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;
+mod own_folders;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod sequence;
@@ -36,10 +37,14 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
 use crate::plan::Callees;
-use crate::policy::Watchdog;
+use crate::policy::{CancelToken, Watchdog};
 
-/// Compiles a script once; the executor runs it many times.
-pub(crate) type Load = fn(&Script, &Shared) -> Result<Box<dyn SkillExecutor>>;
+#[allow(unused_imports, reason = "asked for where there is a sandbox")]
+pub(crate) use own_folders::own_folders;
+
+/// Compiles a script once; the executor runs it many times. The token is that of the run which needs it first, so that what
+/// takes long to load is stopped with that run: at its deadline or when it is cancelled.
+pub(crate) type Load = fn(&Script, &Shared, &CancelToken) -> Result<Box<dyn SkillExecutor>>;
 
 /// What the executors of one engine have in common.
 #[derive(Clone, Default)]
@@ -139,7 +144,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Lua,
         feature: Some("lua-runtime"),
         #[cfg(feature = "lua-runtime")]
-        load: Some(|script, _| lua::load(script)),
+        load: Some(|script, _, _| lua::load(script)),
         #[cfg(not(feature = "lua-runtime"))]
         load: None,
     },
@@ -147,7 +152,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Rhai,
         feature: Some("rhai-runtime"),
         #[cfg(feature = "rhai-runtime")]
-        load: Some(|script, _| rhai::load(script)),
+        load: Some(|script, _, _| rhai::load(script)),
         #[cfg(not(feature = "rhai-runtime"))]
         load: None,
     },
@@ -155,7 +160,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Wasm,
         feature: Some("wasm-runtime"),
         #[cfg(feature = "wasm-runtime")]
-        load: Some(|script, _| wasm::load(script)),
+        load: Some(|script, _, cancel| wasm::load(script, cancel)),
         #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },

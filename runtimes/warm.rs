@@ -16,8 +16,8 @@ pub(super) trait Program: Send + Sync {
     /// What one run occupies: a virtual machine, an engine. Never shared by two runs at a time.
     type State: Send;
 
-    /// A new state.
-    fn state(&self, limits: &Limits) -> Result<Self::State>;
+    /// A new state for a run with this context, made under its token.
+    fn state(&self, context: &SkillContext) -> Result<Self::State>;
 
     /// Whether a state that was kept can hold these limits.
     fn fits(&self, _state: &Self::State, _limits: &Limits) -> bool {
@@ -58,7 +58,7 @@ impl<P: Program> Warm<P> {
 
     fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
         context.report_sandbox(SandboxReport::IN_PROCESS);
-        let mut state = self.taken(context.limits())?;
+        let mut state = self.taken(context)?;
         let result = self.program.run(&mut state, &input.value_or_empty(), context);
         if self.program.is_reusable(&mut state) {
             self.keep(state);
@@ -66,12 +66,14 @@ impl<P: Program> Warm<P> {
         result.map(SkillOutput::from)
     }
 
-    fn taken(&self, limits: &Limits) -> Result<P::State> {
+    fn taken(&self, context: &SkillContext) -> Result<P::State> {
         let mut idle = self.idle();
-        let fitting =
-            idle.iter().rposition(|state| self.program.fits(state, limits)).map(|at| idle.remove(at));
+        let fitting = idle
+            .iter()
+            .rposition(|state| self.program.fits(state, context.limits()))
+            .map(|at| idle.remove(at));
         drop(idle);
-        fitting.map_or_else(|| self.program.state(limits), Ok)
+        fitting.map_or_else(|| self.program.state(context), Ok)
     }
 
     /// The state that has waited longest makes room.

@@ -58,7 +58,7 @@ pub fn load(
     runtime: executor::SkillRuntime,
     script: &executor::Script,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script, &runtimes::Shared::default())
+    runtimes::loader(runtime)?(script, &runtimes::Shared::default(), &policy::CancelToken::new())
 }
 
 /// The same, with the program that starts external scripts and serves their `metier ctx`; see
@@ -68,7 +68,8 @@ pub fn load_with_helper(
     script: &executor::Script,
     helper: impl Into<std::path::PathBuf>,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script, &runtimes::Shared::new(Some(helper.into()), policy::Tier::default()))
+    let shared = runtimes::Shared::new(Some(helper.into()), policy::Tier::default());
+    runtimes::loader(runtime)?(script, &shared, &policy::CancelToken::new())
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.

@@ -65,6 +65,7 @@ pub(super) use self::run::{interpreters, machine, plan};
 use super::Shared;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
+use crate::policy::CancelToken;
 
 #[cfg(test)]
 in_a_cage! {
@@ -74,7 +75,7 @@ in_a_cage! {
 
 /// Chooses the script's interpreter; `invalid-skill` when neither its shebang nor its ending tells one, or when it has no
 /// folder. Whether the interpreter is installed is asked when the script runs.
-pub(super) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
+pub(super) fn load(script: &Script, shared: &Shared, _: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
     Ok(Box::new(External::new(script, shared)?))
 }
 

@@ -7,7 +7,6 @@ use super::vm::{Compiled, Vm};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
-use crate::policy::Limits;
 
 /// Compiles a Lua script; a syntax error is `invalid-skill` with its file and line.
 pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
@@ -17,7 +16,7 @@ pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
 impl Program for Compiled {
     type State = Vm;
 
-    fn state(&self, _limits: &Limits) -> Result<Vm> {
+    fn state(&self, _: &SkillContext) -> Result<Vm> {
         Vm::new(self)
     }
 

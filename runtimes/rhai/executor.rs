@@ -7,7 +7,6 @@ use super::engine::{Machine, Parsed, parsed};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
-use crate::policy::Limits;
 
 /// Parses a Rhai script; a syntax error is `invalid-skill` with its file, line and column.
 pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
@@ -17,7 +16,7 @@ pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
 impl Program for Parsed {
     type State = Machine;
 
-    fn state(&self, _limits: &Limits) -> Result<Machine> {
+    fn state(&self, _: &SkillContext) -> Result<Machine> {
         Ok(Machine::new())
     }
 

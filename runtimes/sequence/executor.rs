@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
 use crate::plan::{self, Callee, Callees, Caller, Drive, Journal, Journaled, Lookup, Nobody, Plan};
-use crate::policy::{Permission, Watchdog};
+use crate::policy::{CancelToken, Permission, Watchdog};
 use crate::runtimes::Shared;
 
 /// A checked plan and where its steps run.
@@ -25,7 +25,11 @@ struct Sequence {
 }
 
 /// Reads and checks a plan; `invalid-skill` with the place of the first fault.
-pub(in crate::runtimes) fn load(script: &Script, shared: &Shared) -> Result<Box<dyn SkillExecutor>> {
+pub(in crate::runtimes) fn load(
+    script: &Script,
+    shared: &Shared,
+    _: &CancelToken,
+) -> Result<Box<dyn SkillExecutor>> {
     let plan = plan::from_file(&script.source, &script.path)?;
     let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
     let seen = callees.seen_by(&script.skill, script.folder.as_deref());

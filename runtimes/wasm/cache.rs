@@ -17,6 +17,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::runtimes::own_folders;
+
 /// What may lie there; beyond it the entries that were used longest ago make room.
 const ENTRIES: usize = 1024;
 const BYTES: u64 = 256 << 20;
@@ -45,8 +47,7 @@ pub(super) fn of_user() -> Option<&'static Cache> {
 
 /// Where they are kept, whether or not there are any yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
-    let base = etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir();
-    Some(base.join("metier/wasm"))
+    own_folders::cache_folder().map(|own| own.join("wasm"))
 }
 
 impl Cache {

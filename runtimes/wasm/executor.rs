@@ -11,10 +11,10 @@ use super::engine::{Machine, counted};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
-use crate::policy::Limits;
+use crate::policy::{CancelToken, Limits};
 
 /// Compiles a plug-in; what is wrong with it is `invalid-skill`, in text form with line and column.
-pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
+pub(crate) fn load(script: &Script, _: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
     Ok(Box::new(Warm::new(&script.skill, Loaded::new(script)?)))
 }
 
@@ -38,8 +38,8 @@ fn machine(script: &Script, counts: bool) -> Result<Machine> {
 impl Program for Loaded {
     type State = Machine;
 
-    fn state(&self, limits: &Limits) -> Result<Machine> {
-        let counts = counted(limits).is_some();
+    fn state(&self, context: &SkillContext) -> Result<Machine> {
+        let counts = counted(context.limits()).is_some();
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(machine) = first.take_if(|machine| machine.counts == counts) {
             return Ok(machine);

@@ -1,10 +1,13 @@
 //! Whether a skill could run now.
 
+use std::time::Instant;
+
+use super::run::latest;
 use super::select::{Selected, select};
 use super::{Parts, dependencies, worker};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
-use crate::policy::Limits;
+use crate::policy::{CancelToken, Limits};
 use crate::registry::Skill;
 use crate::runtimes;
 
@@ -46,7 +49,9 @@ impl Parts {
         dependencies::required(skill, &self.registry)?;
         if runtime == SkillRuntime::ToolSequence {
             // Loading a plan is checking it.
-            self.loaded.load(runtime, &self.script(skill, selected)?)?;
+            let cancel = CancelToken::new();
+            let _armed = self.watchdog.arm(latest(Instant::now(), &self.limits), &cancel);
+            self.loaded.load(runtime, &self.script(skill, selected)?, &cancel)?;
         }
         if runtime == SkillRuntime::External {
             worker::asked_for(skill.manifest(), runtime, &Limits::default())?;

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde::Serialize;
 
 use super::asked::skills_in;
 use super::callable::plan_of;
 use super::contract::{narrowed, narrowed_in};
+use super::run::latest;
 use super::select::{Selected, select};
 use super::{Invocation, LimitsReport, Parts, worker};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -105,9 +107,13 @@ struct Reached {
 impl Parts {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         let skill = self.registry.find(&invocation.skill)?;
-        let of = self.reached(skill, invocation)?;
+        // Whatever has to be compiled to know this has the time of the run that is explained.
+        let limits = narrowed(skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
+        let token = invocation.cancel.child();
+        let _armed = self.watchdog.arm(latest(Instant::now(), &limits), &token);
+        let of = self.reached(skill, invocation, &token)?;
         let mut callees = Vec::new();
-        self.below(&of, &mut HashSet::new(), &mut callees)?;
+        self.below(&of, &token, &mut HashSet::new(), &mut callees)?;
         let held = callees.iter().map(|callee: &CalleeReach| callee.sandbox);
         Ok(Explanation {
             isolation: of.ctx.isolation().name(),
@@ -126,13 +132,20 @@ impl Parts {
     }
 
     /// Looks at the skills that one calls, and at those they call: once for all that may do the same.
-    fn below(&self, of: &Reached, seen: &mut HashSet<String>, callees: &mut Vec<CalleeReach>) -> Result<()> {
+    fn below(
+        &self,
+        of: &Reached,
+        token: &CancelToken,
+        seen: &mut HashSet<String>,
+        callees: &mut Vec<CalleeReach>,
+    ) -> Result<()> {
         if of.ctx.depth() >= Plan::DEEPEST_CALLS {
             return Ok(());
         }
         for name in &of.calls {
             let skill = self.meant(self.called(of.ctx.qualified()), name);
-            let looked_at = skill.and_then(|skill| self.reached(skill, &Invocation::by(&of.ctx, name)));
+            let looked_at =
+                skill.and_then(|skill| self.reached(skill, &Invocation::by(&of.ctx, name), token));
             let key = looked_at.as_ref().map_or_else(|reason| format!("{name}: {reason}"), Reached::key);
             if !seen.insert(key) {
                 continue;
@@ -145,7 +158,7 @@ impl Parts {
             match looked_at {
                 Ok(callee) => {
                     callees.push(callee.told(of));
-                    self.below(&callee, seen, callees)?;
+                    self.below(&callee, token, seen, callees)?;
                 }
                 Err(reason) => callees.push(self.not_looked_at(of, name, reason)),
             }
@@ -169,12 +182,12 @@ impl Parts {
         }
     }
 
-    fn reached(&self, skill: &Skill, invocation: &Invocation) -> Result<Reached> {
+    fn reached(&self, skill: &Skill, invocation: &Invocation, token: &CancelToken) -> Result<Reached> {
         let selected = select(skill, invocation.script.as_deref())?;
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrowed(skill, given);
         let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
-        let (_, context) = self.prepared(skill, &selected, invocation, &limits, CancelToken::new())?;
+        let (_, context) = self.prepared(skill, &selected, invocation, &limits, token.clone())?;
         let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
         let ctx = context.worker(worker).limits_handed_on(named).build();
         let mut of = Reached {

@@ -1,11 +1,12 @@
 //! Compiled scripts, kept by the digest of what was compiled.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::policy::CancelToken;
 use crate::runtimes::{self, Shared};
 
 /// Compiles a script; see [`super::EngineBuilder::runtime`].
@@ -21,8 +22,71 @@ pub(super) struct Loaded {
     kept: Mutex<Vec<(Key, Arc<Slot>)>>,
 }
 
-/// Filled by the first run that needs it, while the others wait.
-type Slot = Mutex<Option<Arc<dyn SkillExecutor>>>;
+/// Filled by the first run that needs it, while the others wait, each no longer than its own token lets it.
+#[derive(Default)]
+struct Slot {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Empty,
+    /// Some run is loading the script.
+    Loading,
+    Ready(Arc<dyn SkillExecutor>),
+}
+
+/// The right to fill a slot. Where it is not used, the next run that waits for the slot has it.
+struct Filling<'s>(&'s Slot);
+
+impl Slot {
+    /// The executor, or the right to load it, once no other run is doing so. Fails when the token stops first.
+    fn taken(self: &Arc<Self>, cancel: &CancelToken) -> Result<Result<Arc<dyn SkillExecutor>, Filling<'_>>> {
+        let mut state = locked(&self.state);
+        let mut listening = None;
+        loop {
+            match &*state {
+                State::Ready(executor) => return Ok(Ok(executor.clone())),
+                State::Empty => {
+                    *state = State::Loading;
+                    return Ok(Err(Filling(self)));
+                }
+                State::Loading => cancel.check()?,
+            }
+            if listening.is_none() {
+                // The listener takes the lock itself, at once where the token has stopped meanwhile.
+                drop(state);
+                let slot = self.clone();
+                listening = Some(cancel.on_stop(move |_| {
+                    drop(locked(&slot.state));
+                    slot.changed.notify_all();
+                }));
+                state = locked(&self.state);
+                continue;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Filling<'_> {
+    fn fill(self, executor: &Arc<dyn SkillExecutor>) {
+        *locked(&self.0.state) = State::Ready(executor.clone());
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.0.state);
+        if matches!(*state, State::Loading) {
+            *state = State::Empty;
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
 
 /// Whatever changes what a script does or what its errors say.
 #[derive(PartialEq, Eq)]
@@ -40,8 +104,13 @@ impl Loaded {
         Self { own, shared, kept: Mutex::default() }
     }
 
-    /// The executor for these bytes, compiled now or earlier.
-    pub(super) fn load(&self, runtime: SkillRuntime, script: &Script) -> Result<Arc<dyn SkillExecutor>> {
+    /// The executor for these bytes, compiled now or earlier. Fails when the token stops before it is there.
+    pub(super) fn load(
+        &self,
+        runtime: SkillRuntime,
+        script: &Script,
+        cancel: &CancelToken,
+    ) -> Result<Arc<dyn SkillExecutor>> {
         let key = Key {
             runtime,
             skill: script.skill.clone(),
@@ -51,15 +120,16 @@ impl Loaded {
             digest: Sha256::digest(&script.source).into(),
         };
         let slot = self.slot(key);
-        let mut slot = locked(&slot);
-        if let Some(executor) = &*slot {
-            return Ok(executor.clone());
-        }
+        let filling = match slot.taken(cancel)? {
+            Ok(executor) => return Ok(executor),
+            Err(filling) => filling,
+        };
         let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
             Some((_, load)) => load(script)?.into(),
-            None => runtimes::loader(runtime)?(script, &self.shared)?.into(),
+            None => runtimes::loader(runtime)?(script, &self.shared, cancel)?.into(),
         };
-        Ok(slot.insert(executor).clone())
+        filling.fill(&executor);
+        Ok(executor)
     }
 
     /// The slot for that key, new or used before.

@@ -19,8 +19,12 @@ use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
 use crate::registry::{Folder, Skill};
 
-/// The clock cannot hold more; a century is as good as no deadline.
-const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+/// When a run that began then must have ended.
+pub(super) fn latest(began: Instant, limits: &Limits) -> Instant {
+    /// The clock cannot hold more; a century is as good as no deadline.
+    const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+    began + limits.deadline.min(LONGEST)
+}
 
 impl Parts {
     pub(super) fn run(&self, invocation: Invocation) -> Outcome {
@@ -30,7 +34,7 @@ impl Parts {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
-        let _armed = self.watchdog.arm(started + limits.deadline.min(LONGEST), &token);
+        let _armed = self.watchdog.arm(latest(started, &limits), &token);
         let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
             Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
@@ -127,7 +131,7 @@ impl Parts {
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
         let (script, files) = self.script_and_files(skill, selected)?;
-        let executor = runtime(|| self.loaded.load(selected.runtime, &script))?;
+        let executor = runtime(|| self.loaded.load(selected.runtime, &script, &token))?;
         let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .qualified(skill.qualified())

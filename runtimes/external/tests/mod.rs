@@ -103,7 +103,7 @@ impl Stage {
     }
 
     fn load(&self) -> Result<Box<dyn SkillExecutor>> {
-        load(&self.script, &SHARED)
+        load(&self.script, &SHARED, &CancelToken::new())
     }
 
     fn context(&self, cancel: &CancelToken) -> SkillContext {

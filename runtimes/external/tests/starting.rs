@@ -321,7 +321,7 @@ fn a_script_without_a_place_on_disk_cannot_be_loaded() {
     let kind = |path: &str, folder: Option<PathBuf>| {
         let stage = Stage::bash("true");
         let script = Script { path: path.into(), folder, ..stage.script };
-        load(&script, &super::SHARED).map(drop).unwrap_err().kind()
+        load(&script, &super::SHARED, &crate::policy::CancelToken::new()).map(drop).unwrap_err().kind()
     };
     assert_eq!(kind("a.sh", None), ErrorKind::InvalidSkill);
     for path in ["../a.sh", "/bin/a.sh", "a/../../b.sh", "./a.sh"] {

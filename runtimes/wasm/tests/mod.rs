@@ -80,7 +80,7 @@ fn source(source: impl AsRef<[u8]>) -> Script {
 }
 
 fn loaded(text: impl AsRef<[u8]>) -> Box<dyn SkillExecutor> {
-    match load(&source(&text)) {
+    match load(&source(&text), &CancelToken::new()) {
         Ok(executor) => executor,
         Err(error) => panic!("{error:?}: {}", own(&String::from_utf8_lossy(text.as_ref()))),
     }
@@ -103,7 +103,7 @@ fn own(text: &str) -> String {
 }
 
 fn invalid(script: &Script, sentence: &str) -> SkillError {
-    let error = load(script).err().unwrap_or_else(|| panic!("loaded, but {sentence}"));
+    let error = load(script, &CancelToken::new()).err().unwrap_or_else(|| panic!("loaded, but {sentence}"));
     assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{error:?}");
     assert!(error.message().contains(sentence), "{error:?}");
     error
