@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use cli::Project;
 use serde_json::{Value, json};
 
+/// Kills, unless the variable asks for more.
 const KILLS: usize = 200;
+const KILLS_VARIABLE: &str = "METIER_SOAK_KILLS";
 const PARTS: usize = 24;
 
 /// What the plan is made of.
@@ -43,8 +45,9 @@ struct Victim {
 fn two_hundred_kills_repeat_no_finished_step_and_lose_none() {
     let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
     let mut victims = SHAPES.map(Victim::new);
+    let enough = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
     let mut kills = 0;
-    while kills < KILLS {
+    while kills < enough {
         kills += usize::from(victims[kills / 2 % SHAPES.len()].is_killed(kills % 2 == 0, &mut chance));
     }
     for Victim { shape, project, midway, ends, .. } in &victims {

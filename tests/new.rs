@@ -4,10 +4,14 @@
 
 #[path = "support/cli.rs"]
 mod cli;
+#[path = "support/not_run.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod not_run;
 
 use std::fs;
 
 use cli::Project;
+use not_run::not_run;
 use serde_json::json;
 
 /// The arguments that make each kind of skill there is.
@@ -176,8 +180,7 @@ fn plays_its_case(program: &str, kind: &[&str], script: &str) {
     let mut command = Command::new(program);
     command.arg(folder.join("scripts").join(script)).args(args).current_dir(project.path("."));
     let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        println!("not run: {program} is missing");
-        return;
+        return not_run("the cases of a new skill", &format!("{program} is missing"));
     };
     let _ = child.stdin.take().unwrap().write_all(case["input"].to_string().as_bytes());
     let output = child.wait_with_output().unwrap();

@@ -54,6 +54,8 @@ fn the_commands_for_a_fresh_machine_work_in_a_clone() {
     let Some(shell) = Shell::in_this_package("the README's first commands") else { return };
     let lines: Vec<String> =
         of("sh").iter().flat_map(|snippet| snippet.text.lines().map(str::to_owned)).collect();
+    let commands = shell.run("bash .ci/readme-commands");
+    assert_eq!(String::from_utf8_lossy(&commands.stdout).lines().collect::<Vec<_>>(), lines, "what CI runs");
     let (this, others): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| *line == "cargo test --all-features");
     assert_eq!(this.len(), 1, "the README says once how to run the tests");

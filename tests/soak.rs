@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATOR: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
 
+/// Runs, unless the variable asks for more.
 const RUNS: usize = 10_000;
+const RUNS_VARIABLE: &str = "METIER_SOAK_RUNS";
 const THREADS: usize = 8;
-/// By then every pool is filled and every allocator has its arenas.
-const WARM: usize = RUNS / 5;
 
 /// One script that minds its business and two that do not, in one language.
 struct Language {
@@ -141,6 +141,9 @@ fn ten_thousand_runs_of_every_language_side_by_side_leave_nothing_behind() {
         endless: load(language.runtime, language.endless),
         growing: load(language.runtime, language.growing),
     });
+    let runs = std::env::var(RUNS_VARIABLE).map_or(RUNS, |runs| runs.parse().unwrap());
+    // By then every pool is filled and every allocator has its arenas.
+    let warm = runs / 5;
     let (next, watchdog) = (AtomicUsize::new(0), Watchdog::new());
     let (endings, weights) = (Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -148,10 +151,10 @@ fn ten_thousand_runs_of_every_language_side_by_side_leave_nothing_behind() {
             scope.spawn(|| {
                 loop {
                     let id = next.fetch_add(1, Ordering::Relaxed);
-                    if id >= RUNS {
+                    if id >= runs {
                         return;
                     }
-                    if id >= WARM && id % 1000 == 0 {
+                    if id >= warm && id % 1000 == 0 {
                         weights.lock().unwrap().push(weight());
                     }
                     let ending = one(id, &loaded[id % loaded.len()], &watchdog);
@@ -162,7 +165,7 @@ fn ten_thousand_runs_of_every_language_side_by_side_leave_nothing_behind() {
     });
     let (endings, weights) = (endings.into_inner().unwrap(), weights.into_inner().unwrap());
     println!("soak: {endings:?}; memory in MiB and threads on the way: {weights:?}");
-    assert_eq!(endings.values().sum::<usize>(), RUNS);
+    assert_eq!(endings.values().sum::<usize>(), runs);
     assert!(endings.len() == 5 && endings.values().all(|count| *count > 100), "{endings:?}");
     // A run may be large while it lasts; what counts is what is left between them.
     let least = |weights: &[(u64, u64)]| weights.iter().map(|(memory, _)| *memory).min().unwrap();

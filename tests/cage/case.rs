@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use metier::policy::Tier;
 
-use crate::not_run::say;
+use crate::not_run::{record, say};
 use crate::stage;
 
 /// One attack.
@@ -60,7 +60,7 @@ pub fn run_all(cases: impl Fn(Tier) -> &'static [&'static [Case]]) {
     let mut broken = Vec::new();
     for (tier, name) in TIERS.into_iter().filter(|(_, name)| name.starts_with(&chosen)) {
         if let Err(reason) = stage::gives(tier) {
-            say(&format!("not run: the cases of the tier {name}: {reason}"));
+            record(&format!("the cases of the tier {name}: {reason}"));
             continue;
         }
         broken.extend(run(cases(tier), tier, name));
@@ -88,7 +88,7 @@ fn run(groups: &[&[Case]], tier: Tier, name: &str) -> Vec<String> {
                             ));
                         }
                         Ok(Err(NotRun::Here(reason))) => {
-                            say(&format!("not run: {} because {reason} ({})", case.number, case.tries));
+                            record(&format!("{} because {reason} ({})", case.number, case.tries));
                             *not_run.lock().unwrap() += 1;
                         }
                         Err(what) => broken.lock().unwrap().push(what),

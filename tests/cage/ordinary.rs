@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::not_run::{not_run, say};
+use crate::not_run::{not_run, record, say};
 use crate::{attackers, stage};
 
 /// The user whom every system gives to what belongs to nobody.
@@ -24,7 +24,13 @@ pub fn run(test: &str) {
     furnish(&mut command, home.path(), test);
     let ended = command.gid(NOBODY).uid(NOBODY).output().unwrap();
     let (out, error) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    error.lines().filter(|line| line.starts_with("cage:") || line.starts_with("not run:")).for_each(say);
+    for line in error.lines() {
+        match line.strip_prefix("not run: ") {
+            Some(line) => record(line),
+            None if line.starts_with("cage:") => say(line),
+            None => {}
+        }
+    }
     assert!(ended.status.success() && out.contains("1 passed"), "{out}\n{error}");
 }
 

@@ -6,6 +6,9 @@
 
 mod changing;
 mod links;
+#[path = "../support/not_run.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod not_run;
 mod paths;
 mod project;
 mod races;

@@ -9,6 +9,7 @@ use metier::error::ErrorKind::{InvalidArgument, Io};
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 
+use crate::not_run::not_run;
 use crate::project::{Project, both_ways};
 
 const CAP: u64 = 16 << 20;
@@ -41,8 +42,7 @@ fn f21_devices_are_refused() {
     both_ways(|project| {
         // 1:5 is /dev/zero.
         if let Err(error) = node(project, "zero", FileType::CharacterDevice, rustix::fs::makedev(1, 5)) {
-            eprintln!("not run: making a device node takes root ({error})");
-            return;
+            return not_run("devices", &format!("making a device node takes root ({error})"));
         }
         for name in ["read_file", "head", "tail"] {
             project.refuses(Io, name, json!(["zero"]), "not a regular file");

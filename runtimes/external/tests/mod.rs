@@ -2,6 +2,9 @@
 
 mod calls;
 mod ending;
+#[path = "../../../tests/support/not_run.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod not_run;
 mod resources;
 mod starting;
 mod streams;
@@ -16,6 +19,7 @@ use tempfile::TempDir;
 
 use super::super::Shared;
 use super::load;
+use not_run::not_run;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
@@ -163,7 +167,7 @@ impl Ran {
 fn has(command: &str) -> bool {
     let found = super::interpreter::search_path().iter().any(|folder| folder.join(command).is_file());
     if !found {
-        eprintln!("not run: {command} is not installed");
+        not_run("an external script", &format!("{command} is not installed"));
     }
     found
 }

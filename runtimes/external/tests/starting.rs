@@ -296,8 +296,7 @@ fn a_script_that_may_not_be_read_is_a_sentence() {
     std::thread::spawn(move || {
         obey_file_modes();
         if std::fs::read(&file).is_ok() {
-            eprintln!("not run: this user may read everything");
-            return;
+            return not_run("a script that may not be read", "this user may read everything");
         }
         assert_eq!(stage.run().failure().1, "failed to read scripts/run.bash: Permission denied");
     })
