@@ -33,6 +33,8 @@ mod warm;
 #[cfg(feature = "wasm-runtime")]
 mod wasm;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
@@ -61,6 +63,8 @@ pub(crate) struct Shared {
     /// What is installed to run them.
     #[cfg(unix)]
     known: std::sync::Arc<external::Known>,
+    /// How many external scripts run, or are cleaned up after.
+    processes: std::sync::Arc<AtomicUsize>,
     /// What plans may call, where there is an engine that knows.
     callees: Option<std::sync::Arc<dyn Callees>>,
     /// The clock of steps that have a time limit of their own.
@@ -107,9 +111,22 @@ impl Shared {
             clients: std::sync::Arc::default(),
             #[cfg(unix)]
             known: std::sync::Arc::default(),
+            processes: std::sync::Arc::default(),
             callees: None,
             watchdog: std::sync::Arc::default(),
         }
+    }
+
+    /// Whether external scripts run, or are cleaned up after.
+    pub(crate) fn runs_processes(&self) -> bool {
+        self.processes.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts an external script until the guard is dropped.
+    #[cfg(unix)]
+    fn count_process(&self) -> impl Drop + use<> {
+        self.processes.fetch_add(1, Ordering::AcqRel);
+        Counted(self.processes.clone())
     }
 
     /// What plans may call.
@@ -125,6 +142,16 @@ impl Shared {
     /// The same, with what plans may call.
     pub(crate) fn with_callees(self, callees: std::sync::Arc<dyn Callees>) -> Self {
         Self { callees: Some(callees), ..self }
+    }
+}
+
+#[cfg(unix)]
+struct Counted(std::sync::Arc<AtomicUsize>);
+
+#[cfg(unix)]
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

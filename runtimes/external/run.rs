@@ -57,6 +57,7 @@ impl SkillExecutor for External {
             SkillError::new(ErrorKind::Unavailable, sentence)
         })?;
         ctx.cancel().check()?;
+        let _counted = self.shared.count_process();
         if Self::is_plain(ctx) {
             return self.run_plainly(&input, ctx);
         }

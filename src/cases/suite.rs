@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::verdict::{Status, Verdict};
 use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::strangers::Strangers;
-use crate::host::{Canned, Files, Providers};
+use crate::host::{Canned, Files, Observer, Providers};
 use crate::policy::{Asked, CancelToken, Permission};
 use crate::registry::{Folder, Roots, Scope, Skill, project_root};
 
@@ -31,12 +31,29 @@ pub struct Suite {
     granted: Vec<Permission>,
     helper: Option<PathBuf>,
     cancel: CancelToken,
+    observer: Option<Arc<dyn Observer>>,
+    /// The case that runs.
+    running: Mutex<Option<Running>>,
+}
+
+/// A case that runs.
+struct Running {
+    name: String,
+    project: PathBuf,
+    engine: Engine,
 }
 
 impl Suite {
     /// Nothing is granted but what cases themselves may grant.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, granted: Vec::new(), helper: None, cancel: CancelToken::new() }
+        Self {
+            roots,
+            granted: Vec::new(),
+            helper: None,
+            cancel: CancelToken::new(),
+            observer: None,
+            running: Mutex::default(),
+        }
     }
 
     /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` lead out of its project, so the
@@ -56,6 +73,28 @@ impl Suite {
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
         self
+    }
+
+    /// Who hears each case while it runs.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Whether external scripts of a case run, or are cleaned up after; see [`Engine::runs_processes`].
+    pub fn runs_processes(&self) -> bool {
+        self.running().as_ref().is_some_and(|running| running.engine.runs_processes())
+    }
+
+    /// Removes the project of the case that runs, for a host that ends before it does: `the case NAME: `.
+    pub fn abandon(&self) -> Option<String> {
+        let running = self.running().take()?;
+        std::fs::remove_dir_all(&running.project).ok();
+        Some(format!("the case {}: ", running.name))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a case of that skill in a project of its own, which is gone afterwards.
@@ -111,7 +150,16 @@ impl Suite {
             None => engine,
         };
         let invocation = invocation(skill, case).cancel(self.cancel.clone());
-        let outcome = engine.build()?.run(granted.into_iter().fold(invocation, Invocation::grant));
+        let invocation = match &self.observer {
+            Some(observer) => invocation.observer(observer.clone()),
+            None => invocation,
+        };
+        let engine = engine.build()?;
+        let (name, place) = (case.name().to_owned(), folder.path().to_owned());
+        *self.running() = Some(Running { name, project: place, engine: engine.clone() });
+        let outcome = engine.run(granted.into_iter().fold(invocation, Invocation::grant));
+        self.running().take();
+        drop(engine);
         Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
     }
 }

@@ -15,6 +15,7 @@ pub struct Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
+    session.last_resort().answered();
     output::talk_of_problems(engine.registry());
     let catalog = engine.registry().catalog();
     if session.json() {

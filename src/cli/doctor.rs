@@ -19,6 +19,7 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
 /// Exit code 0, or 1 where something keeps skills from running.
 pub(super) fn run(session: &Session) -> Result<u8> {
     let diagnosis = session.engine()?.diagnosis();
+    session.last_resort().answered();
     if session.json() {
         output::say_json(&diagnosis)?;
     } else {

@@ -11,16 +11,20 @@ use super::terminal::brief;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    output::talk_of_problems(engine.registry());
     let skills = engine.registry().skills();
     if session.json() {
         let rows: Vec<Value> = skills.iter().map(|skill| row(&engine, skill)).collect();
+        session.last_resort().answered();
+        output::talk_of_problems(engine.registry());
         output::say_json(&rows)?;
         return Ok(0);
     }
     let widest = skills.iter().map(|skill| shown_name(skill).chars().count()).max().unwrap_or(0);
-    for skill in skills {
-        output::say(&line(&engine, skill, widest))?;
+    let lines: Vec<String> = skills.iter().map(|skill| line(&engine, skill, widest)).collect();
+    session.last_resort().answered();
+    output::talk_of_problems(engine.registry());
+    for line in lines {
+        output::say(&line)?;
     }
     if skills.is_empty() {
         output::talk(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));

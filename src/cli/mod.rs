@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod facts;
 mod input;
+mod last_resort;
 mod list;
 mod misuse;
 mod new;
@@ -32,6 +33,7 @@ use clap::{Parser, Subcommand};
 use metier::engine::Outcome;
 use metier::error::{Result, SkillError};
 
+use last_resort::LastResort;
 use session::Session;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
@@ -92,7 +94,10 @@ pub fn main() -> ExitCode {
     let answered = match Cli::try_parse() {
         Ok(cli) => {
             let about = cli.command.about().filter(|_| cli.global.json).map(str::to_owned);
-            answer(cli).or_else(|error| match about {
+            let session = Session::new(cli.global.clone(), last_resort(about.clone()));
+            let answered = answer(cli.command, &session);
+            session.last_resort().answered();
+            answered.or_else(|error| match about {
                 Some(skill) => failed(skill, error),
                 None => Err(error),
             })
@@ -128,19 +133,30 @@ impl Command {
     }
 }
 
-fn answer(cli: Cli) -> Result<u8> {
-    let session = Session::new(cli.global);
-    match cli.command {
-        Command::Run(args) => run::run(&args, &session),
-        Command::List => list::run(&session),
-        Command::Show(args) => show::run(&args, &session),
-        Command::Validate(args) => validate::run(&args, &session),
-        Command::Test(args) => test::run(&args, &session),
-        Command::New(args) => new::run(&args, &session),
-        Command::Api(args) => api::run(&args, &session),
+/// What ends a command that does not end, in the form of its other failures.
+fn last_resort(about: Option<String>) -> LastResort {
+    LastResort::new(move |error| match about {
+        // When nobody reads it there is nobody left to tell.
+        Some(skill) => drop(failed(skill, error.clone())),
+        None => output::complain(error),
+    })
+}
+
+fn answer(command: Command, session: &Session) -> Result<u8> {
+    if !matches!(command, Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_)) {
+        session.last_resort().limit_loading();
+    }
+    match command {
+        Command::Run(args) => run::run(&args, session),
+        Command::List => list::run(session),
+        Command::Show(args) => show::run(&args, session),
+        Command::Validate(args) => validate::run(&args, session),
+        Command::Test(args) => test::run(&args, session),
+        Command::New(args) => new::run(&args, session),
+        Command::Api(args) => api::run(&args, session),
         Command::Ctx(args) => ctx::run(&args),
-        Command::Catalog(args) => catalog::run(&args, &session),
-        Command::Doctor => doctor::run(&session),
+        Command::Catalog(args) => catalog::run(&args, session),
+        Command::Doctor => doctor::run(session),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
@@ -10,6 +11,7 @@ use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission};
 
 use super::bounds::Bounds;
+use super::last_resort::Heard;
 use super::output;
 use super::provided::Provided;
 use super::session::Session;
@@ -56,7 +58,10 @@ impl Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
         let (builder, invocation) = prepared(args, session)?;
-        return explain::say(&builder.build()?.explain(&invocation)?, session);
+        session.last_resort().limit_loading();
+        let explanation = builder.build()?.explain(&invocation)?;
+        session.last_resort().answered();
+        return explain::say(&explanation, session);
     }
     let token = CancelToken::new();
     // The answer comes first: the engine is done when it has removed what the run left.
@@ -64,6 +69,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         Ok((outcome, engine)) => (outcome, Some(engine)),
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
+    session.last_resort().answered();
     // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
     token.cancel();
     if !args.for_script.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
@@ -76,15 +82,36 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
     let (builder, invocation) = prepared(args, session)?;
     let invocation = invocation.cancel(token.clone());
+    let last_resort = session.last_resort();
+    let _following = last_resort.follow(token);
     cancel_on_interrupt(token.clone());
+    last_resort.limit_loading();
     let engine = builder.build()?;
+    last_resort.lift();
+    let processes = engine.clone();
+    last_resort.wait_while(move || processes.runs_processes());
     if session.json() {
-        return Ok((engine.run(invocation), engine));
+        let heard = Arc::new(Heard::with_log(last_resort.clone()));
+        last_resort.say(given_up(args, heard.clone())?);
+        return Ok((engine.run(invocation.observer(heard)), engine));
     }
     let watch = Arc::new(Watch::default());
-    let outcome = engine.run(invocation.observer(watch.clone()));
+    let heard = Heard::with_observer(last_resort.clone(), watch.clone());
+    let outcome = engine.run(invocation.observer(Arc::new(heard)));
     watch.end();
     Ok((outcome, engine))
+}
+
+/// Says the outcome of a run that does not end, with what it has logged so far.
+fn given_up(args: &Args, heard: Arc<Heard>) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
+    let (name, limits, started) = (args.name.clone(), args.bounds.limits()?, Instant::now());
+    Ok(move |error: &SkillError| {
+        let mut outcome = Outcome::given_up(name, &limits, error.clone());
+        outcome.log = heard.log();
+        outcome.duration = started.elapsed();
+        // When nobody reads it there is nobody left to tell.
+        output::say_json(&outcome).ok();
+    })
 }
 
 /// The engine and what it is asked for, as the options have it.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Global;
+use super::last_resort::LastResort;
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, project_root};
@@ -11,11 +12,17 @@ use metier::registry::{Roots, project_root};
 #[derive(Clone)]
 pub struct Session {
     global: Global,
+    last_resort: LastResort,
 }
 
 impl Session {
-    pub(super) fn new(global: Global) -> Self {
-        Self { global }
+    pub(super) fn new(global: Global, last_resort: LastResort) -> Self {
+        Self { global, last_resort }
+    }
+
+    /// What ends the command should it not end.
+    pub(super) fn last_resort(&self) -> &LastResort {
+        &self.last_resort
     }
 
     /// Whether answers are JSON.

@@ -34,9 +34,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let skill = engine.registry().find(&args.name)?;
     if session.json() {
-        output::say_json(&record(&engine, skill)?)?;
+        let record = record(&engine, skill)?;
+        session.last_resort().answered();
+        output::say_json(&record)?;
     } else {
-        output::say(&visible(&page(&engine, skill)?))?;
+        let page = page(&engine, skill)?;
+        session.last_resort().answered();
+        output::say(&visible(&page))?;
     }
     Ok(0)
 }

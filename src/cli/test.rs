@@ -2,12 +2,16 @@
 
 mod shown;
 
+use std::sync::Arc;
+
 use metier::cases::{Collected, Status, Suite, Verdict, cases_of};
+use metier::engine::Outcome;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::CancelToken;
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
+use super::last_resort::Heard;
 use super::output;
 use super::run::cancel_on_interrupt;
 use super::session::Session;
@@ -45,19 +49,25 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let registry = Registry::discover(&roots);
     let token = CancelToken::new();
     cancel_on_interrupt(token.clone());
-    let mut suite = Suite::new(roots).cancel(token.clone());
+    let last_resort = session.last_resort();
+    let _following = last_resort.follow(&token);
+    let mut suite =
+        Suite::new(roots).cancel(token.clone()).observer(Arc::new(Heard::new(last_resort.clone())));
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }
     if args.name.is_none() {
         output::talk_of_problems(&registry);
     }
+    let suite = Arc::new(suite);
+    end_with(&suite, args, session);
     let mut tally = Tally::default();
     let mut verdicts = Vec::new();
     for Chosen { skill, collected } in chosen(args, &registry)? {
         let not_run = collected.not_run.into_iter();
         let run = collected.cases.iter().map(|case| suite.run(skill, case));
         for verdict in not_run.chain(run) {
+            last_resort.lift();
             // Its project is gone by now; what was stopped says nothing of the skill.
             token.check()?;
             tally.count(&verdict.status);
@@ -68,12 +78,29 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             }
         }
     }
+    last_resort.answered();
     if session.json() {
         output::say_json(&tally.answer(&verdicts))?;
     } else {
         output::say(&tally.sentence())?;
     }
     Ok(u8::from(!tally.is_good()))
+}
+
+/// A case that does not end leaves no project either.
+fn end_with(suite: &Arc<Suite>, args: &Args, session: &Session) {
+    let (running, abandoned) = (suite.clone(), suite.clone());
+    session.last_resort().wait_while(move || running.runs_processes());
+    let about = session.json().then(|| args.name().to_owned());
+    session.last_resort().say(move |error| {
+        let case = abandoned.abandon();
+        let error = SkillError::new(error.kind(), format!("{}{}", case.unwrap_or_default(), error.message()));
+        match about {
+            // When nobody reads it there is nobody left to tell.
+            Some(skill) => drop(output::say_json(&Outcome::failed(skill, error))),
+            None => output::complain(&error),
+        }
+    });
 }
 
 impl Tally {

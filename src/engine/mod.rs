@@ -102,6 +102,12 @@ impl Engine {
         runtimes::machine(self.0.loaded.shared())
     }
 
+    /// Whether external scripts run, or are cleaned up after. Told to stop, they are killed and end by themselves; a host that
+    /// ends while they do leaves behind what they made.
+    pub fn runs_processes(&self) -> bool {
+        self.0.loaded.shared().runs_processes()
+    }
+
     /// The skills this engine knows.
     pub fn registry(&self) -> &Registry {
         &self.0.registry

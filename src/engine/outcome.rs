@@ -87,6 +87,11 @@ impl Outcome {
         Self::of(skill.into(), None, &Limits::default(), Err(error))
     }
 
+    /// The outcome of a run that its host gave up, for the limits it had.
+    pub fn given_up(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
+        Self::of(skill.into(), None, limits, Err(error))
+    }
+
     pub(super) fn of(
         skill: String,
         version: Option<String>,

@@ -34,6 +34,8 @@ impl Parts {
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let limits = found.as_ref().map_or(given.clone(), |skill| narrowed(skill, given));
         let token = invocation.cancel.child();
+        let observer = invocation.observer.clone();
+        let _told = observer.map(|observer| token.on_stop(move |cause| observer.stopped(cause)));
         let _armed = self.watchdog.arm(latest(started, &limits), &token);
         let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),

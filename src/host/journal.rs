@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::steps::StepEvent;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::StopCause;
 
 /// How much a log line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -68,6 +69,8 @@ pub trait Observer: Send + Sync {
     }
     /// A step of the plan that was invoked started or ended; steps of plans that it calls are not told.
     fn stepped(&self, _step: &StepEvent) {}
+    /// The run was told to stop, by its caller or at its deadline. What still runs a moment later does not listen.
+    fn stopped(&self, _cause: StopCause) {}
 }
 
 /// The log of one run, bounded in bytes.

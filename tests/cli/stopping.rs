@@ -118,3 +118,83 @@ fn a_deadline_leaves_no_process_behind() {
     assert!(answer.code == 5 && project.path("begun").exists());
     until("nothing of it goes on", || !lives(&sleep));
 }
+
+/// Longer than any of these may take, and far less than what they ask for.
+const PROMPTLY: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_run_that_hangs_is_ended_at_its_deadline_or_by_an_interrupt() {
+    // Nobody reads standard error, so that writing to it never ends.
+    let script = "ctx.write('begun', '') while true do ctx.log('info', string.rep('x', 60000)) end";
+    let project = Project::new()
+        .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
+        .file(".metier/skills/x/scripts/main.lua", script);
+    for (timeout, code) in [("300ms", 5), ("1h", 130)] {
+        let _ = std::fs::remove_file(project.path("begun"));
+        let mut child = started(&project, &["run", "x", "--allow", "write", "--timeout", timeout]);
+        until("the script begins", || project.path("begun").exists());
+        if code == 130 {
+            sleep(Duration::from_millis(200));
+            signal("INT", child.id());
+        }
+        let begun = Instant::now();
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if begun.elapsed() > PROMPTLY => {
+                    child.kill().unwrap();
+                    panic!("it hangs on");
+                }
+                None => sleep(Duration::from_millis(10)),
+            }
+        };
+        assert_eq!(ended.code(), Some(code));
+    }
+}
+
+#[test]
+fn a_case_that_hangs_is_ended_and_leaves_no_project() {
+    let project = Project::new()
+        .lua("x", "while true do ctx.log('info', string.rep('x', 60000)) end")
+        .file(".metier/skills/x/skill.yaml", "limits:\n  timeout: 300ms\n")
+        .file(".metier/skills/x/cases/a.json", r#"{"expect": {"value": 1}}"#)
+        .file("tmp/kept", "");
+    let mut command = project.command(&["test", "x", "--json"]);
+    let answer: Answer = command.env("TMPDIR", project.path("tmp")).output().unwrap().into();
+    assert!(matches!(answer.code, 1 | 5), "{answer:?}");
+    let left: Vec<_> =
+        std::fs::read_dir(project.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["kept"], "{answer:?}");
+}
+
+#[test]
+fn no_script_goes_on_after_its_deadline_whatever_it_calls() {
+    let texts = "local a, b = ('a'):rep(6e6), ('a'):rep(6e6) .. 'b'\n";
+    for (at, script) in [
+        "string.find(a, b)",
+        "string.find(a, ('a'):rep(3e6) .. 'b', 1, true)",
+        "string.split(a, ('a'):rep(3e6) .. 'b')",
+        "table.move({}, 1, 2147483000, 5)",
+        "local t = {} for i = 1, 4000 do t[i] = i % 2 == 0 and a .. 'c' or b end table.sort(t)",
+        "while true do end",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = format!("ctx.log('info', 'begun')\n{texts}do {script} end\nwhile true do end");
+        let project = Project::new().lua("x", &script);
+        let begun = Instant::now();
+        let answer = project.metier(&["run", "x", "--json", "--timeout", "400ms", "--memory", "200MB"]);
+        assert!(begun.elapsed() < PROMPTLY, "{at}: {:?}", begun.elapsed());
+        let outcome = answer.json();
+        in_shape(&outcome);
+        // What needs more memory than there is ends for that.
+        let ends = [(5, "deadline"), (5, "memory")];
+        assert!(
+            ends.contains(&(answer.code, outcome["error"]["kind"].as_str().unwrap())),
+            "{at}: {outcome:#}"
+        );
+        assert_eq!(outcome["log"][0]["message"], "begun", "{at}");
+        assert_eq!(outcome["limits"]["deadline_ms"], 400, "{at}");
+    }
+}

@@ -38,7 +38,9 @@ pub struct Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let around = Around::new(session);
     let targets = args.paths.iter().flat_map(|path| target::targets(path, &around));
-    let checked = targets.map(|target| Checked::of(target, args.profile, &around));
+    let checked: Vec<Checked> = targets.map(|target| Checked::of(target, args.profile, &around)).collect();
+    session.last_resort().answered();
+    let checked = checked.into_iter();
     let invalid = if session.json() { tell_program(checked)? } else { tell_person(checked)? };
     Ok(u8::from(invalid > 0))
 }
