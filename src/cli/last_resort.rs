@@ -124,6 +124,18 @@ impl LastResort {
         self.0.changed.notify_all();
     }
 
+    /// The command was interrupted as it had its answer: whoever does not read that soon keeps nobody from ending.
+    pub fn limit_answer(&self) {
+        let end = self.0.end;
+        let ended = move || {
+            std::thread::sleep(WORDS);
+            end(ErrorKind::Cancelled.exit_code());
+        };
+        if std::thread::Builder::new().spawn(ended).is_err() {
+            end(ErrorKind::Cancelled.exit_code());
+        }
+    }
+
     fn end_at(&self, time: Instant, error: SkillError) {
         let mut state = self.0.locked();
         if matches!(state.phase, Phase::Ending | Phase::Answered)

@@ -70,6 +70,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
     session.last_resort().answered();
+    if token.is_cancelled() {
+        session.last_resort().limit_answer();
+    }
     // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
     token.cancel();
     if !args.for_script.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
