@@ -63,7 +63,8 @@ impl<P: Program> Warm<P> {
         if self.program.is_reusable(&mut state) {
             self.keep(state);
         }
-        result.map(SkillOutput::from)
+        // An error is as long as the script made it: here it loses its secrets, and then what is too much of it.
+        result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_shown())
     }
 
     fn taken(&self, context: &SkillContext) -> Result<P::State> {

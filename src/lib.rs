@@ -22,6 +22,7 @@
 //! - [`error`]: the one way to fail, [`error::SkillError`], with a kind to match and a sentence to read.
 //! - [`exact`]: JSON text as exactly the value it says, for whoever hands input in.
 //! - [`policy`]: permissions asked and granted, limits, and the token that stops a run.
+//! - [`unicode`]: characters that nobody sees, spelled out before a person or a model gets a text.
 //! - [`heap`]: an allocator that counts, which a program installs to hold Rhai's memory exactly.
 //! - [`host`]: what a script reaches on `ctx`: one table of functions over one scoped directory handle.
 //! - [`skill`]: `SKILL.md` text to a manifest, diagnostics and two verdicts, without touching the disk.
@@ -45,6 +46,7 @@ pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;
+pub mod unicode;
 
 // The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only
 // `executor`, `host`, `policy`, `exact` and `error`.

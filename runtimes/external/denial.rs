@@ -70,11 +70,12 @@ const REFUSED_FILE: [&str; 4] = ["permission denied", "eacces", "read-only file 
 /// How much of the end of the errors is looked at, in bytes.
 const LOOKED_AT: usize = 64 << 10;
 
-/// What the cage has to say to a script that failed with these errors; nothing where it kept nothing shut that they show.
-pub(super) fn explained(ctx: &SkillContext, project: &Path, stderr: &[u8]) -> Option<String> {
-    let end = &stderr[stderr.len().saturating_sub(LOOKED_AT)..];
-    let text = String::from_utf8_lossy(end);
-    by_sign(ctx, &text.to_lowercase()).or_else(|| by_file(ctx, project, &text))
+/// What the cage has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
+pub(super) fn explained(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
+    let start = stderr.len().saturating_sub(LOOKED_AT);
+    let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
+    let text = &stderr[start..];
+    by_sign(ctx, &text.to_lowercase()).or_else(|| by_file(ctx, project, text))
 }
 
 fn by_sign(ctx: &SkillContext, text: &str) -> Option<String> {

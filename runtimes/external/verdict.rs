@@ -9,7 +9,7 @@ use super::process::{Ended, Kept, Refused};
 use super::{denial, exceeded, value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
-use crate::host::{ProcessReport, SandboxReport, SkillContext, Usage};
+use crate::host::{ProcessReport, Redacted, SandboxReport, SkillContext, Usage};
 use crate::policy::StopCause;
 
 /// Exit codes by which shells say what they could not do.
@@ -95,29 +95,31 @@ pub(super) fn failed(ctx: &SkillContext, name: &str, ended: &Ended) -> Option<Sk
         // The system's words are `signal: 9 (SIGKILL)`.
         None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
     };
-    let reason = last_line(&ended.stderr).map(|line| format!(": {line}")).unwrap_or_default();
+    let said = said(ctx, &ended.stderr);
+    let reason = said.last_line().map(|line| format!(": {}", line.shortened(LAST_LINE))).unwrap_or_default();
     let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
     let by_code = || {
         let row = SHELL_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
         row.map(|(_, help)| help.to_owned())
     };
-    Some(match exceeded::advice(ctx.limits(), ended).or_else(|| by_cage(ctx, ended)).or_else(by_code) {
-        Some(help) => error.with_help(help),
-        None => error,
-    })
+    Some(
+        match exceeded::advice(ctx.limits(), ended).or_else(|| by_cage(ctx, ended, &said)).or_else(by_code) {
+            Some(help) => error.with_help(help),
+            None => error,
+        },
+    )
 }
 
 /// What the cage has to say to it, where there was one.
-fn by_cage(ctx: &SkillContext, ended: &Ended) -> Option<String> {
+fn by_cage(ctx: &SkillContext, ended: &Ended, said: &Redacted<String>) -> Option<String> {
     ended.report.as_ref()?;
-    denial::explained(ctx, ctx.project().ok()?.root(), &ended.stderr.bytes)
+    denial::explained(ctx, ctx.project().ok()?.root(), said.shown())
 }
 
-/// The last line that says something, without control characters: it may reach a terminal.
-fn last_line(stderr: &Kept) -> Option<String> {
-    let line = stderr.bytes.split(|byte| *byte == b'\n').rev().find(|line| !line.trim_ascii().is_empty())?;
-    let text = String::from_utf8_lossy(line.trim_ascii());
-    Some(text.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect())
+/// What it said on standard error, without secrets: a part of it would not show that it is one of a secret.
+fn said(ctx: &SkillContext, stderr: &Kept) -> Redacted<String> {
+    let said = String::from_utf8_lossy(&stderr.bytes).into_owned();
+    if stderr.truncated { ctx.redaction().beginning(said) } else { ctx.redaction().text(said) }
 }
 
 /// Says where the cage was less than what this machine gives, or than one that is required.

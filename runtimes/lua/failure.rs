@@ -1,6 +1,5 @@
 //! Errors on their way through Lua: a host's failure keeps its kind, a script's own gets its file and line.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use mlua::{AnyUserData, Function, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
@@ -101,9 +100,9 @@ pub(super) fn syntax_error(error: &mlua::Error, file: &str) -> SkillError {
     }
 }
 
-/// Splits `scripts/main.lua:3: sentence` into its place and its sentence.
+/// Splits `scripts/main.lua:3: sentence` into its place and its sentence, which stays whole: it is cut when it leaves the run,
+/// without secrets.
 fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
-    let text = shortened(text);
     let placed = text.strip_prefix(file).and_then(|rest| {
         let (line, sentence) = rest.strip_prefix(':')?.split_once(':')?;
         Some((line.parse().ok()?, sentence.trim_start()))
@@ -114,16 +113,7 @@ fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
             line: Some(line),
             column: None,
         }),
-        None => SkillError::new(kind, text.as_ref()),
-    }
-}
-
-/// As much of a script's message as an error repeats.
-fn shortened(text: &str) -> Cow<'_, str> {
-    const MOST: usize = 4096;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
+        None => SkillError::new(kind, text),
     }
 }
 

@@ -188,23 +188,14 @@ impl Run {
         text
     }
 
-    /// The error the plug-in set: the host's own where it hands one on, its own words otherwise.
+    /// The error the plug-in set: the host's own where it hands one on, its own words otherwise, whole: they are cut when they
+    /// leave the run, without secrets.
     fn raised(&self) -> Option<SkillError> {
         let text = self.memory.block(self.error)?;
         let handed_on = |(given, error): &&(String, SkillError)| {
             [given, error.message()].map(str::as_bytes).contains(&text)
         };
         let host = self.refusals.iter().rev().find(handed_on).map(|(_, error)| error.clone());
-        Some(host.unwrap_or_else(|| SkillError::new(ErrorKind::Script, shortened(text))))
-    }
-}
-
-/// As much of a plug-in's message as an error repeats.
-fn shortened(text: &[u8]) -> String {
-    const MOST: usize = 4096;
-    let text = String::from_utf8_lossy(text);
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
+        Some(host.unwrap_or_else(|| SkillError::new(ErrorKind::Script, String::from_utf8_lossy(text))))
     }
 }

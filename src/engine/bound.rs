@@ -5,7 +5,7 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{ProcessReport, Redaction};
+use crate::host::{ProcessReport, Redacted, Redaction};
 use crate::policy::{Limits, OutputPolicy};
 
 /// The cap of one run.
@@ -31,22 +31,23 @@ impl Bound {
     }
 
     /// The value without secrets, the one included that it ends in the midst of.
-    pub(super) fn redacted(&self, redaction: &Redaction, value: Value) -> Value {
+    pub(super) fn redacted(&self, redaction: &Redaction, value: Value) -> Redacted<Value> {
         match value {
-            Value::String(text) if self.is_beginning => redaction.beginning(text).into(),
+            Value::String(text) if self.is_beginning => redaction.beginning(text).map(Value::from),
             value => redaction.value(value),
         }
     }
 
     /// Refuses a value whose JSON is larger than the cap, whichever runtime made it, or cuts it.
-    pub(super) fn hold(&self, value: Value) -> Result<Value> {
-        if is_within(&value, self.cap) {
+    pub(super) fn hold(&self, value: Redacted<Value>) -> Result<Redacted<Value>> {
+        if is_within(value.shown(), self.cap) {
             return Ok(value);
         }
-        match value {
+        match value.shown() {
             Value::String(text) if self.cuts => {
                 self.was_cut.set(true);
-                Ok(beginning(&text, self.cap).into())
+                let end = beginning(text, self.cap).len();
+                Ok(value.map(|value| Value::from(&value.as_str().unwrap_or_default()[..end])))
             }
             _ => {
                 let sentence = format!("the value is larger than {} bytes", self.cap);
@@ -120,7 +121,8 @@ mod tests {
     fn only_what_a_process_said_is_cut_and_only_where_that_is_wanted() {
         let hold = |policy, process: Option<&ProcessReport>, value: Value| {
             let bound = Bound::of(&Limits::default().output(6).on_output(policy), process);
-            (bound.hold(value).map_err(|error| error.kind()), bound.was_cut())
+            let held = bound.hold(Redaction::default().value(value));
+            (held.map(Redacted::into_shown).map_err(|error| error.kind()), bound.was_cut())
         };
         let (said, refused) = (ProcessReport::default(), Err(ErrorKind::Output));
         let long = || Value::from("abcdefgh");

@@ -7,7 +7,7 @@ use serde::ser::{SerializeStruct, Serializer};
 use serde_json::Value;
 
 use crate::error::{ErrorKind, SkillError};
-use crate::host::{LogLine, ProcessReport, SandboxReport, StepReport};
+use crate::host::{LogLine, ProcessReport, Redacted, SandboxReport, StepReport};
 use crate::policy::{Limits, StopCause};
 
 /// What came of an invocation.
@@ -34,6 +34,15 @@ pub struct Outcome {
     pub sandbox: Option<SandboxReport>,
     /// What came of each step, for plans that started; no more than the output cap of their values. In JSON `null` when empty.
     pub steps: Vec<StepReport>,
+}
+
+/// What leaves a run: nothing that a script had a word in is part of an outcome but by this.
+pub(super) struct Left {
+    pub(super) result: Result<Redacted<Value>, Redacted<SkillError>>,
+    pub(super) log: Redacted<Vec<LogLine>>,
+    pub(super) process: Option<Redacted<ProcessReport>>,
+    pub(super) steps: Redacted<Vec<StepReport>>,
+    pub(super) sandbox: Option<SandboxReport>,
 }
 
 /// The limits of a run as its outcome reports them.
@@ -84,30 +93,47 @@ impl LimitsReport {
 impl Outcome {
     /// The outcome of an invocation that never started.
     pub fn failed(skill: impl Into<String>, error: SkillError) -> Self {
-        Self::of(skill.into(), None, &Limits::default(), Err(error))
+        Self::not_run(skill.into(), None, &Limits::default(), error)
     }
 
     /// The outcome of a run that its host gave up, for the limits it had.
     pub fn given_up(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
-        Self::of(skill.into(), None, limits, Err(error))
+        Self::not_run(skill.into(), None, limits, error)
     }
 
-    pub(super) fn of(
+    /// The outcome of an invocation that ended before its script did anything.
+    pub(super) fn not_run(
         skill: String,
         version: Option<String>,
         limits: &Limits,
-        result: Result<Value, SkillError>,
+        error: SkillError,
     ) -> Self {
         Self {
             skill,
             version,
-            limits: LimitsReport::new(limits, result.as_ref().err()),
-            result,
+            limits: LimitsReport::new(limits, Some(&error)),
+            result: Err(error),
             log: Vec::new(),
             duration: Duration::ZERO,
             process: None,
             sandbox: None,
             steps: Vec::new(),
+        }
+    }
+
+    /// The outcome of a run.
+    pub(super) fn of_run(skill: String, version: Option<String>, limits: &Limits, left: Left) -> Self {
+        let result = left.result.map(Redacted::into_shown).map_err(Redacted::into_shown);
+        Self {
+            skill,
+            version,
+            limits: LimitsReport::new(limits, result.as_ref().err()),
+            result,
+            log: left.log.into_shown(),
+            duration: Duration::ZERO,
+            process: left.process.map(Redacted::into_shown),
+            sandbox: left.sandbox,
+            steps: left.steps.into_shown(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::bound::Bound;
 use super::callable::besides;
 use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
 use super::invocation::Remembered;
+use super::outcome::Left;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts, dependencies, worker};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -39,7 +40,7 @@ impl Parts {
         let _armed = self.watchdog.arm(latest(started, &limits), &token);
         let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
-            Err(error) => Outcome::of(invocation.skill, None, &limits, Err(error)),
+            Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
         };
         outcome.duration = started.elapsed();
         outcome
@@ -55,7 +56,7 @@ impl Parts {
         let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
         let selected = match select(skill, invocation.script.as_deref()) {
             Ok(selected) => selected,
-            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+            Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
         let named = limits.clone();
         let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
@@ -63,7 +64,7 @@ impl Parts {
             .and_then(|()| contract(|| checked_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
-            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+            Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
         let prepared = self.prepared(skill, &selected, &invocation, &limits, token);
         let prepared = prepared.and_then(|(executor, context)| {
@@ -72,7 +73,7 @@ impl Parts {
         });
         let (executor, context) = match prepared {
             Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
-            Err(error) => return Outcome::of(name, version, &limits, Err(error)),
+            Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
         let limits = worker::held_by(context.worker(), &limits);
         let result = context
@@ -84,20 +85,21 @@ impl Parts {
         let bound = Bound::of(&limits, process.as_ref());
         let result = result
             .and_then(|output| contract(|| checked_value(skill, output.value)))
-            .map(|value| bound.redacted(redaction, value))
+            .map(|value| bound.redacted(context.redaction_of_value(), value))
             .and_then(|value| bound.hold(value))
             .map_err(|error| redaction.error(error));
         let process = process.map(|report| redaction.process(report));
         tracing::debug!(skill = name, ok = result.is_ok(), "ran");
-        Outcome {
-            log: context.take_log(),
+        let left = Left {
+            result,
+            log: context.take_redacted_log(),
             process,
+            steps: context.take_redacted_steps(),
             sandbox,
-            steps: context.take_steps(),
-            ..Outcome::of(name, version, &limits, result)
-        }
-        .cut(bound.was_cut())
-        .stopped_by(context.cancel().cause())
+        };
+        Outcome::of_run(name, version, &limits, left)
+            .cut(bound.was_cut())
+            .stopped_by(context.cancel().cause())
     }
 
     /// The script as its runtime loads it.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::files::Files;
 use super::journal::{Journal, Observer};
 use super::providers::Providers;
-use super::redaction::Redaction;
+use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
@@ -180,21 +180,20 @@ impl SkillContext {
         }
     }
 
-    /// Records what came of the steps of this run's plan, also when the run fails; without secrets.
+    /// Records what came of the steps of this run's plan, also when the run fails; without secrets, and of each error as much
+    /// as a report repeats.
     pub fn report_steps(&self, steps: Vec<StepReport>) {
-        let redaction = &self.0.redaction;
-        let clean = |step: StepReport| StepReport {
-            value: redaction.value(step.value),
-            input: redaction.value(step.input),
-            error: step.error.map(|error| redaction.text(error)),
-            ..step
-        };
-        *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps.into_iter().map(clean).collect();
+        *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
     }
 
     /// What came of the steps of the run's plan; empty afterwards.
     pub fn take_steps(&self) -> Vec<StepReport> {
-        std::mem::take(&mut *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner))
+        self.take_redacted_steps().into_shown()
+    }
+
+    pub(crate) fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
+        let steps = std::mem::take(&mut *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        self.redaction().steps(steps)
     }
 
     /// Records how the run's process ended, also when the run fails.

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use super::redaction::Redacted;
 use super::steps::StepEvent;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::StopCause;
@@ -44,6 +45,13 @@ pub struct LogLine {
     pub level: LogLevel,
     /// What it says.
     pub message: String,
+}
+
+impl LogLine {
+    /// A line of this level.
+    pub(super) fn new(level: LogLevel, message: Redacted<String>) -> Redacted<Self> {
+        message.map(|message| Self { level, message })
+    }
 }
 
 /// How far a run has come.
@@ -95,8 +103,8 @@ impl Journal {
     }
 
     /// Keeps a line; a line beyond the cap is an `output` error and is not kept.
-    pub fn log(&self, line: LogLine) -> Result<()> {
-        let mut kept = self.locked();
+    pub(super) fn log(&self, line: Redacted<LogLine>) -> Result<()> {
+        let (line, mut kept) = (line.into_shown(), self.locked());
         let cost = line.message.len() as u64 + LINE_COST;
         if kept.bytes + cost > self.cap {
             let sentence = format!("the log is full: a run may write {} bytes", self.cap);
@@ -122,11 +130,13 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Redaction;
 
     #[test]
     fn a_flood_of_empty_lines_meets_the_cap() {
         let journal = Journal::new(1000);
-        let line = || LogLine { level: LogLevel::Info, message: String::new() };
+        let nothing = || Redaction::default().text(String::new());
+        let line = || LogLine::new(LogLevel::Info, nothing());
         let written = (0..10_000).take_while(|_| journal.log(line()).is_ok()).count();
         assert_eq!(written, 62);
         assert_eq!(journal.take().len(), 62);

@@ -30,7 +30,7 @@ pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
-pub(crate) use redaction::Redaction;
+pub(crate) use redaction::{Redacted, Redaction};
 pub use report::{ProcessReport, SandboxReport, Usage};
 pub use steps::{StepEvent, StepReport, StepStatus};
 pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};

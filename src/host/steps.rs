@@ -75,3 +75,8 @@ pub struct StepReport {
     /// Its value, where the run failed and this step did not: what there is to go on from. `null` otherwise.
     pub value: Value,
 }
+
+impl StepReport {
+    /// Characters of an error that are repeated for its step.
+    pub(super) const ERROR: usize = 2_000;
+}

@@ -197,7 +197,7 @@ impl Attempt<'_> {
 
     fn remember(&self, part: Part, value: &Value) -> Result<()> {
         let Some(journal) = self.drive.journal else { return Ok(()) };
-        let holds_secret = self.drive.ctx.redaction().value(value.clone()) != *value;
+        let holds_secret = *self.drive.ctx.redaction().value(value.clone()).shown() != *value;
         let how = if holds_secret { Finished::Withheld } else { Finished::Done(value.clone()) };
         journal.finish(part, &self.step.id, &how)
     }

@@ -92,7 +92,7 @@ impl Under<'_> {
             return Ok(());
         }
         let step = &self.plan.steps()[at];
-        let error = drive.ctx.redaction().error(failed.error.clone());
+        let error = drive.ctx.redaction().error(failed.error.clone()).into_shown();
         let which = item.map_or(String::new(), |item| format!(" (item {item})"));
         drive
             .ctx
@@ -163,7 +163,8 @@ impl Drive<'_> {
         self.report(&under, failed.is_some() || answer.is_err(), failed.as_ref());
         match failed {
             Some((at, Failed { error, input, .. })) => {
-                Err(StepFailure::error(self.plan, at, error, input, finished(self.plan, &under)))
+                let plan = (self.plan, self.ctx.redaction());
+                Err(StepFailure::error(plan, at, error, input, finished(self.plan, &under)))
             }
             None => answer,
         }

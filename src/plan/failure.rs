@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Place, Plan};
 use crate::error::{ErrorKind, Location, SkillError};
+use crate::host::Redaction;
 
 /// What lies under the error of a run whose step failed; found by [`std::error::Error::source`].
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub struct StepFailure {
 impl StepFailure {
     /// The error of the run: the cause's kind and way out, and a sentence that says where in the plan it happened.
     pub(super) fn error(
-        plan: &Plan,
+        (plan, redaction): (&Plan, &Redaction),
         index: usize,
         cause: SkillError,
         input: Option<Map<String, Value>>,
@@ -36,7 +37,7 @@ impl StepFailure {
         let failure =
             Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
         let place = location(plan, &step.places.step);
-        let error = SkillError::new(failure.kind(), sentence(&failure, plan.steps().len()))
+        let error = SkillError::new(failure.kind(), sentence(&failure, plan.steps().len(), redaction))
             .with_location(place)
             .with_violations(failure.cause.violations().to_vec());
         match failure.cause.help().map(str::to_owned) {
@@ -51,13 +52,15 @@ impl StepFailure {
 }
 
 /// `step 2 of 4 (id install, skill helm-install) failed: …; it was given {"chart": "x"}`.
-fn sentence(failure: &StepFailure, count: usize) -> String {
+fn sentence(failure: &StepFailure, count: usize, redaction: &Redaction) -> String {
     let StepFailure { index, id, call, input, cause, .. } = failure;
-    let given = input.as_ref().map_or(String::new(), |input| format!("; it was given {}", shortened(input)));
+    let clean = input.as_ref().map(|input| redaction.value(Value::Object(input.clone())));
+    let given = clean.as_ref().and_then(|input| input.shown().as_object());
+    let given = given.map_or(String::new(), |input| format!("; it was given {}", shortened(input)));
     format!("step {} of {count} (id {id}, {call}) failed: {cause}{given}", index + 1)
 }
 
-/// As JSON, cut to what a person reads.
+/// What holds no secret any more, as JSON, cut to what a person reads.
 fn shortened(input: &Map<String, Value>) -> String {
     const WIDTH: usize = 200;
     let mut text = String::from("{");

@@ -8,9 +8,6 @@ use super::scope::{Ended, take};
 use crate::error::ErrorKind;
 use crate::host::{StepReport, StepStatus};
 
-/// Characters of an error that are repeated for its step.
-const LONGEST: usize = 2_000;
-
 impl Drive<'_> {
     /// What came of a step that ended, where another one had failed before or not.
     pub(super) fn reported(&self, at: usize, tried: &Tried, is_after_failure: bool) -> StepReport {
@@ -22,9 +19,8 @@ impl Drive<'_> {
             status: if was_stopped { StepStatus::Stopped } else { tried.status },
             attempts: tried.attempts,
             duration_ms: u64::try_from(tried.duration.as_millis()).unwrap_or(u64::MAX),
-            error: error
-                .filter(|_| !was_stopped)
-                .map(|error| error.message().chars().take(LONGEST).collect()),
+            // Cut when it leaves, without secrets.
+            error: error.filter(|_| !was_stopped).map(|error| error.message().to_owned()),
             ..self.not_started(at)
         }
     }

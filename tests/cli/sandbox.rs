@@ -84,6 +84,23 @@ fn output_beyond_the_cap_ends_the_run_where_nothing_else_is_said() {
 }
 
 #[test]
+fn no_line_of_a_key_leaves_as_the_reason_of_an_end() {
+    let says = "metier ctx secret KEY > $HOME/k; printf '%s' \"$(cat $HOME/k)\" >&2; exit 3";
+    let project = Project::new().shell("says", says);
+    for args in [&["run", "says", "--json", "--secret", "KEY"][..], &["run", "says", "--secret", "KEY"]] {
+        for key in ["first-line-of-it\nsecond\tline of it\nlast-of-them", "one\tline\rof-some-signs"] {
+            let mut command = project.command(args);
+            let answer: super::cli::Answer = command.env("KEY", key).output().unwrap().into();
+            let said = format!("{}{}", answer.stdout, answer.stderr);
+            assert!(answer.code == 1 && said.contains("[secret:KEY]"), "{answer:?}");
+            for piece in ["first", "second", "last-of", "one", "of-some"] {
+                assert!(!said.contains(piece), "{args:?}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_secret_that_the_cap_cuts_through_does_not_leave_in_part() {
     let project = Project::new().shell("says", "printf 'it is '; metier ctx secret KEY; yes");
     let mut command = project.command(&[

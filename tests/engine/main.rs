@@ -5,6 +5,7 @@
 mod attacks;
 mod contract;
 mod doors;
+mod leaks;
 mod nearness;
 mod nested;
 mod permissions;

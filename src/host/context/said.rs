@@ -3,21 +3,21 @@
 use super::SkillContext;
 use crate::error::Result;
 use crate::host::journal::{LogLevel, LogLine, Progress};
-use crate::host::redaction::Redaction;
+use crate::host::redaction::{Redacted, Redaction};
 
 impl SkillContext {
     /// Writes a log line, without secrets; `output` when the log is full.
     ///
     /// A skill that another one called writes to the log of its caller: `name: message`.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
-        let message = self.0.redaction.text(message.into());
+        let message = self.redaction().text(message.into());
         if let Some(caller) = &self.0.caller {
-            return caller.log(level, self.marked(&message));
+            return caller.log(level, self.marked(message.shown()));
         }
-        let line = LogLine { level, message };
+        let line = LogLine::new(level, message);
         let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
         self.0.journal.log(line.clone())?;
-        observer.logged(&line);
+        observer.logged(line.shown());
         Ok(())
     }
 
@@ -28,11 +28,11 @@ impl SkillContext {
 
     /// Passes on what this run says of itself, or what a skill says that a step of its plan runs.
     fn passed_on(&self, progress: &Progress, step: Option<usize>) {
-        let message = self.0.redaction.text(progress.message.clone());
+        let message = self.redaction().text(progress.message.clone());
         if let Some(caller) = &self.0.caller {
-            caller.passed_on(&Progress { message: self.marked(&message), ..*progress }, caller.3);
+            caller.passed_on(&Progress { message: self.marked(message.shown()), ..*progress }, caller.3);
         } else if let Some(observer) = &self.0.observer {
-            let progress = Progress { message, ..*progress };
+            let progress = Progress { message: message.into_shown(), ..*progress };
             match step {
                 Some(step) => observer.progressed_in(step, &progress),
                 None => observer.progressed(&progress),
@@ -61,14 +61,29 @@ impl SkillContext {
         }
     }
 
-    /// The secrets the run was handed.
+    /// The secrets that are not to leave with what the run says: its own, and those of the runs that called it, since its
+    /// words are cut and kept where they are not known to be theirs.
     pub(crate) fn redaction(&self) -> &Redaction {
+        // A caller learns whatever the skills that it calls learn.
+        self.0.caller.as_ref().map_or(&self.0.redaction, |caller| caller.redaction())
+    }
+
+    /// The secrets that are not to leave with its value: its own. What its caller handed in it may hand back.
+    pub(crate) fn redaction_of_value(&self) -> &Redaction {
         &self.0.redaction
     }
 
-    /// The log so far, without secrets that became known since; empty afterwards.
+    /// The log so far, without secrets that became known since, those over several lines included; empty afterwards.
     pub fn take_log(&self) -> Vec<LogLine> {
-        let clean = |line: LogLine| LogLine { message: self.0.redaction.text(line.message), ..line };
-        self.0.journal.take().into_iter().map(clean).collect()
+        self.take_redacted_log().into_shown()
+    }
+
+    pub(crate) fn take_redacted_log(&self) -> Redacted<Vec<LogLine>> {
+        let lines = self.0.journal.take().into_iter().map(|line| (line.level, line.message));
+        let (levels, messages): (Vec<_>, Vec<_>) = lines.unzip();
+        let of_level = |(level, message)| LogLine { level, message };
+        self.redaction()
+            .lines(messages)
+            .map(|messages| levels.into_iter().zip(messages).map(of_level).collect())
     }
 }

@@ -35,7 +35,9 @@ pub(super) const SECRET: HostFunction = HostFunction {
     returns: Kind::Text,
     access: Access::Secret(0),
     doc: "Answers with a secret of the skill. Wherever its value stands in the run's value, log, progress and errors, \
-          `[secret:NAME]` leaves in its place; what is handed to tools, skills, pages and files is not changed.",
+          `[secret:NAME]` leaves in its place, also for each line of 8 characters or more, and however white space, JSON or quotes \
+          change it; what a script encodes or takes apart itself, and what is handed to tools, skills, pages and files, is not \
+          changed.",
     example: Example {
         files: &[],
         given: r#"{"secrets": {"TOKEN": "s3cret"}}"#,

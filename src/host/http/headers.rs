@@ -32,7 +32,8 @@ pub(in crate::host) fn sendable(headers: &[(String, String)]) -> Result<HeaderMa
     for (name, value) in headers {
         let Ok(known) = name.parse::<HeaderName>() else {
             let shown: String = name.chars().take(40).collect();
-            return refused(format!("{shown:?} is not the name of a header"));
+            let rest = if shown.len() < name.len() { "…" } else { "" };
+            return refused(format!("\"{}{rest}\" is not the name of a header", shown.escape_debug()));
         };
         let Ok(content) = HeaderValue::from_str(value) else {
             return refused(format!("the header {known} must have a value of printable ASCII, in one line"));

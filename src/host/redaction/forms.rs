@@ -1,0 +1,186 @@
+//! The ways a secret is written: as it is, and as languages, shells and pages quote it.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// A secret beyond this many bytes is known as it is and as JSON writes it, and by its first lines.
+const LONG: usize = 64 << 10;
+
+/// A line of a secret is a secret of its own from this many characters.
+pub(super) const LINE: usize = 8;
+
+/// Bytes of a secret's end by which the end of a long one is known.
+const TAIL: usize = 64;
+
+/// Every way in which the value is looked for.
+pub(super) fn forms(value: &str) -> Vec<String> {
+    let plain = value.trim();
+    let mut forms =
+        if plain.len() > LONG { vec![plain.into(), json(plain), tail(plain)] } else { quoted(plain) };
+    if plain != value && value.len() <= LONG {
+        forms.extend(quoted(value));
+    }
+    if plain.contains(['\n', '\r']) {
+        let mut left = LONG;
+        let lines = plain.split(['\n', '\r']).map(str::trim).filter(|line| is_secret(line));
+        let lines = lines.take_while(|line| {
+            left = left.saturating_sub(line.len());
+            left > 0
+        });
+        forms.extend(lines.flat_map(quoted));
+    }
+    forms.retain(|form| !form.is_empty());
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// Whether a line says anything: what begins and ends a key in PEM is the same in all of them.
+fn is_secret(line: &str) -> bool {
+    let is_frame = line.starts_with("-----") && line.ends_with("-----");
+    !is_frame && super::finder::weight(line) >= LINE
+}
+
+fn tail(text: &str) -> String {
+    let start = (0..=text.len() - TAIL).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text[start..].to_owned()
+}
+
+fn quoted(plain: &str) -> Vec<String> {
+    let is_simple = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if plain.bytes().all(is_simple) {
+        return vec![plain.to_owned()];
+    }
+    let in_json = json(plain);
+    let ascii = ascii_json(plain, |unit| format!("\\u{unit:04x}"));
+    let ascii_big = ascii_json(plain, |unit| format!("\\u{unit:04X}"));
+    vec![
+        plain.to_owned(),
+        in_json.replace('/', "\\/"),
+        ascii.replace('/', "\\/"),
+        json(&in_json),
+        json(&ascii),
+        in_json,
+        ascii,
+        ascii_big,
+        // Rust: `{:?}` of a text, of a letter, and all escaped.
+        debug(plain),
+        plain.escape_debug().to_string(),
+        plain.escape_default().to_string(),
+        hexadecimal(plain, false),
+        hexadecimal(plain, true),
+        lua(plain),
+        percent(plain, "-_.~", "%20"),
+        percent(plain, "-_.~/", "%20"),
+        percent(plain, "-_.*", "+"),
+        percent(plain, "-_.~!*'();:@&=+$,/?#", "%20"),
+        percent_in_small_letters(plain),
+        plain.replace('\'', "'\\''"),
+        plain.replace('\'', "'\"'\"'"),
+        markup(plain, "&quot;", "&#39;"),
+        markup(plain, "&quot;", "&#x27;"),
+        markup(plain, "\"", "'"),
+        plain.replace('~', "~0").replace('/', "~1"),
+        // As filters leave it.
+        plain.chars().filter(|c| !c.is_control()).collect(),
+        controls_as(plain, ' '),
+        controls_as(plain, '?'),
+        controls_as(plain, '\u{fffd}'),
+        plain.split_whitespace().collect::<Vec<_>>().join(" "),
+        plain.replace("\r\n", "\n"),
+        plain.replace('\n', "\r\n"),
+    ]
+}
+
+/// As it stands between the quotes of a JSON string.
+fn json(text: &str) -> String {
+    inside(&Value::from(text).to_string())
+}
+
+fn debug(text: &str) -> String {
+    inside(&format!("{text:?}"))
+}
+
+fn inside(quoted: &str) -> String {
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// As Python and others write it, who escape every letter beyond ASCII.
+fn ascii_json(text: &str, escape: impl Fn(u16) -> String) -> String {
+    let mut ascii = String::new();
+    for letter in json(text).chars() {
+        if letter.is_ascii() {
+            ascii.push(letter);
+        } else {
+            ascii.extend(letter.encode_utf16(&mut [0; 2]).iter().map(|unit| escape(*unit)));
+        }
+    }
+    ascii
+}
+
+/// As Python's `repr`, C and `$'…'` write it.
+fn hexadecimal(text: &str, with_quotes: bool) -> String {
+    let mut written = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' => written.push_str("\\n"),
+            '\r' => written.push_str("\\r"),
+            '\t' => written.push_str("\\t"),
+            '\\' => written.push_str("\\\\"),
+            '\'' if with_quotes => written.push_str("\\'"),
+            c if c.is_control() => drop(write!(written, "\\x{:02x}", u32::from(c))),
+            c => written.push(c),
+        }
+    }
+    written
+}
+
+/// As `%q` writes it.
+fn lua(text: &str) -> String {
+    let mut written = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' | '\n' => written.extend(['\\', c]),
+            '\r' => written.push_str("\\r"),
+            '\0' => written.push_str("\\000"),
+            c => written.push(c),
+        }
+    }
+    written
+}
+
+/// As addresses and forms have it.
+fn percent(text: &str, kept: &str, space: &str) -> String {
+    let mut written = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b' ' => written.push_str(space),
+            byte if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) => {
+                written.push(char::from(byte));
+            }
+            byte => drop(write!(written, "%{byte:02X}")),
+        }
+    }
+    written
+}
+
+fn percent_in_small_letters(text: &str) -> String {
+    let mut written = String::new();
+    for byte in text.bytes() {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => written.push(char::from(byte)),
+            byte => drop(write!(written, "%{byte:02x}")),
+        }
+    }
+    written
+}
+
+fn markup(text: &str, quote: &str, apostrophe: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', quote).replace('\'', apostrophe)
+}
+
+fn controls_as(text: &str, with: char) -> String {
+    text.chars().map(|c| if c.is_control() { with } else { c }).collect()
+}

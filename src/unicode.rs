@@ -1,0 +1,171 @@
+//! Characters that nobody sees, or that change how others are seen: what a person is shown and a model is given never
+//! holds one that is not spelled out.
+
+use unicode_normalization::char::is_combining_mark;
+
+/// From and to, both included, and what they are. The first part is `Default_Ignorable_Code_Point` of Unicode 16
+/// (`DerivedCoreProperties.txt`), which has all of `Bidi_Control` (`PropList.txt`); the second is what else is not seen.
+const INVISIBLE: [(char, char, &str); 34] = [
+    ('\u{ad}', '\u{ad}', "soft hyphen"),
+    ('\u{34f}', '\u{34f}', "combining grapheme joiner"),
+    ('\u{61c}', '\u{61c}', "Arabic letter mark"),
+    ('\u{115f}', '\u{1160}', "Hangul fillers"),
+    ('\u{17b4}', '\u{17b5}', "Khmer inherent vowels"),
+    ('\u{180b}', '\u{180f}', "Mongolian variation selectors and vowel separator"),
+    ('\u{200b}', '\u{200f}', "zero-width space, joiners, direction marks"),
+    ('\u{202a}', '\u{202e}', "direction embeddings and overrides"),
+    ('\u{2060}', '\u{206f}', "word joiner, invisible operators, direction isolates"),
+    ('\u{3164}', '\u{3164}', "Hangul filler"),
+    ('\u{fe00}', '\u{fe0f}', "variation selectors"),
+    ('\u{feff}', '\u{feff}', "zero-width no-break space"),
+    ('\u{ffa0}', '\u{ffa0}', "halfwidth Hangul filler"),
+    ('\u{fff0}', '\u{fff8}', "unassigned, ignored by default"),
+    ('\u{1bca0}', '\u{1bca3}', "shorthand format controls"),
+    ('\u{1d173}', '\u{1d17a}', "musical beams and slurs"),
+    ('\u{e0000}', '\u{e0fff}', "tags, further variation selectors"),
+    // From here on what is not ignored by default.
+    ('\u{600}', '\u{605}', "Arabic number signs"),
+    ('\u{6dd}', '\u{6dd}', "Arabic end of ayah"),
+    ('\u{70f}', '\u{70f}', "Syriac abbreviation mark"),
+    ('\u{890}', '\u{891}', "Arabic currency marks above"),
+    ('\u{8e2}', '\u{8e2}', "Arabic disputed end of ayah"),
+    ('\u{2028}', '\u{2029}', "line and paragraph separators"),
+    ('\u{2800}', '\u{2800}', "braille blank"),
+    ('\u{fdd0}', '\u{fdef}', "noncharacters"),
+    ('\u{fff9}', '\u{fffb}', "interlinear annotations"),
+    ('\u{fffc}', '\u{fffc}', "object replacement"),
+    ('\u{fffe}', '\u{ffff}', "noncharacters"),
+    ('\u{110bd}', '\u{110bd}', "Kaithi number sign"),
+    ('\u{110cd}', '\u{110cd}', "Kaithi number sign above"),
+    ('\u{13430}', '\u{1343f}', "hieroglyph format controls"),
+    ('\u{1d159}', '\u{1d159}', "musical null notehead"),
+    ('\u{f0000}', '\u{fffff}', "private use, plane 15"),
+    ('\u{100000}', '\u{10ffff}', "private use, plane 16"),
+];
+
+/// Marks on one letter that are shown. Vietnamese has two, Hebrew with accents four.
+const MARKS: usize = 6;
+
+/// Whether nobody sees the character, or it changes how others are seen. Control characters and spaces are no part of them.
+pub fn is_invisible(c: char) -> bool {
+    // Most text is below all of them.
+    c >= '\u{ad}' && (INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&c)) || is_noncharacter(c))
+}
+
+fn is_noncharacter(c: char) -> bool {
+    u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// Whether a terminal obeys the character instead of showing it, or shows nothing.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
+/// The characters of a text, and whether each is to be spelled out: those that are unseen, and the marks beyond the sixth
+/// on one letter. Left are the selector that makes a symbol an emoji and the joiner between two of them.
+pub fn spelled(text: &str) -> impl Iterator<Item = (char, bool)> {
+    let (mut before, mut marks) = (None, 0);
+    text.char_indices().map(move |(at, c)| {
+        let after = || text[at + c.len_utf8()..].chars().next();
+        let is_of_emoji = match c {
+            '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_symbol) || is_keycap(before, after()),
+            '\u{200d}' => before.is_some_and(joins) && after().is_some_and(is_symbol),
+            _ => false,
+        };
+        marks = if is_combining_mark(c) { marks + 1 } else { 0 };
+        before = Some(c);
+        (c, (is_unseen(c) && !is_of_emoji) || marks > MARKS)
+    })
+}
+
+/// Symbols that have a form as emoji.
+fn is_symbol(c: char) -> bool {
+    let is_in_block = matches!(c, '©' | '®' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
+    is_in_block && !is_invisible(c)
+}
+
+fn joins(c: char) -> bool {
+    c == '\u{fe0f}' || is_symbol(c)
+}
+
+/// `1️⃣`: the keycap comes after the selector.
+fn is_keycap(before: Option<char>, after: Option<char>) -> bool {
+    after == Some('\u{20e3}') && before.is_some_and(|c| matches!(c, '0'..='9' | '#' | '*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        spelled(text).fold(String::new(), |mut shown, (c, is_spelled)| {
+            if is_spelled {
+                shown.extend(c.escape_unicode());
+            } else {
+                shown.push(c);
+            }
+            shown
+        })
+    }
+
+    #[test]
+    fn every_row_is_spelled_out_from_its_first_to_its_last_and_not_beyond() {
+        for (from, to, what) in INVISIBLE {
+            for c in [from, to] {
+                let text = format!("a{c}b");
+                assert_eq!(shown(&text), format!("a{}b", c.escape_unicode()), "{what}");
+            }
+            for beyond in [u32::from(from) - 1, u32::from(to) + 1] {
+                let Some(beyond) = char::from_u32(beyond) else { continue };
+                let is_in_another = INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&beyond));
+                let is_plain = !beyond.is_control() && !is_noncharacter(beyond);
+                assert!(is_in_another || !is_plain || !is_unseen(beyond), "{what}: {beyond:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn controls_and_noncharacters_are_spelled_out() {
+        for c in ['\0', '\u{1b}', '\r', '\u{7f}', '\u{80}', '\u{9b}', '\u{9f}', '\u{1fffe}', '\u{2ffff}'] {
+            assert_eq!(shown(&format!("a{c}b")), format!("a{}b", c.escape_unicode()));
+        }
+    }
+
+    #[test]
+    fn letters_of_all_languages_and_emoji_stay() {
+        for text in [
+            "plain, naïve, 東京, Ελλάδα, हिन्दी, ไทย, 한국어, العربية, שָׁלוֹם",
+            "tie\u{302}\u{323}ng Vie\u{323}\u{302}t",
+            "a\u{a0}b\u{3000}c\u{202f}d",
+            "⚠️ ❤️ 1️⃣ ©️ ✅ 👍🏽",
+            "👩‍💻 🏳️‍🌈 👨‍👩‍👧",
+            "\u{e0b0} a private sign of the basic plane",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+    }
+
+    #[test]
+    fn what_hides_a_message_does_not_pass_for_an_emoji() {
+        for (text, expected) in [
+            ("a\u{fe0f}", "a\\u{fe0f}"),
+            ("⚠\u{fe0f}\u{fe0f}", "⚠\u{fe0f}\\u{fe0f}"),
+            ("😀\u{e0101}\u{fe01}", "😀\\u{e0101}\\u{fe01}"),
+            ("a\u{200d}b", "a\\u{200d}b"),
+            ("😀\u{200d}", "😀\\u{200d}"),
+            ("😀\u{200d}\u{200d}😀", "😀\\u{200d}\\u{200d}😀"),
+            ("🏴\u{e0067}\u{e007f}", "🏴\\u{e0067}\\u{e007f}"),
+            ("1\u{fe0f}", "1\\u{fe0f}"),
+        ] {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_marks_ends_after_some() {
+        let flood = format!("e{}f", "\u{301}".repeat(100));
+        let left = shown(&flood);
+        assert_eq!(left.matches('\u{301}').count(), MARKS);
+        assert_eq!(left.matches("\\u{301}").count(), 100 - MARKS);
+    }
+}
