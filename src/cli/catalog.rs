@@ -1,10 +1,11 @@
 //! `metier catalog`: names and descriptions, for a model to choose from.
 
 use metier::error::Result;
+use metier::unicode::spelled;
 
 use super::output;
 use super::session::Session;
-use super::terminal::{is_obeyed, visible};
+use super::terminal::visible;
 
 /// The options of `metier catalog`.
 #[derive(clap::Args)]
@@ -30,6 +31,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 
 /// The same XML, with character references for what a terminal would obey.
 fn referenced(xml: &str) -> String {
-    let is_safe = |c: char| !is_obeyed(c) || matches!(c, '\n' | '\t');
-    xml.chars().map(|c| if is_safe(c) { c.to_string() } else { format!("&#x{:X};", u32::from(c)) }).collect()
+    let shown = |(c, is_unseen): (char, bool)| {
+        let is_safe = !is_unseen || matches!(c, '\n' | '\t');
+        if is_safe { c.to_string() } else { format!("&#x{:X};", u32::from(c)) }
+    };
+    spelled(xml).map(shown).collect()
 }

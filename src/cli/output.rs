@@ -6,9 +6,10 @@ use anstyle::AnsiColor;
 use metier::error::{Result, SkillError};
 use metier::registry::Registry;
 use metier::skill::Severity;
+use metier::unicode::spelled;
 use serde::Serialize;
 
-use super::terminal::{is_obeyed, visible, visible_line, visible_sentence};
+use super::terminal::{visible, visible_line, visible_sentence};
 
 /// Writes data to standard output. A closed pipe ends the command quietly.
 pub fn say(text: &str) -> Result<()> {
@@ -83,11 +84,12 @@ fn tell(level: &str, color: AnsiColor, error: &SkillError) {
     talk(&format!("{style}{level}{style:#}: {}", visible_sentence(&error.to_string())));
 }
 
-/// The same JSON, with escapes for what `serde_json` leaves as it is and a terminal obeys: DEL, C1 controls, directions.
+/// The same JSON, with escapes for what `serde_json` leaves as it is and a terminal obeys or does not show: DEL, C1 controls,
+/// directions, what nobody sees. Whoever reads the JSON gets every character.
 fn without_commands(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c == '\n' || !is_obeyed(c) {
+    for (c, is_unseen) in spelled(json) {
+        if c == '\n' || !is_unseen {
             safe.push(c);
         } else {
             safe.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));

@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use metier::skill::{Diagnostic, Severity};
+use metier::unicode::spelled;
 
-use super::terminal::{is_obeyed, visible_line};
+use super::terminal::visible_line;
 
 /// A longer line is named, not shown.
 const MAX_LINE: usize = 4096;
@@ -70,25 +71,26 @@ fn pointed_at<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Rang
 /// The line with what a terminal would obey replaced by signs of as many bytes, so that spans still fit. The renderer has
 /// pictures for controls of one byte.
 fn same_length(line: &str) -> String {
-    let shown = |c: char| match c.len_utf8() {
-        length if length == 1 || !is_obeyed(c) => c.to_string(),
+    let shown = |(c, is_unseen): (char, bool)| match c.len_utf8() {
+        length if length == 1 || !is_unseen => c.to_string(),
         2 => "·".to_owned(),
         3 => "\u{fffd}".to_owned(),
         _ => "··".to_owned(),
     };
-    line.chars().map(shown).collect()
+    spelled(line).map(shown).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metier::unicode::is_unseen;
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
-        for c in ('\0'..=char::MAX).filter(|c| is_obeyed(*c)) {
+        for c in ('\0'..=char::MAX).filter(|c| is_unseen(*c)) {
             let (line, shown) = (format!("a{c}b"), same_length(&format!("a{c}b")));
             assert_eq!(shown.len(), line.len(), "{c:?}");
-            assert!(c.is_ascii() || !shown.contains(is_obeyed), "{c:?}");
+            assert!(c.is_ascii() || !shown.contains(is_unseen), "{c:?}");
         }
     }
 

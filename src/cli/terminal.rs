@@ -1,6 +1,8 @@
 //! Text of strangers on a person's terminal: shown, never obeyed.
 
-/// The text with control characters spelled out, newline and tab excepted: a skill must not move the cursor, set the
+use metier::unicode::spelled;
+
+/// The text with control characters and what nobody sees spelled out, newline and tab excepted: a skill must not move the cursor, set the
 /// title, or repaint what stands above.
 pub fn visible(text: &str) -> String {
     spelled_out(text, |c| !matches!(c, '\n' | '\t'))
@@ -17,8 +19,8 @@ pub fn visible_line(text: &str) -> String {
 }
 
 fn spelled_out(text: &str, concerns: impl Fn(char) -> bool) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if is_obeyed(c) && concerns(c) {
+    spelled(text).fold(String::with_capacity(text.len()), |mut shown, (c, is_unseen)| {
+        if is_unseen && concerns(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
@@ -36,16 +38,6 @@ pub fn brief(text: &str, width: usize) -> String {
     line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Whether a terminal does something else than show the character.
-pub fn is_obeyed(c: char) -> bool {
-    c.is_control() || is_direction(c)
-}
-
-/// Characters that change the order in which text is shown, and those that are tags nobody sees.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +48,10 @@ mod tests {
         assert_eq!(
             visible_line("a\u{1b}[31m\r\n\u{9b}\u{202e}é"),
             "a\\u{1b}[31m\\u{d}\\u{a}\\u{9b}\\u{202e}é"
+        );
+        assert_eq!(
+            visible_line("a\u{200b}\u{feff}\u{ad}\u{3164}b ⚠\u{fe0f}"),
+            "a\\u{200b}\\u{feff}\\u{ad}\\u{3164}b ⚠\u{fe0f}"
         );
         assert_eq!(visible_sentence("a\nerror: b\n"), "a\n    error: b");
         assert_eq!(brief("one\n two   three", 9), "one two …");

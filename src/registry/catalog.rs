@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use super::skill::Skill;
+use crate::unicode::spelled;
 
 /// The skills to offer a model, by name. Shadowed ones are left out, and those only people may call.
 #[derive(Clone, Debug)]
@@ -35,8 +36,8 @@ impl<'a> Catalog<'a> {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
         let entry = |skill: &&Skill| {
             json!({
-                "name": skill.name(),
-                "description": skill.description(),
+                "name": seen(skill.name()),
+                "description": seen(skill.description()),
                 "location": skill.path(),
                 "input_schema": schema(skill),
             })
@@ -65,12 +66,20 @@ impl<'a> Catalog<'a> {
 /// Line breaks and control characters would let a description draw on the terminal or pass for another skill's line.
 fn on_one_line(text: &str) -> String {
     let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    seen(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+/// What nobody sees spelled out: a person who looked at a skill must have seen all that a model is told of it.
+fn seen(text: &str) -> String {
+    let shown = |(c, is_unseen): (char, bool)| {
+        if is_unseen && !c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }
+    };
+    spelled(text).map(shown).collect()
 }
 
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in seen(text).chars() {
         match letter {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -78,8 +87,6 @@ fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(letter),
-            // XML has no way to write these.
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             control if control.is_control() => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

@@ -38,6 +38,9 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
 }
 
+/// One of each kind of what nobody sees.
+const UNSEEN: &str = "\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180e}\u{200b}\u{200d}\u{2028}\u{2062}\u{2066}\u{2800}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\u{fffc}\u{1d173}\u{e0041}\u{e0101}\u{100000}";
+
 #[test]
 fn a_stranger_cannot_command_the_terminal() {
     let hostile = "return 'v\\27[2J\\27]0;t\\7\\u{9b}31m\\u{202e}'";
@@ -45,6 +48,12 @@ fn a_stranger_cannot_command_the_terminal() {
         .lua("value", hostile)
         .lua("log", "print('l\\27[2J\\u{9b}31m\\u{202e}')")
         .lua("fails", "error('e\\27[2J\\u{9b}31m\\u{202e}')")
+        .lua("unseen", &format!("print('{UNSEEN}') ctx.progress('{UNSEEN}') error('{UNSEEN}', 0)"))
+        .lua("answer", &format!("return '{UNSEEN}'"))
+        .file(
+            ".metier/skills/hidden/SKILL.md",
+            format!("---\nname: hidden\ndescription: \"d{UNSEEN}\"\n---\nb{UNSEEN}\n"),
+        )
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
         .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
@@ -61,6 +70,15 @@ fn a_stranger_cannot_command_the_terminal() {
         &["run", "log", "--json"],
         &["run", "fails"],
         &["run", "bar"],
+        &["run", "unseen"],
+        &["run", "unseen", "--json"],
+        &["run", "answer"],
+        &["run", "answer", "--json"],
+        &["show", "hidden"],
+        &["show", "hidden", "--json"],
+        &["validate", ".metier/skills/hidden"],
+        &["validate", ".metier/skills"],
+        &["doctor"],
         &["run", "plan"],
         &["run", "lost"],
         &["run", "process", "--allow", "exec"],
@@ -78,6 +96,9 @@ fn a_stranger_cannot_command_the_terminal() {
         let Some(screen) = shown(&project, args, "NO_COLOR") else {
             return not_run("strangers on a terminal", "script (util-linux) is missing");
         };
+        if let Some(c) = UNSEEN.chars().find(|c| screen.contains(*c)) {
+            panic!("{args:?} shows {}: {screen:?}", c.escape_unicode());
+        }
         for command in ["\u{1b}[2J", "\u{1b}]", "\u{9b}", "\u{202e}", "\u{7}"] {
             assert!(!screen.contains(command), "{args:?}: {screen:?}");
         }
