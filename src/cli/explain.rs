@@ -197,6 +197,9 @@ fn limits(limits: &LimitsReport) -> String {
     } else {
         format!("{} ms", limits.deadline_ms)
     };
+    let not_applied = limits.not_applied.join(", ");
+    let not_applied =
+        (!not_applied.is_empty()).then(|| format!("not applied in this runtime: {not_applied}"));
     let all = [
         Some(time),
         limits.memory_bytes.map(|bytes| format!("{bytes} bytes of memory")),
@@ -205,6 +208,7 @@ fn limits(limits: &LimitsReport) -> String {
         limits.file_bytes.map(|bytes| format!("{bytes} bytes a file")),
         limits.open_files.map(|count| format!("{count} open files")),
         Some(format!("{} bytes of output ({})", limits.output_bytes, limits.on_output)),
+        not_applied,
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

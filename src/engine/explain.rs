@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::applied::limits_of;
 use super::asked::skills_in;
 use super::callable::plan_of;
-use super::contract::{narrowed, narrowed_in};
+use super::contract::narrowed;
 use super::run::latest;
 use super::select::{Selected, select};
 use super::{Invocation, LimitsReport, Parts, worker};
@@ -96,6 +97,7 @@ struct Reached {
     script: String,
     runtime: SkillRuntime,
     limits: Limits,
+    not_applied: Vec<&'static str>,
     ctx: SkillContext,
     /// The skills it calls, as its plan names them, or by the grants that it holds.
     calls: Vec<String>,
@@ -118,7 +120,7 @@ impl Parts {
         Ok(Explanation {
             isolation: of.ctx.isolation().name(),
             project: self.project.clone(),
-            limits: LimitsReport::new(&of.limits, None),
+            limits: LimitsReport { not_applied: of.not_applied, ..LimitsReport::new(&of.limits, None) },
             permissions: names(&of.ctx.permissions().held()),
             functions: reach(&of.ctx),
             sandbox: held.fold(of.sandbox, |weakest, held| Some(weakest?.weaker(held?))),
@@ -186,7 +188,7 @@ impl Parts {
         let selected = select(skill, invocation.script.as_deref())?;
         let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
         let named = narrowed(skill, given);
-        let limits = narrowed_in(skill, selected.runtime, selected.settled(named.clone()));
+        let (limits, not_applied) = limits_of(skill, &selected, named.clone());
         let (_, context) = self.prepared(skill, &selected, invocation, &limits, token.clone())?;
         let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
         let ctx = context.worker(worker).limits_handed_on(named).build();
@@ -195,6 +197,7 @@ impl Parts {
             script: selected.path.clone(),
             runtime: selected.runtime,
             limits: worker::held_by(ctx.worker(), &limits),
+            not_applied,
             calls: calls(skill, &selected, &ctx)?,
             ctx,
             sandbox: None,

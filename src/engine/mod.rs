@@ -1,5 +1,6 @@
 //! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. The command line and every embedder end here.
 
+mod applied;
 mod asked;
 mod availability;
 mod bound;

@@ -54,7 +54,7 @@ pub struct LimitsReport {
     pub deadline_ms: u64,
     /// Bytes of memory it could use; `null` when none were named and no script was found whose runtime has a default.
     pub memory_bytes: Option<u64>,
-    /// Operations it could execute; `null` where none are counted.
+    /// Operations it could execute; `null` where none are counted, and where the limit is not applied.
     pub operations: Option<u64>,
     /// Milliseconds of processor time each of its processes could use; `null` where there are none.
     pub cpu_ms: Option<u64>,
@@ -62,6 +62,9 @@ pub struct LimitsReport {
     pub file_bytes: Option<u64>,
     /// Descriptors a process could have open; `null` where there are none.
     pub open_files: Option<u64>,
+    /// The limits that the caller or the contract named and the runtime does not hold: `memory`, `operations`, `cpu`,
+    /// `file_size`, `open_files`. Each is `null` above.
+    pub not_applied: Vec<&'static str>,
     /// Bytes it could put out.
     pub output_bytes: u64,
     /// `kill` or `truncate`: what happens at that cap.
@@ -83,6 +86,7 @@ impl LimitsReport {
             cpu_ms: limits.cpu.map(milliseconds),
             file_bytes: limits.file_size,
             open_files: limits.open_files,
+            not_applied: Vec::new(),
             output_bytes: limits.output,
             on_output: limits.on_output.name(),
             truncated: false,
@@ -135,6 +139,12 @@ impl Outcome {
             sandbox: left.sandbox,
             steps: left.steps.into_shown(),
         }
+    }
+
+    /// The outcome of a run to which these limits were not applied.
+    pub(super) fn not_applied(mut self, names: Vec<&'static str>) -> Self {
+        self.limits.not_applied = names;
+        self
     }
 
     /// The outcome of a run whose output was cut at the cap, if so.

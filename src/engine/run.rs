@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::applied::{self, limits_of};
 use super::asked::asks_of;
 use super::bound::Bound;
 use super::callable::besides;
-use super::contract::{checked_input, checked_value, narrowed, narrowed_in};
+use super::contract::{checked_input, checked_value, narrowed};
 use super::invocation::Remembered;
 use super::outcome::Left;
 use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts, dependencies, worker};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use crate::host::{ContextBuilder, Files, SkillContext, guarded};
+use crate::host::{ContextBuilder, Files, LogLevel, SkillContext, guarded};
 use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
 use crate::registry::{Folder, Skill};
@@ -58,27 +59,29 @@ impl Parts {
             Ok(selected) => selected,
             Err(error) => return Outcome::not_run(name, version, &limits, error),
         };
-        let named = limits.clone();
-        let limits = narrowed_in(skill, selected.runtime, selected.settled(limits));
+        let given = limits.clone();
+        let (limits, not_applied) = limits_of(skill, &selected, limits);
+        let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
         let input = dependencies::required(skill, &self.registry)
             .and_then(|()| contract(|| checked_input(skill, invocation.input.take())));
         let input = match input {
             Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
-            Err(error) => return Outcome::not_run(name, version, &limits, error),
+            Err(error) => return not_run(error).not_applied(not_applied),
         };
         let prepared = self.prepared(skill, &selected, &invocation, &limits, token);
         let prepared = prepared.and_then(|(executor, context)| {
-            let worker = worker::asked_for(skill.manifest(), selected.runtime, &named)?;
+            let worker = worker::asked_for(skill.manifest(), selected.runtime, &given)?;
             Ok((executor, context.worker(worker)))
         });
         let (executor, context) = match prepared {
-            Ok((executor, context)) => (executor, context.limits_handed_on(named).build()),
-            Err(error) => return Outcome::not_run(name, version, &limits, error),
+            Ok((executor, context)) => (executor, context.limits_handed_on(given).build()),
+            Err(error) => return not_run(error).not_applied(not_applied),
         };
         let limits = worker::held_by(context.worker(), &limits);
-        let result = context
-            .cancel()
-            .check()
+        let warned = applied::warning(selected.runtime, &not_applied);
+        let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
+        let result = warned
+            .and_then(|()| context.cancel().check())
             .and_then(|()| runtime(|| executor.execute_with_context(input, Some(&context))));
         let redaction = context.redaction();
         let (process, sandbox) = context.take_reports();
@@ -99,6 +102,7 @@ impl Parts {
         };
         Outcome::of_run(name, version, &limits, left)
             .cut(bound.was_cut())
+            .not_applied(not_applied)
             .stopped_by(context.cancel().cause())
     }
 

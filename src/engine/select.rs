@@ -20,7 +20,7 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// The limits that hold in the runtime: its defaults where the caller named none, and nothing that it does not hold.
+    /// The limits in the runtime: its defaults where the caller named none. Which of them it holds, [`applied`](super::applied) says.
     pub(super) fn settled(&self, limits: Limits) -> Limits {
         match self.runtime {
             SkillRuntime::External => limits.of_process(),
@@ -28,9 +28,7 @@ impl Selected {
                 let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
                 limits.in_process().operations(operations)
             }
-            SkillRuntime::Wasm => limits.in_process(),
-            // They count none.
-            _ => Limits { operations: None, ..limits.in_process() },
+            _ => limits.in_process(),
         }
     }
 }

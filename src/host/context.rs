@@ -3,6 +3,7 @@
 mod builder;
 mod said;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,6 +44,8 @@ struct Inner {
     threads: Threads,
     kept: Room,
     redaction: Redaction,
+    /// What was written once and is not written again.
+    once: Mutex<BTreeSet<String>>,
     report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,

@@ -65,7 +65,7 @@ impl Limits {
         self
     }
 
-    /// Sets the limit of operations, in languages that count them.
+    /// Sets the limit of operations, in languages that count them; an outcome names it as not applied in others.
     pub fn operations(mut self, count: u64) -> Self {
         self.operations = Some(count);
         self

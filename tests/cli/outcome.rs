@@ -26,6 +26,7 @@ pub(super) fn in_shape(outcome: &Value) {
         "file_bytes",
         "hit",
         "memory_bytes",
+        "not_applied",
         "on_output",
         "open_files",
         "operations",
@@ -100,7 +101,7 @@ fn the_limits_are_those_that_held() {
     let outcome = |args: &[&str]| project.metier(&[&["run", "--json"], args].concat()).json();
     let of = |more: Value| {
         let mut limits = json!({"hit": null, "deadline_ms": 30_000, "memory_bytes": null, "operations": null, "cpu_ms": null,
-            "file_bytes": null, "open_files": null, "output_bytes": 8 << 20, "on_output": "kill", "truncated": false});
+            "file_bytes": null, "open_files": null, "not_applied": [], "output_bytes": 8 << 20, "on_output": "kill", "truncated": false});
         limits.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         limits
     };
@@ -108,7 +109,9 @@ fn the_limits_are_those_that_held() {
     assert_eq!(outcome(&["nobody"])["limits"], of(json!({})));
     assert_eq!(
         outcome(&["in", "--timeout", "5s", "--memory", "32MB", "--output", "1KB", "--cpu", "1s"])["limits"],
-        of(json!({"deadline_ms": 5000, "memory_bytes": 32 << 20, "output_bytes": 1024}))
+        of(
+            json!({"deadline_ms": 5000, "memory_bytes": 32 << 20, "output_bytes": 1024, "not_applied": ["cpu"]})
+        )
     );
     // Where nothing is said, what processors can give in that time.
     let told = outcome(&["out"]);

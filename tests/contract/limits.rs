@@ -70,6 +70,52 @@ fn a_callee_keeps_within_its_callers_contract() {
 }
 
 #[test]
+fn a_limit_that_a_runtime_does_not_hold_is_not_applied() {
+    let told = report("limits: {operations: 1000}", None);
+    assert_eq!((told.operations, told.not_applied), (None, vec!["operations"]));
+    let named = Limits::default()
+        .operations(5)
+        .cpu(Duration::from_secs(1))
+        .file_size(6)
+        .open_files(7)
+        .memory(1 << 20);
+    let told = report("description: d", Some(named));
+    assert_eq!(told.not_applied, ["operations", "cpu", "file_size", "open_files"]);
+    assert_eq!(
+        (told.memory_bytes, told.cpu_ms, told.file_bytes, told.open_files),
+        (Some(1 << 20), None, None, None)
+    );
+    assert_eq!(report("description: d", None).not_applied, [""; 0]);
+}
+
+#[test]
+fn limits_that_are_not_applied_are_in_the_log_once() {
+    let project = Project::lua_that_asks("skill:y", "for i = 1, 3 do ctx.skill('y') end")
+        .skill("y", "")
+        .file(".metier/skills/y/scripts/main.lua", "return 1")
+        .contract("y", "limits: {operations: 1000}");
+    let outcome = project.run(&["skill:y"]);
+    let said: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
+    assert_eq!(said, ["y: the limit operations is not applied: the runtime lua does not hold it"]);
+}
+
+#[test]
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+fn a_process_counts_no_operations_and_says_so() {
+    let project = Project::shell("", "echo 1").contract("x", "limits: {operations: 1000}");
+    let outcome = project.run(&["exec"]);
+    assert_eq!((outcome.limits.operations, outcome.limits.not_applied), (None, vec!["operations"]));
+    assert!(
+        outcome.log.iter().any(|line| line.message.contains("the runtime external does not hold it")),
+        "{:?}",
+        outcome.log
+    );
+    let engine = project.engine();
+    let explained = engine.explain(&Invocation::new("x")).unwrap();
+    assert_eq!(explained.limits.not_applied, ["operations"]);
+}
+
+#[test]
 #[cfg(feature = "rhai-runtime")]
 fn operations_are_lowered_and_not_raised() {
     let run = |operations: &str, rounds: u32| {

@@ -206,7 +206,7 @@ fn an_outcome_in_json_has_every_key_every_time() {
         expected.sort_unstable();
         assert_eq!(found, expected);
         let limits: Vec<_> = json["limits"].as_object().unwrap().keys().collect();
-        assert_eq!(limits.len(), 10, "{limits:?}");
+        assert_eq!(limits.len(), 11, "{limits:?}");
         assert_eq!(json["ok"], json!(outcome.result.is_ok()));
     }
     let json = serde_json::to_value(shell.run(&["exec"])).unwrap();

@@ -157,6 +157,7 @@ impl ContextBuilder {
             handed_on: self.handed_on,
             threads: self.threads,
             redaction: Redaction::default(),
+            once: Mutex::default(),
             report: Mutex::default(),
             journal_file: self.journal_file,
             steps: Mutex::default(),

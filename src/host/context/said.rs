@@ -1,5 +1,7 @@
 //! What leaves a run while it runs: log lines and progress, without the secrets it was handed.
 
+use std::sync::PoisonError;
+
 use super::SkillContext;
 use crate::error::Result;
 use crate::host::journal::{LogLevel, LogLine, Progress};
@@ -19,6 +21,18 @@ impl SkillContext {
         self.0.journal.log(line.clone())?;
         observer.logged(line.shown());
         Ok(())
+    }
+
+    /// Writes a log line that the run and all that it calls write once, however often there is a reason.
+    pub(crate) fn log_once(&self, level: LogLevel, message: String) -> Result<()> {
+        if self.is_new(format!("{}: {message}", self.skill())) { self.log(level, message) } else { Ok(()) }
+    }
+
+    fn is_new(&self, line: String) -> bool {
+        match &self.0.caller {
+            Some(caller) => caller.is_new(line),
+            None => self.0.once.lock().unwrap_or_else(PoisonError::into_inner).insert(line),
+        }
     }
 
     /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.

@@ -56,6 +56,9 @@ pub(super) struct Finder {
     longest: usize,
 }
 
+/// The secret of a head, and what may come after it.
+type Behind = (usize, Vec<Vec<u8>>);
+
 struct Key {
     length: usize,
     secret: usize,
@@ -66,7 +69,7 @@ struct Key {
 impl Finder {
     /// Of these texts, each with the number of its secret; nothing where there are none.
     pub(super) fn new<'a>(texts: impl Iterator<Item = (&'a str, usize)>, blanks: Blanks) -> Option<Self> {
-        let mut heads: BTreeMap<Vec<u8>, (usize, Vec<Vec<u8>>)> = BTreeMap::new();
+        let mut heads: BTreeMap<Vec<u8>, Behind> = BTreeMap::new();
         for (text, secret) in texts {
             let mut head = counted(text, blanks);
             let rest = head.split_off(head.len().min(HEAD));
@@ -80,7 +83,7 @@ impl Finder {
         (!heads.is_empty()).then(|| Self::built(heads, blanks))
     }
 
-    fn built(heads: Vec<(Vec<u8>, (usize, Vec<Vec<u8>>))>, blanks: Blanks) -> Self {
+    fn built(heads: Vec<(Vec<u8>, Behind)>, blanks: Blanks) -> Self {
         let mut built = Self {
             blanks,
             shallow: vec![0; BYTES],
