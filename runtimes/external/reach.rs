@@ -67,6 +67,7 @@ pub(super) fn cage(ctx: &SkillContext, places: &Places<'_>) -> Cage {
     Cage {
         files: Some(rules(ctx, places, network)),
         shut_network: !network,
+        may_lock: !ctx.permissions().writable().is_empty(),
         guard_calls: true,
         required: ctx.isolation() == Isolation::Required,
         ceilings: ceilings(ctx.limits()),

@@ -25,12 +25,15 @@ pub(crate) struct Order {
 }
 
 /// What a script may reach.
+#[allow(clippy::struct_excessive_bools, reason = "each is a wall of its own")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cage {
     /// Files and folders; without any rules everything the user may reach.
     pub(crate) files: Option<FileRules>,
     /// Whether the network stays shut.
     pub(crate) shut_network: bool,
+    /// Whether whole files are locked where a script asks for it. It takes no more than the right to read, and others wait.
+    pub(crate) may_lock: bool,
     /// Whether system calls that lead out of a cage are refused.
     pub(crate) guard_calls: bool,
     /// Whether the program must not start when the kernel enforces less than this.

@@ -23,7 +23,7 @@ pub struct Limits {
     pub cpu: Option<Duration>,
     /// Bytes that a process may have in a file it writes. 256 MiB by default.
     pub file_size: Option<u64>,
-    /// Descriptors that a process may have open. 1024 by default.
+    /// Descriptors that a process may have open. 512 by default.
     pub open_files: Option<u64>,
     /// Bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
     pub output: u64,
@@ -50,8 +50,9 @@ impl Limits {
     /// Bytes a process may have in a file it writes when the caller names no limit. A program can go wrong by filling a disk;
     /// no script we know writes more to one file.
     pub const FILE_SIZE: u64 = 256 << 20;
-    /// Descriptors a process may have open when the caller names no limit.
-    pub const OPEN_FILES: u64 = 1024;
+    /// Descriptors a process may have open when the caller names no limit. As many may be on their way through sockets for all
+    /// programs of the user together, so that this is half of what most of these may have.
+    pub const OPEN_FILES: u64 = 512;
 
     /// Sets the deadline.
     pub fn deadline(mut self, deadline: Duration) -> Self {

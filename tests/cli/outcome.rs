@@ -119,7 +119,7 @@ fn the_limits_are_those_that_held() {
     assert!(cpu >= 32_000, "{told}");
     assert_eq!(
         told["limits"],
-        of(json!({"memory_bytes": 2_u64 << 30, "file_bytes": 256 << 20, "open_files": 1024, "cpu_ms": cpu}))
+        of(json!({"memory_bytes": 2_u64 << 30, "file_bytes": 256 << 20, "open_files": 512, "cpu_ms": cpu}))
     );
     let named = [
         "--cpu",

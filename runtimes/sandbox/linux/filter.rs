@@ -5,18 +5,25 @@
 
 use seccompiler::sock_filter;
 
-/// What becomes of a call, where one of its rules fits, or where it has none.
+/// What becomes of a call. One without a row does not exist.
 pub(super) struct Row {
     pub(super) number: u32,
-    pub(super) rules: Vec<Rule>,
-    pub(super) errno: libc::c_int,
+    pub(super) answer: Answer,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    Allowed,
+    Refused(libc::c_int),
+    /// Refused where one of the rules fits.
+    RefusedWhere(Vec<Rule>, libc::c_int),
 }
 
 /// Conditions that all have to hold.
 pub(super) type Rule = Vec<Condition>;
 
 /// One about the lower half of an argument.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Condition {
     argument: u8,
     mask: u32,
@@ -50,9 +57,6 @@ const NUMBER: u32 = 0;
 const MACHINE: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
-/// Calls of x86-64 by the numbers of x32, which no row knows.
-const OTHER_NUMBERS: u32 = 0x4000_0000;
-
 /// The program for these rows, for a machine that calls itself so.
 pub(super) fn program(mut rows: Vec<Row>, machine: u32) -> Vec<sock_filter> {
     rows.sort_by_key(|row| row.number);
@@ -62,29 +66,37 @@ pub(super) fn program(mut rows: Vec<Row>, machine: u32) -> Vec<sock_filter> {
         instruction(ANSWER, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD, NUMBER),
     ];
-    if cfg!(target_arch = "x86_64") {
-        program.extend([jump(IF_AT_LEAST, OTHER_NUMBERS, 0, 1), refusal(libc::ENOSYS)]);
-    }
-    program.extend(search(&rows));
+    program.extend(search(&ranges(rows)));
     program
 }
 
-/// Finds the row of the number that is loaded.
-fn search(rows: &[Row]) -> Vec<sock_filter> {
-    match rows {
-        [] => vec![allowed()],
-        [row] => {
-            let answer = answer(row);
-            // Of all rows the longest has some forty instructions.
-            let mut found =
-                vec![jump(IF_EQUAL, row.number, 0, u8::try_from(answer.len()).unwrap_or(u8::MAX))];
-            found.extend(answer);
-            found.push(allowed());
-            found
-        }
+/// The first of numbers that all have this answer.
+type Range = (u32, Answer);
+
+/// Every number there is, in ranges; also those of x32, by which a program on x86-64 may make any call.
+fn ranges(rows: Vec<Row>) -> Vec<Range> {
+    const ABSENT: Answer = Answer::Refused(libc::ENOSYS);
+    let mut ranges: Vec<Range> = vec![(0, ABSENT)];
+    let mut begin = |first: u32, answer: Answer| match ranges.last_mut() {
+        Some((last, held)) if *last == first => *held = answer,
+        Some((_, held)) if *held == answer => {}
+        _ => ranges.push((first, answer)),
+    };
+    for Row { number, answer } in rows {
+        begin(number, answer);
+        begin(number + 1, ABSENT);
+    }
+    ranges
+}
+
+/// Finds the range of the number that is loaded.
+fn search(ranges: &[Range]) -> Vec<sock_filter> {
+    match ranges {
+        [] => vec![refusal(libc::ENOSYS)],
+        [(_, answer)] => instructions(answer),
         _ => {
-            let (lower, upper) = rows.split_at(rows.len() / 2);
-            let (lower, middle) = (search(lower), upper.first().map_or(0, |row| row.number));
+            let (lower, upper) = ranges.split_at(ranges.len() / 2);
+            let (lower, middle) = (search(lower), upper.first().map_or(0, |(first, _)| *first));
             let mut found = vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))];
             found.extend(lower);
             found.extend(search(upper));
@@ -93,13 +105,16 @@ fn search(rows: &[Row]) -> Vec<sock_filter> {
     }
 }
 
-fn answer(row: &Row) -> Vec<sock_filter> {
-    if row.rules.is_empty() {
-        return vec![refusal(row.errno)];
+fn instructions(answer: &Answer) -> Vec<sock_filter> {
+    match answer {
+        Answer::Allowed => vec![allowed()],
+        Answer::Refused(errno) => vec![refusal(*errno)],
+        Answer::RefusedWhere(rules, errno) => {
+            let mut answer: Vec<_> = rules.iter().flat_map(|rule| fits(rule, *errno)).collect();
+            answer.push(allowed());
+            answer
+        }
     }
-    let mut answer: Vec<_> = row.rules.iter().flat_map(|rule| fits(rule, row.errno)).collect();
-    answer.push(allowed());
-    answer
 }
 
 /// Refuses where all conditions hold, and goes on behind where one does not.
@@ -167,14 +182,21 @@ mod tests {
 
     #[test]
     fn each_number_has_the_answer_of_its_row() {
-        let row = |number: u32| Row { number, rules: Vec::new(), errno: 1 + number.cast_signed() % 7 };
+        let errno = |number: u32| 1 + number.cast_signed() % 7;
+        let answer = |number: u32| {
+            if number.is_multiple_of(2) { Answer::Allowed } else { Answer::Refused(errno(number)) }
+        };
+        let row = |number: u32| Row { number, answer: answer(number) };
         for count in [0_u32, 1, 2, 3, 50, 301] {
             // Every third number, in no order.
             let rows = (0..count).map(|place| row((place * 101 % count.max(1)) * 3)).collect();
             let program = program(rows, HERE);
             for number in 0..1000 {
-                let listed = number % 3 == 0 && number / 3 < count;
-                let expected = if listed { refusal(1 + number.cast_signed() % 7).k } else { allowed().k };
+                let expected = match number % 3 == 0 && number / 3 < count {
+                    true if number.is_multiple_of(2) => allowed().k,
+                    true => refusal(errno(number)).k,
+                    false => refusal(libc::ENOSYS).k,
+                };
                 assert_eq!(ran(&program, HERE, number, [0; 3]), expected, "{number} of {count}");
             }
             assert_eq!(ran(&program, HERE + 1, 0, [0; 3]), libc::SECCOMP_RET_KILL_PROCESS);
@@ -184,7 +206,11 @@ mod tests {
     #[test]
     fn a_row_refuses_where_all_conditions_of_one_of_its_rules_hold() {
         let rules = vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)]];
-        let program = program(vec![Row { number: 3, rules, errno: 1 }], HERE);
+        let rows = vec![
+            Row { number: 3, answer: Answer::RefusedWhere(rules, 1) },
+            Row { number: 4, answer: Answer::Allowed },
+        ];
+        let program = program(rows, HERE);
         for (arguments, refused) in [
             ([5, 1, 0], true),
             ([5, 0, 0], false),
@@ -199,9 +225,12 @@ mod tests {
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn other_numbers_are_absent() {
-        assert_eq!(ran(&program(Vec::new(), HERE), HERE, OTHER_NUMBERS | 1, [0; 3]), refusal(libc::ENOSYS).k);
+        let row = |number: u32| Row { number, answer: Answer::Allowed };
+        let program = program([0, 1, 2, 450].map(row).into(), HERE);
+        for number in [3, 449, 451, 0x4000_0001, u32::MAX] {
+            assert_eq!(ran(&program, HERE, number, [0; 3]), refusal(libc::ENOSYS).k, "{number}");
+        }
     }
 }

@@ -120,8 +120,8 @@ fn shut_in(kind: Kind) -> Result<Enforced, Failed> {
     let mut held = Enforced { namespaces: kind.tier == Tier::Namespaces, ..Enforced::default() };
     if kind.guard_calls {
         // Nothing that is left to do is among the calls it refuses.
-        match Filter::of(kind.shut_network).and_then(Filter::put_on) {
-            Ok(()) => (held.calls, held.shut_network) = (true, kind.shut_network),
+        match Filter::of(kind.calls).and_then(Filter::put_on) {
+            Ok(()) => (held.calls, held.shut_network) = (true, kind.calls.shut_network),
             Err(error) if kind.required => return Err(("system calls", error)),
             Err(_) => {}
         }
@@ -247,6 +247,12 @@ fn hand_on(ends: Ends) -> io::Result<()> {
     system::close_from(API + 1)
 }
 
+/// Signals that wait to be heard, and timers of POSIX's, each of which keeps one.
+const SIGNALS: u64 = 1024;
+
+/// Bytes that the kernel keeps where they are.
+const LOCKED: u64 = 1 << 20;
+
 fn limit(ceilings: Ceilings, processes: Option<u64>) -> rustix::io::Result<()> {
     let all = [
         (Resource::Core, Some(NO_CORE)),
@@ -254,6 +260,13 @@ fn limit(ceilings: Ceilings, processes: Option<u64>) -> rustix::io::Result<()> {
         (Resource::Cpu, ceilings.cpu_seconds),
         (Resource::Fsize, ceilings.file_size),
         (Resource::Nofile, ceilings.open_files),
+        // What the user has of these is one number for all that runs for the user. Most of it is left to the others.
+        (Resource::Sigpending, Some(SIGNALS)),
+        (Resource::Memlock, Some(LOCKED)),
+        (Resource::Msgqueue, Some(0)),
+        // Nobody waits for a script that goes before all others.
+        (Resource::Nice, Some(0)),
+        (Resource::Rtprio, Some(0)),
         // Counted for each user of each namespace; outside of one, all that runs for the user would count.
         (Resource::Nproc, processes),
     ];

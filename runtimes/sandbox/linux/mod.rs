@@ -6,6 +6,7 @@
 //!   └───────────────── report ───────────────────┘
 //! ```
 
+mod allowed;
 mod calls;
 mod capabilities;
 mod children;

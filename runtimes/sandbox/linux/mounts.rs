@@ -207,6 +207,9 @@ pub(super) fn has_own_memory() -> bool {
     kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(OWN))
 }
 
+/// Files that there may be in such memory; each takes about a kilobyte.
+const FILES: &str = "65536";
+
 /// A new file system in memory, with these rights for its root and so many bytes.
 fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -214,6 +217,8 @@ fn own_memory(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     fsconfig_set_string(&new, c"mode", mode)?;
     if let Some(most) = most {
         fsconfig_set_string(&new, c"size", most.to_string())?;
+        // Each is a file, or as much of its attributes.
+        fsconfig_set_string(&new, c"nr_inodes", FILES)?;
     }
     fsconfig_create(&new)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;

@@ -13,7 +13,7 @@ use rustix::process::{
 use rustix::thread::CapabilitySet;
 
 use super::super::sandbox::{Ceilings, FileRules};
-use super::calls::Filter;
+use super::calls::{Calls, Filter};
 use super::capabilities;
 use super::leader::errno;
 use super::mounts;
@@ -69,7 +69,8 @@ impl Known {
     /// enter none but its own.
     pub(super) fn share_network(&mut self) {
         let Some(found) = &mut self.found else { return };
-        let may_try = !std::mem::replace(&mut self.has_tried, true) && Filter::of(true).is_ok();
+        let may_try = !std::mem::replace(&mut self.has_tried, true)
+            && Filter::of(Calls { shut_network: true, may_lock: false }).is_ok();
         if may_try && found.own_users.is_none() && found.network == Network::Own {
             self.outside = Outside::left();
             found.network = if self.outside.is_some() { Network::Shared } else { Network::Own };
@@ -80,10 +81,13 @@ impl Known {
     pub(super) fn split(&self, namespaces: Option<Namespaces>, kind: Kind) -> io::Result<Side> {
         if kind.guard_calls {
             // Made here, it is there for all that are split off.
-            Filter::of(kind.shut_network).ok();
+            Filter::of(kind.calls).ok();
         }
-        let side = namespaces.map_or_else(system::fork, |all| system::split(all.flags(kind.shut_network)))?;
-        if let (Side::Child, Some(outside)) = (&side, self.outside.as_ref().filter(|_| !kind.shut_network)) {
+        let side =
+            namespaces.map_or_else(system::fork, |all| system::split(all.flags(kind.calls.shut_network)))?;
+        if let (Side::Child, Some(outside)) =
+            (&side, self.outside.as_ref().filter(|_| !kind.calls.shut_network))
+        {
             // It has started nothing, and another one takes the order.
             outside.enter().unwrap_or_else(|_| system::exit(1));
         }

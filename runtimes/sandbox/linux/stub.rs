@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -188,7 +188,9 @@ impl Tree {
             }
             // From the moment it is the program, its end of the pipe is closed.
             let has_begun = is_hung_up(&self.setup);
-            if self.memory.as_mut().is_some_and(|watch| watch.is_over(has_begun)) {
+            let is_stopped =
+                || until.is_some_and(|until| until <= Instant::now()) || is_readable(control.as_fd());
+            if self.memory.as_mut().is_some_and(|watch| watch.is_over(has_begun, is_stopped)) {
                 return true;
             }
         }
@@ -289,6 +291,12 @@ fn is_hung_up(setup: &File) -> bool {
     let mut end = [PollFd::new(setup, PollFlags::IN)];
     poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
         && end[0].revents().contains(PollFlags::HUP)
+}
+
+/// Whether there is anything to be heard at this end, were it that the other one hung up.
+fn is_readable(end: BorrowedFd<'_>) -> bool {
+    let mut end = [PollFd::from_borrowed_fd(end, PollFlags::IN)];
+    poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.

@@ -28,6 +28,7 @@ fn cage(project: &std::path::Path) -> Cage {
             guarded: Guarded::default(),
         }),
         shut_network: true,
+        may_lock: false,
         guard_calls: true,
         required: true,
         ceilings: Ceilings::default(),

@@ -7,14 +7,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::super::sandbox::{Cage, Order};
+use super::calls::Calls;
 use crate::policy::Tier;
 
 /// What goes with an order.
@@ -45,8 +47,8 @@ const WORD: usize = 256;
 pub(super) struct Kind {
     /// The best cage to put up.
     pub(super) tier: Tier,
-    /// Whether the network stays shut.
-    pub(super) shut_network: bool,
+    /// Which system calls are filtered.
+    pub(super) calls: Calls,
     /// Whether system calls are filtered.
     pub(super) guard_calls: bool,
     /// Whether a wall that cannot be put up is a reason to start nothing.
@@ -119,8 +121,8 @@ impl Parcel {
     pub(super) fn of(order: &Order, tier: Tier, ends: Ends) -> io::Result<Self> {
         // Without rules for files nothing keeps signals inside.
         let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
-        let Cage { shut_network, guard_calls, required, .. } = order.cage;
-        let kind = Kind { tier, shut_network, guard_calls, required };
+        let Cage { shut_network, may_lock, guard_calls, required, .. } = order.cage;
+        let kind = Kind { tier, calls: Calls { shut_network, may_lock }, guard_calls, required };
         Ok(Self { kind, process_limit: None, text: Text::of(order)?, ends, is_lowered: false })
     }
 }
@@ -178,14 +180,30 @@ pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
     let word = packed(&Said { release: RELEASE, run: Some(run) })?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
     let message = [IoSlice::new(&word), IoSlice::new(short)];
-    retry_on_intr(|| sendmsg(socket, &message, &mut ancillary, SendFlags::NOSIGNAL))?;
+    let send = || {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
+            return Err(Errno::NOMEM);
+        }
+        retry_on_intr(|| sendmsg(socket, &message, &mut ancillary, SendFlags::NOSIGNAL))
+    };
+    match send() {
+        Err(Errno::TOOMANYREFS) => with_every_descriptor(send)?,
+        done => done?,
+    };
     Ok(())
+}
+
+/// Does this while this process may have as many descriptors as it may ever have. All programs of a user share one number of
+/// descriptors on their way through sockets; who may have few open is the first to be refused when somebody leaves many there.
+fn with_every_descriptor<T>(work: impl FnOnce() -> T) -> T {
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }).ok();
+    let done = work();
+    setrlimit(Resource::Nofile, before).ok();
+    done
 }
 
 /// The next word. `Unsupported` where it is one of another version's, `InvalidData` where not all that goes with it came.

@@ -17,6 +17,7 @@ static const char *named(int error) {
         {EPERM, "EPERM"}, {EACCES, "EACCES"}, {ENOSYS, "ENOSYS"}, {EXDEV, "EXDEV"}, {EROFS, "EROFS"},
         {ESRCH, "ESRCH"}, {ENOENT, "ENOENT"}, {EINVAL, "EINVAL"}, {EFAULT, "EFAULT"}, {EBADF, "EBADF"},
         {EFBIG, "EFBIG"}, {ENXIO, "ENXIO"}, {EISCONN, "EISCONN"}, {ELOOP, "ELOOP"},
+        {ENOTTY, "ENOTTY"}, {EAGAIN, "EAGAIN"}, {ENOTSUP, "ENOTSUP"},
     };
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         if (NAMES[i].number == error) return NAMES[i].name;

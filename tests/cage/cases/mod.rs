@@ -11,6 +11,7 @@ mod memory;
 mod others;
 mod planted;
 mod powers;
+mod quotas;
 mod resources;
 mod sockets;
 mod streams;
@@ -44,6 +45,7 @@ const ALL: &[&[Case]] = &[
     sockets::CASES,
     others::CASES,
     kernel::CASES,
+    quotas::CASES,
     endings::CASES,
 ];
 

@@ -129,7 +129,7 @@ print(made)",
 fn ceilings() -> Tried {
     let ran = Stage::attacker("powers", &["ceilings"])?.memory(128 << 20).run();
     ran.refused(4, &["EPERM"]);
-    for line in ["open files 1024", "file size 268435456", "data 134217728"] {
+    for line in ["open files 512", "file size 268435456", "data 134217728"] {
         assert!(ran.said().contains(line), "{}", ran.said());
     }
     Ok(())

@@ -39,5 +39,5 @@ check links 'cd "$HOME"; ln -s a l; readlink l' a
 check lock 'flock "$HOME/lock" echo x' x
 check nice 'nice -n 5 echo x' x
 check processors 'test "$(nproc)" -ge 1 && echo x' x
-check limits 'ulimit -n' 1024
+check limits 'ulimit -n' 512
 echo "$count checks"
