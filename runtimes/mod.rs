@@ -20,7 +20,6 @@ macro_rules! in_a_cage {
 mod external;
 #[cfg(feature = "lua-runtime")]
 mod lua;
-mod own_folders;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod sequence;
@@ -42,7 +41,7 @@ use crate::plan::Callees;
 use crate::policy::{CancelToken, Watchdog};
 
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
-pub(crate) use own_folders::own_folders;
+pub(crate) use crate::host::own_folders;
 
 /// Compiles a script once; the executor runs it many times. The token is that of the run which needs it first, so that what
 /// takes long to load is stopped with that run: at its deadline or when it is cancelled.

@@ -10,6 +10,7 @@ use super::home::homes;
 use super::interpreter::search_path;
 use super::known::{Folder, Installed};
 use crate::host::strangers::Strangers;
+use crate::host::temp_places::covered_places_in;
 use crate::host::{Files, SkillContext};
 use crate::policy::{Isolation, Limits, Need};
 
@@ -176,7 +177,9 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
         // A cage with mounts has its own.
         write.extend(real(Path::new("/dev/shm")).as_deref().map(Exactly::from));
     }
-    let guarded = guarded_in(ctx, places.project);
+    let mut guarded = guarded_in(ctx, places.project);
+    let own = [places.project, places.skill].into_iter().flat_map(covered_places_in);
+    guarded.own = own.map(Into::into).collect();
     FileRules { read, own: own.into_iter().flatten().collect(), write, guarded }
 }
 

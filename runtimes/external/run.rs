@@ -123,9 +123,9 @@ impl External {
     }
 
     /// The program, and what it is told before the script.
-    fn told(&self, mut found: Found) -> Result<Found> {
+    fn told(&self, mut found: Found, avoided: &[&Path]) -> Result<Found> {
         if imports(&found.program, self.file.source()) {
-            let import = self.shared.clients().import(|| self.shared.launcher().program());
+            let import = self.shared.clients().import(|| self.shared.launcher().program(), avoided);
             let import = import.map_err(unwritten)?;
             found.args.insert(0, import.to_string_lossy().into_owned());
         }
@@ -141,7 +141,7 @@ impl External {
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a cage only");
         let interpreter = self.interpreter.found_but(name, &search_path(), is_shunned, reason)?;
-        let interpreter = self.told(interpreter)?;
+        let interpreter = self.told(interpreter, &[])?;
         let mut command = command::of(&interpreter, &script, args, self.file.folder(), project);
         self.shared.clients().excuse(&mut command, || self.shared.launcher().program());
         Ok(command)
@@ -153,8 +153,11 @@ impl External {
         let script = self.script(ctx)?;
         let question = Question::of(&self.interpreter, self.strangers(ctx));
         let installed = self.shared.known().installed(question, name)?;
-        let interpreter = self.told(installed.interpreter.clone())?;
-        let scratch = Scratch::new(self.shared.sweeper())
+        // What is made for one run, no other may see.
+        let mut avoided = vec![project, skill];
+        avoided.extend(installed.homes.iter().map(AsRef::<Path>::as_ref));
+        let interpreter = self.told(installed.interpreter.clone(), &avoided)?;
+        let scratch = Scratch::new(self.shared.sweeper(), &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = Places { project, skill, scratch: scratch.path(), installed: &installed };
         let cage = reach::cage(ctx, &places);
@@ -166,8 +169,9 @@ impl External {
             order.cage.ceilings.cpu_seconds = None;
             order.deadline_ms = u64::MAX;
         }
-        let offered = self.shared.clients().offer(&mut order, || self.shared.launcher().program());
+        let offered = self.shared.clients().offer(&mut order, || self.shared.launcher().program(), &avoided);
         offered.map_err(unwritten)?;
+        drop(avoided);
         Ok(Caged { order, scratch, installed, project, skill, own_reads })
     }
 

@@ -1,13 +1,7 @@
 //! Flags that only some systems know, and what stands in for them elsewhere, where there is no cage to keep whole.
 
-use rustix::fs::OFlags;
+pub(crate) use crate::host::BY_NAME;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
-
-/// Opens a folder by its name alone, whatever its mode is. Elsewhere it takes the right to read it.
-#[cfg(target_os = "linux")]
-pub(crate) const BY_NAME: OFlags = OFlags::PATH;
-#[cfg(not(target_os = "linux"))]
-pub(crate) const BY_NAME: OFlags = OFlags::RDONLY;
 
 /// A socket that no program inherits.
 #[cfg(target_os = "linux")]

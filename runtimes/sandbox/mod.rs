@@ -10,7 +10,7 @@ pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
 pub(crate) use order::{
     API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,
 };
-pub(crate) use scratch::{Leftover, Scratch, own_folder};
+pub(crate) use scratch::{Leftover, Scratch};
 pub(crate) use sweeper::Sweeper;
 
 use std::fs::File;

@@ -79,6 +79,8 @@ pub(crate) struct Guarded {
     pub(crate) kept: Vec<OsString>,
     /// Neither to read nor to change.
     pub(crate) hidden: Vec<OsString>,
+    /// The same, and where it cannot be kept from being seen, nothing runs: what other runs rely on.
+    pub(crate) own: Vec<OsString>,
     /// Whether there are more of them than are listed here.
     pub(crate) more: bool,
 }

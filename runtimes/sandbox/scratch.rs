@@ -1,23 +1,14 @@
 //! A run's own folder, and its end: whatever a script left in it, the host neither stumbles over it nor leaves it.
 
-use std::ffi::{CStr, CString};
-use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fstat, lstat, openat, renameat_with,
-    unlinkat,
-};
-use rustix::io::{Errno, Result};
-use rustix::path::Arg;
-use tempfile::TempDir;
+use rustix::fs::{FileType, Stat, fstat, lstat};
 
-use super::flags::BY_NAME;
 use super::sweeper::Sweeper;
+use crate::host::Clearing;
+use crate::host::temp_places::{self, TempFolder, TempPlace};
 
 /// A folder for home and temporary files, the user's alone. Removed when dropped, once nobody is left who could change it; what
 /// takes long is left to the sweeper.
@@ -26,6 +17,8 @@ use super::sweeper::Sweeper;
 /// script of the last, and whoever was handed it could still come in.
 pub(crate) struct Scratch {
     folder: PathBuf,
+    /// Goes after it.
+    place: Arc<TempPlace>,
     sweeper: Arc<Sweeper>,
 }
 
@@ -33,9 +26,10 @@ pub(crate) struct Scratch {
 const AT_ONCE: usize = 2048;
 
 impl Scratch {
-    pub(crate) fn new(sweeper: &Arc<Sweeper>) -> io::Result<Self> {
-        let folder = own_folder()?.keep();
-        Ok(Self { folder, sweeper: Arc::clone(sweeper) })
+    /// One that lies in none of these folders, which scripts see.
+    pub(crate) fn new(sweeper: &Arc<Sweeper>, avoided: &[&Path]) -> io::Result<Self> {
+        let (folder, place) = TempFolder::away_from(avoided)?.keep();
+        Ok(Self { folder, place, sweeper: Arc::clone(sweeper) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -51,18 +45,15 @@ impl Drop for Scratch {
         }
         let Ok(mut clearing) = Clearing::of(&self.folder) else { return };
         if matches!(clearing.finish(AT_ONCE), Ok(false)) {
-            let folder = self.folder.clone();
-            self.sweeper.take(move || remove(&folder, |_| true));
+            let (folder, place) = (self.folder.clone(), Arc::clone(&self.place));
+            self.sweeper.take(move || {
+                remove(&folder, |_| true);
+                drop(Arc::clone(&place));
+            });
         } else {
             std::fs::remove_dir(&self.folder).ok();
         }
     }
-}
-
-/// A new temporary folder that nobody but the user gets into, whatever the user's own files are open to.
-pub(crate) fn own_folder() -> io::Result<TempDir> {
-    let own = Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix("metier-").permissions(own).tempdir()
 }
 
 /// A folder of another process's: its path, and what says that it is still the same.
@@ -86,6 +77,8 @@ impl Leftover {
         if self.is_there() {
             remove(&self.0, |found| identity(found) == self.1);
         }
+        // With all else that its host has left.
+        self.0.ancestors().nth(2).into_iter().for_each(temp_places::clear_after);
     }
 }
 
@@ -102,93 +95,17 @@ fn identity(found: &Stat) -> (u64, u64) {
     (found.st_dev as u64, found.st_ino as u64)
 }
 
-/// Empties a folder of a stranger's.
-///
-/// A script can nest folders until no path names them and no stack holds a walk through them, so that each one found is lifted
-/// to the top before it is entered. It can shut them, so that each one is opened first. No link is followed, should somebody
-/// still be there to make one.
-struct Clearing {
-    top: OwnedFd,
-    /// Names of folders at the top.
-    waiting: Vec<CString>,
-    lifted: u64,
-}
-
-impl Clearing {
-    fn of(folder: &Path) -> Result<Self> {
-        Ok(Self { top: entered(CWD, folder)?, waiting: Vec::new(), lifted: 0 })
-    }
-
-    /// Whether it is empty, once so many entries have been looked at.
-    fn finish(&mut self, mut most: usize) -> Result<bool> {
-        let Some(folders) = folders_after_removing_files(&self.top, &mut most)? else { return Ok(false) };
-        self.waiting = folders;
-        while let Some(name) = self.waiting.pop() {
-            let folder = entered(&self.top, name.as_c_str())?;
-            let Some(folders) = folders_after_removing_files(&folder, &mut most)? else { return Ok(false) };
-            for inner in folders {
-                self.lift(&folder, &inner)?;
-            }
-            unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
-        }
-        Ok(true)
-    }
-
-    /// Moves a folder to the top, under a name that is free.
-    fn lift(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
-        // Only who may write to a folder may move it.
-        entered(folder, name)?;
-        loop {
-            let place = CString::new(format!("lifted-{}", self.lifted)).unwrap_or_default();
-            self.lifted += 1;
-            match renameat_with(folder, name, &self.top, &place, RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => {}
-                moved => {
-                    self.waiting.push(place);
-                    return moved;
-                }
-            }
-        }
-    }
-}
-
-/// Opens a folder, which was shut perhaps, and no link to one.
-fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
-    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = openat(&above, name, BY_NAME | plain, Mode::empty())?;
-    chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
-    openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
-}
-
-/// Removes everything but folders, and names those; nothing where there is more than may be looked at.
-fn folders_after_removing_files(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
-    let mut folders = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        let Some(left) = most.checked_sub(1) else { return Ok(None) };
-        *most = left;
-        match unlinkat(folder, name, AtFlags::empty()) {
-            Err(Errno::ISDIR | Errno::PERM) => folders.push(name.to_owned()),
-            removed => removed?,
-        }
-    }
-    Ok(Some(folders))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn nothing_is_left_of_it_and_nothing_else_is_touched() {
         let beside = tempfile::tempdir().unwrap();
         fs::write(beside.path().join("kept"), "kept").unwrap();
-        let scratch = Scratch::new(&Arc::default()).unwrap();
+        let scratch = Scratch::new(&Arc::default(), &[]).unwrap();
         let path = scratch.path().to_owned();
         fs::create_dir_all(path.join("a/b/c")).unwrap();
         fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
@@ -206,7 +123,7 @@ mod tests {
     fn an_empty_one_goes_whatever_became_of_its_mode_and_no_run_gets_it_again() {
         let sweeper = Arc::default();
         let paths = [0o700, 0o0, 0o777].map(|mode| {
-            let scratch = Scratch::new(&sweeper).unwrap();
+            let scratch = Scratch::new(&sweeper, &[]).unwrap();
             assert_eq!(fs::metadata(scratch.path()).unwrap().permissions().mode() & 0o777, 0o700);
             fs::set_permissions(scratch.path(), Permissions::from_mode(mode)).unwrap();
             let path = scratch.path().to_owned();
@@ -220,7 +137,7 @@ mod tests {
     #[test]
     fn what_takes_long_is_gone_with_the_sweeper() {
         let sweeper = Arc::new(Sweeper::default());
-        let scratches: Vec<Scratch> = (0..4).map(|_| Scratch::new(&sweeper).unwrap()).collect();
+        let scratches: Vec<Scratch> = (0..4).map(|_| Scratch::new(&sweeper, &[]).unwrap()).collect();
         let paths: Vec<PathBuf> = scratches.iter().map(|scratch| scratch.path().to_owned()).collect();
         for path in &paths {
             for number in 0..AT_ONCE {

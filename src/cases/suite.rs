@@ -15,6 +15,7 @@ use super::verdict::{Status, Verdict};
 use crate::engine::{Engine, Invocation, Outcome, asked_for};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::strangers::Strangers;
+use crate::host::temp_places::TempFolder;
 use crate::host::{Canned, Files, Observer, Providers};
 use crate::policy::{Asked, CancelToken, Permission};
 use crate::registry::{Folder, Roots, Scope, Skill, project_root};
@@ -133,7 +134,7 @@ impl Suite {
         case: &Case,
         granted: Vec<Permission>,
     ) -> Result<(Vec<Difference>, Outcome)> {
-        let folder = tempfile::Builder::new().prefix("metier-case-").tempdir();
+        let folder = TempFolder::away_from(&[]);
         let folder =
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
         let project = Files::open(folder.path())?;

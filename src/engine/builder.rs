@@ -11,6 +11,7 @@ use super::tools::Held;
 use super::{Engine, Parts};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::host::temp_places::TempPlaces;
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
@@ -143,6 +144,7 @@ impl EngineBuilder {
         let registry = Registry::discover(&roots);
         let mut protected = roots.protected_folders(&project);
         protected.extend(registry.linked_folders(&project));
+        let temp_places = TempPlaces::hold();
         Ok(Engine(Arc::new_cyclic(|parts| Parts {
             roots,
             registry,
@@ -157,6 +159,7 @@ impl EngineBuilder {
             shipped: Unpacked::default(),
             watchdog: Watchdog::new(),
             threads: self.threads,
+            _temp_places: temp_places,
             project,
             providers: held(with_skills(self.providers, || Arc::new(Callees::new(parts.clone())))),
         })))

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::host::temp_places::TempPlaces;
 use crate::host::{Machine, Providers};
 use crate::policy::{Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
@@ -59,6 +60,8 @@ struct Parts {
     /// The most threads of one run.
     threads: usize,
     providers: Providers,
+    /// What was made for a while is gone before.
+    _temp_places: TempPlaces,
 }
 
 impl Engine {

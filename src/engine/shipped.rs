@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tempfile::TempDir;
-
 use crate::error::{Result, SkillError};
+use crate::host::temp_places::TempFolder;
 use crate::registry::{Folder, Shipped};
 
 /// Folders unpacked so far; removed with the engine.
 #[derive(Default)]
-pub(super) struct Unpacked(Mutex<HashMap<&'static str, TempDir>>);
+pub(super) struct Unpacked(Mutex<HashMap<&'static str, TempFolder>>);
 
 impl Unpacked {
     /// The skill's folder on disk, unpacked first where the skill comes from the binary.
@@ -47,8 +46,8 @@ impl Unpacked {
     }
 }
 
-fn unpack(shipped: &Shipped) -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("metier-skill-").tempdir()?;
+fn unpack(shipped: &Shipped) -> std::io::Result<TempFolder> {
+    let folder = TempFolder::away_from(&[])?;
     for (path, content) in shipped.files {
         let target = folder.path().join(path);
         if let Some(parent) = target.parent() {

@@ -3,12 +3,15 @@
 mod args;
 mod cage;
 mod canned;
+#[cfg(unix)]
+mod clearing;
 mod context;
 pub mod files;
 mod functions;
 mod guarded;
 mod http;
 mod journal;
+pub(crate) mod own_folders;
 mod providers;
 mod redaction;
 mod report;
@@ -16,11 +19,15 @@ mod steps;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) mod strangers;
 mod table;
+#[cfg_attr(not(unix), path = "temp_places_elsewhere.rs")]
+pub(crate) mod temp_places;
 mod tools;
 
 pub(crate) use args::Args;
 pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
 pub use canned::Canned;
+#[cfg(unix)]
+pub(crate) use clearing::{BY_NAME, Clearing};
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
 pub(crate) use guarded::guarded;

@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::Value;
-use tempfile::TempDir;
-
-use super::super::super::sandbox::{API, Order, own_folder};
+use super::super::super::sandbox::{API, Order};
 use super::request;
+use crate::host::temp_places::TempFolder;
+use serde_json::Value;
 
 /// Path in the folder, text. `{{functions}}` stands for the table of functions: JSON, quoted as a string that every language reads.
 const FILES: [(&str, &str); 6] = [
@@ -42,7 +41,7 @@ const FOLDERS: [&str; 4] = ["python", "node", "node/metier", "bin"];
 pub(in super::super::super) struct Clients(Mutex<Option<Written>>);
 
 struct Written {
-    folder: TempDir,
+    folder: TempFolder,
     program: Option<PathBuf>,
     /// In the order of their names.
     marks: Vec<Mark>,
@@ -58,17 +57,22 @@ impl Clients {
         &self,
         order: &mut Order,
         program: impl FnOnce() -> Option<PathBuf>,
+        avoided: &[&Path],
     ) -> io::Result<()> {
-        self.written(program, |written| written.offer(order))
+        self.written(program, avoided, |written| written.offer(order))
     }
 
     /// What Node is to be told before a script that is an ES module and imports the client.
-    pub(in super::super) fn import(&self, program: impl FnOnce() -> Option<PathBuf>) -> io::Result<OsString> {
+    pub(in super::super) fn import(
+        &self,
+        program: impl FnOnce() -> Option<PathBuf>,
+        avoided: &[&Path],
+    ) -> io::Result<OsString> {
         let mut argument = OsString::new();
         let say = |written: &Written| {
             argument = format!("--import={}", url(&written.path("node/register.mjs"))).into();
         };
-        self.written(program, say)?;
+        self.written(program, avoided, say)?;
         Ok(argument)
     }
 
@@ -78,27 +82,28 @@ impl Clients {
         let say = |written: &Written| {
             command.envs(written.modules());
         };
-        self.written(program, say).ok();
+        self.written(program, &[], say).ok();
     }
 
     fn written(
         &self,
         program: impl FnOnce() -> Option<PathBuf>,
+        avoided: &[&Path],
         work: impl FnOnce(&Written),
     ) -> io::Result<()> {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         work(match &mut *written {
-            Some(written) if written.is_whole() => written,
+            Some(written) if written.is_whole() && written.is_away_from(avoided) => written,
             // There is none yet, or somebody tidied up.
-            gone => gone.insert(Written::new(program())?),
+            gone => gone.insert(Written::new(program(), avoided)?),
         });
         Ok(())
     }
 }
 
 impl Written {
-    fn new(program: Option<PathBuf>) -> io::Result<Self> {
-        let folder = own_folder()?;
+    fn new(program: Option<PathBuf>, avoided: &[&Path]) -> io::Result<Self> {
+        let folder = TempFolder::away_from(avoided)?;
         for name in FOLDERS {
             DirBuilder::new().mode(0o700).create(folder.path().join(name))?;
         }
@@ -118,6 +123,10 @@ impl Written {
     /// the mode, by which it would let others in.
     fn is_whole(&self) -> bool {
         marks(self.folder.path()).is_ok_and(|marks| marks == self.marks)
+    }
+
+    fn is_away_from(&self, avoided: &[&Path]) -> bool {
+        !avoided.iter().any(|folder| self.folder.path().starts_with(folder))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -222,7 +231,7 @@ mod tests {
     fn nobody_but_the_user_gets_to_the_clients() {
         let mode =
             |folder: &Written| fs::metadata(folder.folder.path()).unwrap().permissions().mode() & 0o777;
-        Clients::default().written(|| None, |written| assert_eq!(mode(written), 0o700)).unwrap();
+        Clients::default().written(|| None, &[], |written| assert_eq!(mode(written), 0o700)).unwrap();
     }
 
     #[test]

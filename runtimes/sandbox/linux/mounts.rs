@@ -32,6 +32,8 @@ enum Step {
     Keep,
     /// Nothing that could be opened.
     Hide,
+    /// The same, or nothing runs.
+    Cover,
 }
 
 /// Does what no order changes: nothing of what happens to these mounts is seen elsewhere, and `/proc` shows this namespace's
@@ -64,6 +66,7 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool>
             Step::Pin => guarded &= pin(path).is_ok(),
             Step::Keep => guarded &= keep(path).is_ok(),
             Step::Hide => guarded &= hide(path).is_ok(),
+            Step::Cover => hide(path)?,
         }
     }
     Ok(guarded)
@@ -78,7 +81,7 @@ const PINNED: usize = 1 << 10;
 /// What to do at which path, and whether every folder is pinned that has to be; `shared` is how much memory may be shared by
 /// name.
 fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf, Step>, bool)> {
-    let Guarded { kept, hidden, .. } = &files.guarded;
+    let Guarded { kept, hidden, own, .. } = &files.guarded;
     let is_below = |path: &Path, others: &[OsString]| others.iter().any(|other| path.starts_with(other));
     let open: BTreeMap<PathBuf, &Exactly> =
         files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
@@ -93,7 +96,7 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf
     let mut steps = BTreeMap::new();
     let mut all_are_pinned = true;
     // Who makes too many secrets takes nothing from what is kept.
-    for path in kept.iter().chain(hidden).flat_map(|path| between(Path::new(path), &needed)) {
+    for path in own.iter().chain(kept).chain(hidden).flat_map(|path| between(Path::new(path), &needed)) {
         if !is_below(&path, kept) && !steps.contains_key(&path) {
             all_are_pinned = steps.len() < PINNED;
             if !all_are_pinned {
@@ -109,6 +112,7 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf
     }
     steps.extend(kept.iter().map(|path| (path.into(), Step::Keep)));
     steps.extend(hidden.iter().map(|path| (path.into(), Step::Hide)));
+    steps.extend(own.iter().map(|path| (path.into(), Step::Cover)));
     Ok((steps, all_are_pinned))
 }
 

@@ -36,6 +36,9 @@ pub(super) fn done(
 ) -> i32 {
     let Ok(order) = parcel.text.order() else { return 1 };
     let cage = &order.cage;
+    let is_uncovered = entered.is_none()
+        && cage.required
+        && cage.files.as_ref().is_some_and(|files| !files.guarded.own.is_empty());
     let furnished =
         entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.furnish(files, cage.ceilings));
     let lost = |ready: Result<Ready, Failed>, error| {
@@ -44,6 +47,8 @@ pub(super) fn done(
     };
     let (ready, made) = match furnished.transpose() {
         // Whoever requires a cage is given all of it that there is on this machine, or none.
+        // Nothing but a mount keeps what lies in the project from being seen.
+        Ok(_) if is_uncovered => lost(ready, rustix::io::Errno::OPNOTSUPP),
         Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
         Err(error) if cage.required => lost(ready, error),
         Ok(made) => (ready, made),

@@ -1,7 +1,5 @@
 //! Changing files: whole at once, so that a reader sees the old content or the new, never a part.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
@@ -13,6 +11,7 @@ use super::place::Place;
 use super::read::irregular;
 use super::{View, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::temp_places::{draft_name, hold_draft, note_draft};
 
 impl View<'_> {
     /// Writes a file whole, with its folders where they are missing. An existing file keeps its mode; one that is
@@ -117,10 +116,13 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(folder: &'a Dir) -> io::Result<Self> {
-        let name = format!(".{:016x}.draft", RandomState::new().build_hasher().finish());
+        // A process that is killed leaves it; who comes next knows by this where to look.
+        note_draft(folder);
+        let name = draft_name();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No);
         let file = folder.open_with(&name, &options)?;
+        hold_draft(&file);
         Ok(Self { folder, name, file, is_done: false })
     }
 

@@ -27,6 +27,7 @@ impl View<'_> {
         last: Last,
         act: impl Fn(&str) -> io::Result<T>,
     ) -> Result<T> {
+        self.open_to_scripts(attempt, attempt.path)?;
         let refused = match act(attempt.path) {
             Ok(done) => return Ok(done),
             Err(refused) => refused,
@@ -39,10 +40,22 @@ impl View<'_> {
         if real == attempt.path {
             return Err(attempt.io(refused));
         }
+        self.open_to_scripts(attempt, &real)?;
         if let Some(permissions) = self.permissions {
             permissions.require(&attempt.need(&real), attempt)?;
         }
         act(&real).map_err(|error| attempt.io(error))
+    }
+
+    /// Refuses what is metier's own: other runs rely on it.
+    pub(super) fn open_to_scripts(&self, attempt: Attempt<'_>, path: &str) -> Result<()> {
+        if self.files.is_closed(path) {
+            return Err(SkillError::new(
+                ErrorKind::Denied,
+                format!("{attempt}: it is metier's own, for other runs"),
+            ));
+        }
+        Ok(())
     }
 
     fn outside(&self, attempt: Attempt<'_>) -> SkillError {

@@ -43,16 +43,35 @@ pub struct Files {
     dir: Dir,
     root: PathBuf,
     door: Door,
+    /// Paths in it that are metier's own: nobody who works for a script comes there.
+    closed: Vec<String>,
+}
+
+/// Paths below a root, `/`-separated, that are closed to scripts.
+fn closed(root: &Path) -> Vec<String> {
+    let own = super::temp_places::own_places_in(root);
+    own.iter()
+        .filter_map(|own| Some(names::text(own.strip_prefix(root).ok()?.as_os_str()).into_owned()))
+        .collect()
 }
 
 impl Files {
+    /// Whether a path without links is closed to scripts.
+    fn is_closed(&self, path: &str) -> bool {
+        self.closed.iter().any(|own| {
+            path.strip_prefix(own.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
+        })
+    }
+
     /// Opens the tree below `root`. The root itself may be reached through links.
     pub fn open(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let root = std::fs::canonicalize(root).map_err(failed)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
         let door = quickest_door(&dir);
-        Ok(Self { dir, root, door })
+        let closed = closed(&root);
+        Ok(Self { dir, root, door, closed })
     }
 
     /// Opens the tree below a root that was reached before, by its path without links: one that has come there since is not
@@ -61,7 +80,7 @@ impl Files {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let dir = opened_itself(root).map_err(failed)?;
         let door = quickest_door(&dir);
-        Ok(Self { dir, root: root.to_owned(), door })
+        Ok(Self { dir, root: root.to_owned(), door, closed: closed(root) })
     }
 
     /// The same tree, opened component by component, as systems without `openat2` have to.

@@ -88,6 +88,7 @@ impl View<'_> {
         mut found: impl FnMut(Entry) -> Result<()>,
     ) -> Result<Vec<Skipped>> {
         let attempt = Attempt::look("search", start);
+        self.open_to_scripts(attempt, start)?;
         let mut walker =
             Walker { view: self, walk, attempt, ahead: Vec::new(), skipped: Vec::new(), seen: 0 };
         walker.ahead.push(walker.start());
@@ -189,7 +190,8 @@ impl Walker<'_> {
     }
 
     fn enters(&self, name: &str, path: &str) -> bool {
-        self.walk.tidy == Tidy::Nothing || self.view.may_look_into(name, path)
+        let is_open = !self.view.files.is_closed(path);
+        is_open && (self.walk.tidy == Tidy::Nothing || self.view.may_look_into(name, path))
     }
 
     fn count(&mut self) -> Result<()> {

@@ -9,6 +9,7 @@ mod links;
 mod lost;
 mod memory;
 mod others;
+mod own;
 mod planted;
 mod powers;
 mod quotas;
@@ -46,6 +47,7 @@ const ALL: &[&[Case]] = &[
     others::CASES,
     kernel::CASES,
     quotas::CASES,
+    own::CASES,
     endings::CASES,
 ];
 

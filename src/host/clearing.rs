@@ -1,0 +1,96 @@
+//! The end of a folder in which a script did what it liked: the host neither stumbles over it nor leaves it.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, chmod, openat, renameat_with, unlinkat};
+use rustix::io::{Errno, Result};
+use rustix::path::Arg;
+
+/// Opens a folder by its name alone, whatever its mode is. Elsewhere it takes the right to read it.
+#[cfg(target_os = "linux")]
+pub(crate) const BY_NAME: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+pub(crate) const BY_NAME: OFlags = OFlags::RDONLY;
+
+/// Empties a folder of a stranger's.
+///
+/// A script can nest folders until no path names them and no stack holds a walk through them, so that each one found is lifted
+/// to the top before it is entered. It can shut them, so that each one is opened first. No link is followed, should somebody
+/// still be there to make one.
+pub(crate) struct Clearing {
+    pub(crate) top: OwnedFd,
+    /// Names of folders at the top.
+    waiting: Vec<CString>,
+    lifted: u64,
+}
+
+impl Clearing {
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
+        Self::at(CWD, folder)
+    }
+
+    pub(crate) fn at(above: impl AsFd, name: impl Arg + Copy) -> Result<Self> {
+        Ok(Self { top: entered(above, name)?, waiting: Vec::new(), lifted: 0 })
+    }
+
+    /// Whether it is empty, once so many entries have been looked at.
+    pub(crate) fn finish(&mut self, mut most: usize) -> Result<bool> {
+        let Some(folders) = folders_after_removing_files(&self.top, &mut most)? else { return Ok(false) };
+        self.waiting = folders;
+        while let Some(name) = self.waiting.pop() {
+            let folder = entered(&self.top, name.as_c_str())?;
+            let Some(folders) = folders_after_removing_files(&folder, &mut most)? else { return Ok(false) };
+            for inner in folders {
+                self.lift(&folder, &inner)?;
+            }
+            unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(true)
+    }
+
+    /// Moves a folder to the top, under a name that is free.
+    fn lift(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
+        // Only who may write to a folder may move it.
+        entered(folder, name)?;
+        loop {
+            let place = CString::new(format!("lifted-{}", self.lifted)).unwrap_or_default();
+            self.lifted += 1;
+            match renameat_with(folder, name, &self.top, &place, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                moved => {
+                    self.waiting.push(place);
+                    return moved;
+                }
+            }
+        }
+    }
+}
+
+/// Opens a folder, which was shut perhaps, and no link to one.
+fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(&above, name, BY_NAME | plain, Mode::empty())?;
+    chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
+    openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
+}
+
+/// Removes everything but folders, and names those; nothing where there is more than may be looked at.
+fn folders_after_removing_files(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
+    let mut folders = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let Some(left) = most.checked_sub(1) else { return Ok(None) };
+        *most = left;
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR | Errno::PERM) => folders.push(name.to_owned()),
+            removed => removed?,
+        }
+    }
+    Ok(Some(folders))
+}
