@@ -178,8 +178,8 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
         write.extend(real(Path::new("/dev/shm")).as_deref().map(Exactly::from));
     }
     let mut guarded = guarded_in(ctx, places.project);
-    let own = [places.project, places.skill].into_iter().flat_map(covered_places_in);
-    guarded.own = own.map(Into::into).collect();
+    let covered = [places.project, places.skill].into_iter().flat_map(covered_places_in);
+    guarded.own = covered.map(Into::into).collect();
     FileRules { read, own: own.into_iter().flatten().collect(), write, guarded }
 }
 

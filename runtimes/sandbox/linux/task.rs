@@ -48,7 +48,7 @@ pub(super) fn done(
     let (ready, made) = match furnished.transpose() {
         // Whoever requires a cage is given all of it that there is on this machine, or none.
         // Nothing but a mount keeps what lies in the project from being seen.
-        Ok(_) if is_uncovered => lost(ready, rustix::io::Errno::OPNOTSUPP),
+        Ok(_) if is_uncovered => lost(ready, rustix::io::Errno::OPNOTSUPP.into()),
         Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
         Err(error) if cage.required => lost(ready, error),
         Ok(made) => (ready, made),
