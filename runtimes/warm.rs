@@ -31,6 +31,9 @@ pub(super) trait Program: Send + Sync {
     fn is_reusable(&self, _state: &mut Self::State) -> bool {
         true
     }
+
+    /// Drops a state that is not.
+    fn discard(&self, _state: Self::State) {}
 }
 
 /// Asked once: finding out reads the control groups.
@@ -62,6 +65,8 @@ impl<P: Program> Warm<P> {
         let result = self.program.run(&mut state, &input.value_or_empty(), context);
         if self.program.is_reusable(&mut state) {
             self.keep(state);
+        } else {
+            self.program.discard(state);
         }
         // An error is as long as the script made it: here it loses its secrets, and then what is too much of it.
         result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_shown())

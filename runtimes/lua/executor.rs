@@ -27,4 +27,8 @@ impl Program for Compiled {
     fn is_reusable(&self, vm: &mut Vm) -> bool {
         vm.is_reusable()
     }
+
+    fn discard(&self, vm: Vm) {
+        vm.discard();
+    }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use mlua::{AnyUserData, Function, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
+use mlua::{
+    AnyUserData, Function, Lua, LuaString, MetaMethod, UserData, UserDataFields, UserDataMethods, Value,
+};
 
-use super::from_lua;
+use super::from_lua::{self, Bounds};
 use super::host::Slot;
 use crate::error::{ErrorKind, Location, SkillError};
+use crate::policy::CancelToken;
 
 /// What `pcall` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
 pub(super) struct HostFailure(SkillError);
@@ -27,11 +30,15 @@ impl UserData for HostFailure {
 
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(this.0.message().to_owned()));
-        methods.add_meta_function(MetaMethod::Concat, |_, (left, right): (Value, Value)| {
-            Ok(format!("{}{}", left.to_string()?, right.to_string()?))
+        // Joined in Lua, which counts the memory.
+        methods.add_meta_function(MetaMethod::Concat, |lua, both: (Value, Value)| {
+            lua.named_registry_value::<Function>(JOINED)?.call::<Value>(both)
         });
     }
 }
+
+/// The name in the registry of what joins two values as texts.
+pub(super) const JOINED: &str = "metier.joined";
 
 /// `located(failure, file, line)`: the failure, at the script's line that made the call.
 pub(super) fn located(lua: &Lua) -> mlua::Result<Function> {
@@ -49,8 +56,8 @@ pub(super) fn located(lua: &Lua) -> mlua::Result<Function> {
 /// `caught(raised, traceback)`: keeps what the script ended with for the outcome.
 pub(super) fn caught(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Function> {
     let slot = slot.clone();
-    lua.create_function(move |_, (raised, traceback): (Value, String)| {
-        slot.catch(uncaught(&raised, &slot.file).with_traceback(frames(&traceback)));
+    lua.create_function(move |_, (raised, traceback): (Value, LuaString)| {
+        slot.catch(uncaught(&raised, &slot.file).with_traceback(frames(&traceback.to_string_lossy())));
         Ok(())
     })
 }
@@ -65,7 +72,7 @@ pub(super) fn uncaught(raised: &Value, file: &str) -> SkillError {
         Value::Error(error) => from_mlua(error, file),
         Value::String(text) => in_file(ErrorKind::Script, &text.to_string_lossy(), file),
         Value::Nil => SkillError::new(ErrorKind::Script, "the script raised nil"),
-        other => match from_lua::value(other, None, 4096) {
+        other => match from_lua::value(other, None, &mut Bounds::new(4096, 1 << 20, &CancelToken::new())) {
             Ok(value) => SkillError::new(ErrorKind::Script, format!("the script raised {value}")),
             Err(_) => {
                 SkillError::new(ErrorKind::Script, format!("the script raised a {}", other.type_name()))
@@ -107,6 +114,10 @@ fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
         let (line, sentence) = rest.strip_prefix(':')?.split_once(':')?;
         Some((line.parse().ok()?, sentence.trim_start()))
     });
+    let sentence = placed.map_or(text, |(_, sentence)| sentence);
+    if kind == ErrorKind::Script && sentence == "not enough memory" {
+        return SkillError::new(ErrorKind::Memory, "out of memory");
+    }
     match placed {
         Some((line, sentence)) => SkillError::new(kind, sentence).with_location(Location {
             file: file.to_owned(),
@@ -115,6 +126,16 @@ fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
         }),
         None => SkillError::new(kind, text),
     }
+}
+
+/// A name in an error, which a script may have made as long as it likes: whole or not at all, since a part of a secret would not
+/// be known as one.
+pub(super) fn brief(name: &[u8]) -> String {
+    const MOST: usize = 200;
+    if name.len() > MOST {
+        return format!("(a name of {} bytes)", name.len());
+    }
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Frames a person reads: the script's own, innermost first, not too many.

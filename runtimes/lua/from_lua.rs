@@ -4,38 +4,97 @@ use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
 use super::super::border::{Budget, DEPTH, Fault};
+use super::failure;
+use crate::error::ErrorKind;
+use crate::policy::CancelToken;
 
-/// The JSON for a Lua value, of at most `cap` bytes.
+/// What may be made of values: as many bytes of JSON as a run may put out, in as much memory as the script has left, for as
+/// long as the run goes on. All is spent before it is made.
+pub(super) struct Bounds<'a> {
+    bytes: Budget,
+    memory: u64,
+    token: &'a CancelToken,
+    /// Parts that were read since the token was asked.
+    read: u32,
+}
+
+impl<'a> Bounds<'a> {
+    pub(super) fn new(bytes: u64, memory: u64, token: &'a CancelToken) -> Self {
+        Self { bytes: Budget::new(bytes), memory, token, read: 0 }
+    }
+
+    /// So many bytes for another value, in the memory that is left.
+    pub(super) fn renew(&mut self, bytes: u64) {
+        self.bytes = Budget::new(bytes);
+    }
+
+    /// The memory that is left.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    fn spend(&mut self, bytes: u64, memory: u64) -> Result<(), Fault> {
+        self.read += 1;
+        if self.read >= 1 << 12 {
+            self.read = 0;
+            self.token
+                .check()
+                .map_err(|stopped| Fault::of_kind(stopped.kind(), "was not read to its end"))?;
+        }
+        self.bytes.spend(bytes)?;
+        self.memory = self
+            .memory
+            .checked_sub(memory)
+            .ok_or_else(|| Fault::of_kind(ErrorKind::Memory, "takes more memory than the script has left"))?;
+        Ok(())
+    }
+}
+
+/// What a JSON value takes where it stands, and what it takes besides as a field of an object, its share of the tree included.
+const ITEM: u64 = size_of::<Json>() as u64;
+const FIELD: u64 = 160;
+/// What the system keeps of each piece of memory.
+const PIECE: u64 = 16;
+
+/// The JSON for a Lua value.
 pub(super) fn value<'a>(
     value: &Value,
     array_meta: impl Into<Option<&'a Table>>,
-    cap: u64,
+    bounds: &mut Bounds,
 ) -> Result<Json, Fault> {
-    Reader { array_meta: array_meta.into(), budget: Budget::new(cap) }.read(value, 0)
+    Reader { array_meta: array_meta.into(), bounds }.read(value, 0)
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'b, 't> {
     array_meta: Option<&'a Table>,
-    budget: Budget,
+    bounds: &'b mut Bounds<'t>,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_, '_> {
     fn read(&mut self, value: &Value, depth: usize) -> Result<Json, Fault> {
-        match value {
-            Value::Nil => self.budget.spend(4).map(|()| Json::Null),
-            Value::LightUserData(pointer) if pointer.0.is_null() => self.budget.spend(4).map(|()| Json::Null),
-            Value::Boolean(flag) => self.budget.spend(4).map(|()| Json::Bool(*flag)),
-            Value::Integer(integer) => self.budget.spend(1).map(|()| Json::from(*integer)),
-            Value::Number(double) => self.budget.spend(1).and_then(|()| number(*double)),
-            Value::String(text) => self.text(&text.as_bytes()).map(Json::String),
-            Value::Table(table) if depth < DEPTH => self.table(table, depth + 1),
-            Value::Table(_) => Err(Fault::too_deep()),
-            other => Err(Fault::new(format!("is a {}, which has no JSON form", other.type_name()))),
-        }
+        let json = match value {
+            Value::Nil => Json::Null,
+            Value::LightUserData(pointer) if pointer.0.is_null() => Json::Null,
+            Value::Boolean(flag) => Json::Bool(*flag),
+            Value::Integer(integer) => {
+                self.bounds.spend(1, 0)?;
+                return Ok(Json::from(*integer));
+            }
+            Value::Number(double) => {
+                self.bounds.spend(1, 0)?;
+                return number(*double);
+            }
+            Value::String(text) => return self.text(&text.as_bytes()).map(Json::String),
+            Value::Table(table) if depth < DEPTH => return self.table(table, depth + 1),
+            Value::Table(_) => return Err(Fault::too_deep()),
+            other => return Err(Fault::new(format!("is a {}, which has no JSON form", other.type_name()))),
+        };
+        self.bounds.spend(4, 0)?;
+        Ok(json)
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<Json, Fault> {
-        self.budget.spend(2)?;
+        self.bounds.spend(2, PIECE)?;
         match table.raw_len() {
             0 if self.is_marked(table) => self.list(table, 0, depth),
             0 => self.record(table, depth),
@@ -50,13 +109,13 @@ impl Reader<'_> {
 
     /// Positions come first and in order as a rule; a list that was filled otherwise is read by position.
     fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
-        let mut items = Vec::with_capacity(length);
-        let (mut fault, mut out_of_order, budget) = (None, false, self.budget);
+        let mut items = self.room_for(length)?;
+        let (mut fault, mut out_of_order, before) = (None, false, (self.bounds.bytes, self.bounds.memory));
         let walked = table.for_each(|key: Value, item: Value| {
             let position = items.len() + 1;
             let step = match key {
                 Value::Integer(at) if usize::try_from(at) == Ok(position) => {
-                    let item = self.budget.spend(1).and_then(|()| self.read(&item, depth));
+                    let item = self.bounds.spend(1, 0).and_then(|()| self.read(&item, depth));
                     item.map(|item| items.push(item)).map_err(|fault| fault.below(|| format!("[{position}]")))
                 }
                 Value::Integer(at) if usize::try_from(at).is_ok_and(|at| (1..=length).contains(&at)) => {
@@ -71,11 +130,20 @@ impl Reader<'_> {
             })
         });
         if out_of_order {
-            self.budget = budget;
+            (self.bounds.bytes, self.bounds.memory) = before;
             return self.list_by_position(table, length, depth);
         }
         ended(walked, fault)?;
         if items.len() < length { Err(holes()) } else { Ok(Json::Array(items)) }
+    }
+
+    /// A list of that length with nothing in it yet, each item of which takes two bytes of JSON at least.
+    fn room_for(&mut self, length: usize) -> Result<Vec<Json>, Fault> {
+        let length = length as u64;
+        let mut bytes = self.bounds.bytes;
+        bytes.spend(length.saturating_mul(2))?;
+        self.bounds.spend(0, length.saturating_mul(ITEM))?;
+        Ok(Vec::with_capacity(usize::try_from(length).unwrap_or(0)))
     }
 
     fn list_by_position(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, Fault> {
@@ -90,9 +158,9 @@ impl Reader<'_> {
             Err(mlua::Error::runtime("not a list"))
         });
         ended(counted, stranger)?;
-        let mut items = Vec::with_capacity(length);
+        let mut items = self.room_for(length)?;
         for position in 1..=length {
-            self.budget.spend(1)?;
+            self.bounds.spend(1, 0)?;
             match table.raw_get(position).map_err(|error| Fault::new(error.to_string()))? {
                 Value::Nil => return Err(holes()),
                 item => items
@@ -107,9 +175,10 @@ impl Reader<'_> {
         let mut fault = None;
         let walked = table.for_each(|key: Value, field: Value| {
             let step = match &key {
-                Value::String(key) => self.text(&key.as_bytes()).and_then(|key| {
-                    let field =
-                        self.read(&field, depth).map_err(|fault| fault.below(|| format!(".{key}")))?;
+                Value::String(key) => self.field(&key.as_bytes()).and_then(|key| {
+                    let field = self
+                        .read(&field, depth)
+                        .map_err(|fault| fault.below(|| format!(".{}", failure::brief(key.as_bytes()))))?;
                     fields.insert(key, field);
                     Ok(())
                 }),
@@ -125,8 +194,13 @@ impl Reader<'_> {
         Ok(Json::Object(fields))
     }
 
+    fn field(&mut self, key: &[u8]) -> Result<String, Fault> {
+        self.bounds.spend(0, FIELD)?;
+        self.text(key)
+    }
+
     fn text(&mut self, bytes: &[u8]) -> Result<String, Fault> {
-        self.budget.spend(bytes.len() as u64 + 2)?;
+        self.bounds.spend(bytes.len() as u64 + 2, bytes.len() as u64 + PIECE)?;
         std::str::from_utf8(bytes)
             .map(str::to_owned)
             .map_err(|error| Fault::new(format!("is not UTF-8 at byte {}", error.valid_up_to())))
@@ -143,7 +217,7 @@ fn not_a_list(key: &Value) -> Fault {
     match key {
         Value::String(key) => Fault::new(format!(
             "mixes a list with the key \"{}\"; use one or the other",
-            key.to_string_lossy()
+            failure::brief(&key.as_bytes())
         )),
         Value::Integer(_) | Value::Number(_) => holes(),
         other => Fault::new(format!("has a {} as a key; JSON keys are strings", other.type_name())),

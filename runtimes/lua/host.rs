@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::failure::{self, HostFailure};
-use super::{from_lua, to_lua};
+use super::from_lua::Bounds;
+use super::{from_lua, json, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, SkillContext, functions};
+use crate::policy::CancelToken;
 
 /// What stands in every run's environment, and the way in.
 pub(super) struct Globals {
@@ -29,7 +31,12 @@ pub(super) struct Slot {
 struct Occupant {
     context: Option<SkillContext>,
     caught: Option<SkillError>,
+    /// Bytes that the state may hold.
+    most: usize,
 }
+
+/// What the prelude makes.
+type Prelude = (Function, Table, Table, Function, Table, Function, Function);
 
 /// Names that Luau or mlua put into the globals and that no script gets.
 const REMOVED: [&str; 12] = [
@@ -62,13 +69,15 @@ impl Globals {
         let raw = lua.create_table()?;
         raw.raw_set("functions", host_functions(lua, slot, &array_meta)?)?;
         raw.raw_set("aliases", lua.create_table_from(aliases())?)?;
+        raw.raw_set("surplus", surplus(lua)?)?;
         raw.raw_set("encode", json_encode(lua, slot, &array_meta)?)?;
-        raw.raw_set("decode", json_decode(lua, &array_meta)?)?;
+        raw.raw_set("decode", json_decode(lua, slot, &array_meta)?)?;
         raw.raw_set("array", array(lua, &array_meta)?)?;
         let prelude = lua.load(include_str!("prelude.luau")).set_name("=[host]");
-        let (boundary, ctx, vfs, print, json, array): (Function, Table, Table, Function, Table, Function) =
+        let (boundary, ctx, vfs, print, json, array, joined): Prelude =
             prelude.call((raw, failure::located(lua)?, failure::caught(lua, slot)?))?;
 
+        lua.set_named_registry_value(failure::JOINED, joined)?;
         for name in REMOVED {
             globals.raw_remove(name)?;
         }
@@ -104,8 +113,24 @@ impl Slot {
 
     /// The state belongs to this run until the guard is dropped.
     pub(super) fn occupy(&self, context: &SkillContext) -> impl Drop + use<'_> {
-        *self.locked() = Occupant { context: Some(context.clone()), caught: None };
+        *self.locked() = Occupant { context: Some(context.clone()), caught: None, most: usize::MAX };
         Occupied(self)
+    }
+
+    /// The state may hold so many bytes.
+    pub(super) fn limit(&self, most: usize) {
+        self.locked().most = most;
+    }
+
+    /// What may be made of the run's values: as many bytes as it may put out, in as much memory as the script has left.
+    pub(super) fn bounds<'c>(&self, lua: &Lua, context: &'c SkillContext) -> Bounds<'c> {
+        let left = self.locked().most.saturating_sub(lua.used_memory());
+        Bounds::new(context.limits().output, left as u64, context.cancel())
+    }
+
+    /// What stops the run.
+    pub(super) fn token(&self) -> Result<CancelToken> {
+        self.context().map(|context| context.cancel().clone())
     }
 
     pub(super) fn catch(&self, error: SkillError) {
@@ -151,7 +176,7 @@ fn host_functions(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Resu
     for &function in functions() {
         let (slot, array_meta) = (slot.clone(), array_meta.clone());
         let call = lua.create_function(move |lua, arguments: MultiValue| {
-            let called = called(function, &slot, &array_meta, &arguments);
+            let called = called(lua, function, &slot, &array_meta, &arguments);
             answered(lua, &array_meta, called)
         })?;
         table.raw_set(function.name, call)?;
@@ -164,20 +189,42 @@ fn aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
     functions().iter().flat_map(|function| function.aliases.iter().map(|alias| (*alias, function.name)))
 }
 
+/// `surplus(name, count)`: the failure of a call with more arguments than any function takes.
+fn surplus(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|lua, (name, count): (String, usize)| {
+        let function = functions().iter().find(|function| function.name == name);
+        let refused = function.map_or(Ok(()), |function| function.takes(count));
+        let failure = refused.err().map(HostFailure::from);
+        (Value::Nil, failure).into_lua_multi(lua)
+    })
+}
+
 fn called(
+    lua: &Lua,
     function: &HostFunction,
     slot: &Slot,
     array_meta: &Table,
     given: &MultiValue,
 ) -> Result<serde_json::Value> {
     let context = slot.context()?;
-    let mut arguments = Vec::with_capacity(given.len());
-    for (position, value) in given.iter().enumerate() {
-        let argument = from_lua::value(value, array_meta, context.limits().output);
+    // What is left out at the end may stand there as nothing.
+    let is_absent = |value: &Value| value.is_nil() || value.is_null();
+    let count = given.iter().rposition(|value| !is_absent(value)).map_or(0, |last| last + 1);
+    function.takes(count)?;
+    let mut arguments = Vec::with_capacity(count);
+    let mut bounds = slot.bounds(lua, &context);
+    for (position, value) in given.iter().take(count).enumerate() {
+        let argument = from_lua::value(value, array_meta, &mut bounds);
+        bounds.renew(context.limits().output);
         arguments.push(argument.map_err(|fault| {
             let name = function.params.get(position).map_or("an argument", |param| param.name);
             let error = fault.into_error(name);
-            SkillError::new(ErrorKind::InvalidArgument, format!("{}: {error}", function.signature()))
+            let kind = if error.kind() == ErrorKind::Memory {
+                ErrorKind::Memory
+            } else {
+                ErrorKind::InvalidArgument
+            };
+            SkillError::new(kind, format!("{}: {error}", function.signature()))
         })?);
     }
     function.call(&context, arguments)
@@ -201,24 +248,29 @@ fn answered(lua: &Lua, array_meta: &Table, answer: Result<serde_json::Value>) ->
 fn json_encode(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<Function> {
     let (slot, array_meta) = (slot.clone(), array_meta.clone());
     lua.create_function(move |lua, value: Value| {
-        let cap = slot.context().map_or(0, |context| context.limits().output);
-        let text = from_lua::value(&value, &array_meta, cap)
-            .map_err(|fault| fault.into_error("json.encode: the value"));
-        answered(lua, &array_meta, text.map(|value| value.to_string().into()))
+        let encoded = slot
+            .context()
+            .and_then(|context| json::encoded(&value, &array_meta, &mut slot.bounds(lua, &context)));
+        match encoded {
+            Ok(text) => lua.create_string(text)?.into_lua_multi(lua),
+            Err(error) => (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
+        }
     })
 }
 
-fn json_decode(lua: &Lua, array_meta: &Table) -> mlua::Result<Function> {
-    let array_meta = array_meta.clone();
+fn json_decode(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<Function> {
+    let (slot, array_meta) = (slot.clone(), array_meta.clone());
     lua.create_function(move |lua, text: Value| {
         let Value::String(text) = text else {
             let error = SkillError::new(ErrorKind::InvalidArgument, "json.decode takes a string");
             return answered(lua, &array_meta, Err(error));
         };
-        let parsed = serde_json::from_slice(&text.as_bytes());
-        let value = parsed
-            .map_err(|error| SkillError::new(ErrorKind::InvalidArgument, format!("json.decode: {error}")));
-        answered(lua, &array_meta, value)
+        let decoded =
+            slot.token().and_then(|token| json::decoded(lua, &array_meta, &text.as_bytes(), &token));
+        match decoded {
+            Ok(value) => value.into_lua_multi(lua),
+            Err(error) => (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
+        }
     })
 }
 

@@ -5,6 +5,9 @@ mod failure;
 mod from_lua;
 mod host;
 mod interrupt;
+mod json;
+mod matcher;
+mod natives;
 mod to_lua;
 mod vm;
 

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+mod hostile;
+mod natives;
+
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
@@ -43,6 +46,15 @@ const DEADLINE: Duration = Duration::from_millis(300);
 
 /// Runs with a deadline and a small memory limit; then the same loaded script must still run cleanly.
 fn stopped(body: &str) -> SkillError {
+    stopped_after(body, DEADLINE)
+}
+
+/// The same with time enough to meet another limit on a machine that does other things.
+fn limited(body: &str) -> SkillError {
+    stopped_after(body, Duration::from_secs(30))
+}
+
+fn stopped_after(body: &str, limit: Duration) -> SkillError {
     let executor = script(&format!("if input == 'again' then return 'fine' end\n{body}"));
     let watchdog = Watchdog::new();
     let context = |deadline| {
@@ -53,10 +65,10 @@ fn stopped(body: &str) -> SkillError {
             armed,
         )
     };
-    let (hostile, _armed) = context(DEADLINE);
+    let (hostile, _armed) = context(limit);
     let started = Instant::now();
     let error = executor.execute_with_context(SkillInput::default(), Some(&hostile)).unwrap_err();
-    assert!(started.elapsed() < DEADLINE + Duration::from_millis(500), "{body}: {:?}", started.elapsed());
+    assert!(started.elapsed() < limit + Duration::from_secs(1), "{body}: {:?}", started.elapsed());
     let (calm, _armed) = context(Duration::from_secs(30));
     let again = executor.execute_with_context(json!("again").into(), Some(&calm)).unwrap();
     assert_eq!(again.value, json!("fine"), "{body}");
@@ -124,8 +136,13 @@ fn what_has_no_json_form_is_an_error_that_names_its_place() {
 }
 
 #[test]
-fn a_table_that_names_itself_a_billion_times_meets_the_output_cap() {
-    fails("local t = {1} for i = 1, 60 do t = {t, t} end return t", ErrorKind::Output, "larger than");
+fn a_value_is_measured_before_it_is_made() {
+    fails(
+        "local t = {1} for i = 1, 60 do t = {t, t} end return t",
+        ErrorKind::Memory,
+        "needed more than its",
+    );
+    fails("local t = ('x'):rep(1000) return table.create(10000, t)", ErrorKind::Output, "larger than");
 }
 
 #[test]
@@ -313,14 +330,14 @@ fn every_bomb_meets_the_memory_limit() {
         "local t = table.create(1e7, 1) return {table.unpack(t)}",
         "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
     ] {
-        let error = stopped(body);
+        let error = limited(body);
         assert!(
             matches!(error.kind(), ErrorKind::Memory | ErrorKind::Script),
             "{body}: {:?} {error}",
             error.kind()
         );
     }
-    assert_eq!(stopped("local t = {} while true do t[#t + 1] = {} end").kind(), ErrorKind::Memory);
+    assert_eq!(limited("local t = {} while true do t[#t + 1] = {} end").kind(), ErrorKind::Memory);
 }
 
 /// L14: deep recursion, in Lua and through C, is an error and not a crash.
@@ -340,10 +357,46 @@ fn deep_recursion_is_an_error() {
     }
 }
 
+/// L19: operations are counted where a limit of them is named, and nowhere else.
+#[test]
+fn operations_are_counted_where_they_are_limited() {
+    let run = |source: &str, limits: Limits| {
+        let context = SkillContext::builder("test").limits(limits).build();
+        script(source).execute_with_context(SkillInput::default(), Some(&context)).map(|output| output.value)
+    };
+    let few = || Limits::default().operations(1000);
+    for source in [
+        "while true do end",
+        "for i = 1, 1e9 do end",
+        "while true do pcall(error) end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() return f() end f()",
+        "while true do xpcall(error, function() while true do end end) end",
+        "string.find(('a'):rep(3000), '.-.-.-.-b$')",
+        "coroutine.wrap(function() while true do coroutine.yield() end end)() while true do end",
+        "local co = coroutine.create(function() while true do end end) coroutine.resume(co) coroutine.close(co) while true do end",
+        "tostring(setmetatable({}, {__tostring = function() while true do end end}))",
+        "table.sort({3, 2, 1}, function() while true do end end)",
+    ] {
+        let error = run(source, few()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Operations, "{source}: {error}");
+    }
+    assert_eq!(run("local n = 0 for i = 1, 900 do n += i end return n", few()).unwrap(), json!(405_450));
+    assert_eq!(run("for i = 1, 5000 do end return 1", Limits::default()).unwrap(), json!(1));
+    let executor = script("for i = 1, input do end return true");
+    let context = |limits| SkillContext::builder("test").limits(limits).build();
+    for _ in 0..3 {
+        let limited = executor.execute_with_context(json!(5000).into(), Some(&context(few())));
+        assert_eq!(limited.unwrap_err().kind(), ErrorKind::Operations);
+        let free = executor.execute_with_context(json!(5000).into(), Some(&context(Limits::default())));
+        assert_eq!(free.unwrap().value, json!(true), "the next run counts its own");
+    }
+}
+
 /// L16: floods end at a cap.
 #[test]
 fn a_flood_of_print_meets_the_output_cap() {
-    assert_eq!(stopped("while true do print(('x'):rep(1000)) end").kind(), ErrorKind::Output);
+    assert_eq!(limited("while true do print(('x'):rep(1000)) end").kind(), ErrorKind::Output);
 }
 
 /// L17: a host function that could block, or work for long, is under the same token as the script.

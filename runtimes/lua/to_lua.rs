@@ -3,6 +3,7 @@
 use mlua::{Either, Lua, Table, Value};
 use serde_json::Number;
 
+use super::failure;
 use crate::error::{ErrorKind, SkillError};
 
 /// Why a value could not become a Lua value, and where in it.
@@ -27,7 +28,7 @@ impl Fault {
         }
     }
 
-    fn below(self, part: impl FnOnce() -> String) -> Self {
+    pub(super) fn below(self, part: impl FnOnce() -> String) -> Self {
         match self {
             Self::Rounded { number, mut path } => {
                 path.push(part());
@@ -93,7 +94,9 @@ impl Writer<'_> {
             }
             Json::Object(fields) => {
                 let parts = fields.iter();
-                let parts = parts.map(|(key, field)| (key.as_str(), self.part(field, || format!(".{key}"))));
+                let parts = parts.map(|(key, field)| {
+                    (key.as_str(), self.part(field, || format!(".{}", failure::brief(key.as_bytes()))))
+                });
                 let record = lua.create_table_from(parts);
                 self.whole()?;
                 Value::Table(record?)
@@ -109,7 +112,7 @@ impl Writer<'_> {
 
 /// Luau numbers are doubles: an integer passes when the double next to it is the integer itself.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // what is lost is looked at
-fn number(number: &Number) -> Result<Value, Fault> {
+pub(super) fn number(number: &Number) -> Result<Value, Fault> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     let double = match integer {
         Some(integer) if (integer as f64) as i128 == integer => integer as f64,

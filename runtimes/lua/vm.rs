@@ -1,6 +1,8 @@
 //! One Luau state: made once, given a fresh environment for every run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use mlua::prelude::{LuaChunkMode, LuaCompiler};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
@@ -9,7 +11,7 @@ use super::super::border::out_of_memory;
 use super::failure::{self, syntax_error};
 use super::host::{Globals, Slot};
 use super::interrupt::Interrupt;
-use super::{from_lua, to_lua};
+use super::{from_lua, natives, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
@@ -22,8 +24,17 @@ pub(super) struct Compiled {
     file: Arc<str>,
 }
 
+/// The longest script, in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a source, and nothing
+/// stops it on its way.
+const LONGEST: usize = 192 << 10;
+
 impl Compiled {
     pub(super) fn new(script: &Script) -> Result<Self> {
+        if script.source.len() > LONGEST {
+            let sentence = format!("{}: longer than the {LONGEST} bytes a Lua script may have", script.path);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("keep data in a file of the skill's and read it with ctx.asset"));
+        }
         let bytecode = LuaCompiler::new()
             .set_optimization_level(1)
             .set_debug_level(1)
@@ -53,7 +64,7 @@ pub(super) struct Vm {
     bytes_when_new: usize,
 }
 
-/// A state that holds more than this beyond its birth weight is collected, and dropped if that does not help.
+/// A state that holds more than this beyond its birth weight is dropped.
 const SLACK: usize = 1 << 20;
 
 impl Vm {
@@ -74,6 +85,7 @@ impl Vm {
             | StdLib::DEBUG;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let slot = Arc::new(Slot::new(compiled.file.clone()));
+        natives::install(&lua, &slot)?;
         let globals = Globals::install(&lua, &slot)?;
         let environment_meta = lua.create_table()?;
         environment_meta.raw_set("__index", lua.globals())?;
@@ -93,13 +105,20 @@ impl Vm {
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
-        let _running = self.interrupt.running();
+        let running = self.interrupt.running(context.limits().operations);
         let stopper = self.interrupt.stopper();
         let _guard = context.cancel().on_stop(move |_| stopper());
         let _occupied = self.slot.occupy(context);
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
         context.cancel().check()?;
+        if running.is_exhausted() {
+            return Err(SkillError::new(
+                ErrorKind::Operations,
+                "the script executed more operations than it may",
+            )
+            .with_help("give it more with --operations, or make it do less"));
+        }
         result.map_err(|error| if error.kind() == ErrorKind::Memory { out_of_memory(limit) } else { error })
     }
 
@@ -114,11 +133,15 @@ impl Vm {
             .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
         // With a limit set, mlua guards each step of a conversion; so it is set for the script alone, input counted in.
         let limited = Limited::new(&self.lua, before, limit)?;
+        self.slot.limit(limited.most);
         let entered = self.enter(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
         drop(limited);
         match entered? {
-            (true, value) => from_lua::value(&value, &self.globals.array_meta, context.limits().output)
-                .map_err(|fault| fault.into_error("the script's value")),
+            (true, value) => {
+                let mut bounds = self.slot.bounds(&self.lua, context);
+                from_lua::value(&value, &self.globals.array_meta, &mut bounds)
+                    .map_err(|fault| fault.into_error("the script's value"))
+            }
             (false, raised) => Err(self.slot.take_caught().unwrap_or_else(|| self.unhandled(&raised))),
         }
     }
@@ -144,32 +167,53 @@ impl Vm {
         self.globals.boundary.call(main)
     }
 
-    /// Collects what the last run left and says whether the state is as good as new.
+    /// Whether the state is as good as new. Collecting what a script left can take as long as the script did, so one that left much
+    /// is not collected but dropped.
     pub(super) fn is_reusable(&self) -> bool {
-        let heavy = || self.lua.used_memory() > self.bytes_when_new + SLACK;
-        if heavy() && self.lua.gc_collect().is_err() {
-            return false;
+        let is_heavy = self.lua.used_memory() > self.bytes_when_new + SLACK;
+        !is_heavy && self.globals.forget_randomness(&self.slot).is_ok()
+    }
+
+    /// Drops the state on a thread of its own, since its caller waits for nothing that the script left. While many are dropped at
+    /// the same time, the caller drops the next, so that what they hold stays bounded.
+    pub(super) fn discard(self) {
+        const MOST: usize = 4;
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        struct Place;
+        impl Drop for Place {
+            fn drop(&mut self) {
+                DROPPED.fetch_sub(1, Ordering::Relaxed);
+            }
         }
-        !heavy() && self.globals.forget_randomness(&self.slot).is_ok()
+        let place = (DROPPED.fetch_add(1, Ordering::Relaxed) < MOST, Place);
+        if place.0 {
+            let both = (self, place);
+            // Where no thread can be had, the closure is dropped here, and the state with it.
+            thread::Builder::new().name("metier-lua-drop".into()).spawn(move || drop(both)).ok();
+        }
     }
 }
 
 /// A memory limit that stands until this is dropped.
-struct Limited<'a>(&'a Lua);
+struct Limited<'a> {
+    lua: &'a Lua,
+    most: usize,
+}
 
 impl<'a> Limited<'a> {
     fn new(lua: &'a Lua, before: usize, limit: u64) -> Result<Self> {
         let most = usize::MAX >> 2;
         let budget = usize::try_from(limit).unwrap_or(most).min(most);
-        lua.set_memory_limit(before + budget).map_err(|error| state_error(&error))?;
-        Ok(Self(lua))
+        let most = before + budget;
+        lua.set_memory_limit(most).map_err(|error| state_error(&error))?;
+        Ok(Self { lua, most })
     }
 }
 
 impl Drop for Limited<'_> {
     fn drop(&mut self) {
         // Lifting a limit cannot fail where setting one did not.
-        self.0.set_memory_limit(0).ok();
+        self.lua.set_memory_limit(0).ok();
     }
 }
 

@@ -21,9 +21,7 @@ impl Args {
         while given.len() > params.len() && given.last() == Some(&Value::Null) {
             given.pop();
         }
-        if given.len() > params.len() {
-            return refused(format!("takes at most {}, got {}", counted(params.len()), given.len()));
-        }
+        function.takes(given.len())?;
         given.resize(params.len(), Value::Null);
         for (param, value) in params.iter().zip(&mut given) {
             if value.is_null() && !matches!(param.kind, Kind::Any | Kind::Nothing) {
@@ -136,6 +134,18 @@ fn whole(value: &Value) -> Option<u64> {
         let cast = number as u64;
         (number.fract() == 0.0 && (0.0..=LARGEST_EXACT).contains(&number)).then_some(cast)
     })
+}
+
+impl HostFunction {
+    /// Whether it takes so many arguments.
+    pub(crate) fn takes(&self, given: usize) -> Result<()> {
+        let most = self.params.len();
+        if given <= most {
+            return Ok(());
+        }
+        let sentence = format!("{}: takes at most {}, got {given}", self.signature(), counted(most));
+        Err(SkillError::new(ErrorKind::InvalidArgument, sentence))
+    }
 }
 
 fn counted(params: usize) -> String {

@@ -15,8 +15,8 @@ pub struct Limits {
     /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a cage, where they are looked at
     /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
     pub memory: Option<u64>,
-    /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly where a
-    /// limit is set; other languages count none.
+    /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly, and what
+    /// Lua asks its interrupt at (rounds of loops, calls, returns, steps of patterns), where a limit is set.
     pub operations: Option<u64>,
     /// Processor time of each process, in whole seconds, begun ones counted; by default what all processors can give until two
     /// seconds after the deadline. In-process languages have the deadline alone.
