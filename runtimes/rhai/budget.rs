@@ -3,8 +3,9 @@
 //! Rhai keeps no account of its own, so the thread's is read: see [`crate::heap`]. In a program that does not count, Rhai's
 //! own size limits stand in; see `engine.rs`.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use super::stack::SHALLOW;
 use crate::heap;
 
 /// Changed by the run's own thread alone; atomic because an engine may serve another thread next.
@@ -13,6 +14,9 @@ pub(super) struct Budget {
     limit: AtomicU64,
     /// The balance of the thread beyond which the run has spent what it has.
     ceiling: AtomicI64,
+    /// The balance beyond which somebody looks: at first that of a shallow run, then the ceiling.
+    noticed: AtomicI64,
+    is_large: AtomicBool,
 }
 
 impl Budget {
@@ -23,7 +27,10 @@ impl Budget {
         } else {
             i64::MAX
         };
+        let shallow = heap::balance().saturating_add_unsigned(SHALLOW as u64).min(ceiling);
         self.limit.store(limit, Ordering::Relaxed);
+        self.noticed.store(shallow, Ordering::Relaxed);
+        self.is_large.store(!heap::is_counting(), Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Relaxed);
     }
 
@@ -32,9 +39,22 @@ impl Budget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether more is allocated than the run may have.
+    /// Whether more is allocated than was noticed: asked at every operation, before anything else.
     #[inline]
+    pub(super) fn is_noticed(&self) -> bool {
+        heap::balance() > self.noticed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the run had so much at any time that its values may be nested deep.
+    pub(super) fn was_large(&self) -> bool {
+        self.is_large.load(Ordering::Relaxed)
+    }
+
+    /// Whether more is allocated than the run may have.
+    #[cold]
     pub(super) fn is_spent(&self) -> bool {
+        self.is_large.store(true, Ordering::Relaxed);
+        self.noticed.store(self.ceiling.load(Ordering::Relaxed), Ordering::Relaxed);
         heap::balance() > self.ceiling.load(Ordering::Relaxed)
     }
 
@@ -57,7 +77,9 @@ impl Budget {
         let before = heap::balance();
         let done = work();
         let ceiling = self.ceiling.load(Ordering::Relaxed);
-        self.ceiling.store(ceiling.saturating_add(heap::balance() - before), Ordering::Relaxed);
+        let more = heap::balance() - before;
+        self.ceiling.store(ceiling.saturating_add(more), Ordering::Relaxed);
+        self.noticed.fetch_add(more, Ordering::Relaxed);
         done
     }
 }

@@ -1,15 +1,17 @@
 //! One Rhai engine: made once from shared modules, given the limits and the scope of each run.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, LazyLock};
 
 use rhai::packages::{Package, StandardPackage};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope, Shared};
 use serde_json::Value as Json;
 
+use super::super::border::out_of_memory;
 use super::host::{self, Slot};
 use super::leaks::Leaks;
 use super::meter::Meter;
-use super::stack::Stack;
+use super::stack::{self, Stack};
 use super::{failure, from_rhai, leaks, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
@@ -39,16 +41,31 @@ const NAMES: usize = 1024;
 /// A script, parsed; what it does not know until it runs is looked up then.
 pub(super) struct Parsed {
     file: String,
-    ast: AST,
-    stack: Stack,
+    ast: ManuallyDrop<AST>,
     leaks: Leaks,
 }
 
+/// Bytes of a script. Rhai's parser looks through all keys of a map, cases of a `switch` or constants for each further one,
+/// so what it takes grows with the square of the text.
+const MAX_SOURCE: usize = 64 << 10;
+/// Keys that a map in the text of a script may have.
+const MAX_KEYS: usize = 2048;
+
 pub(super) fn parsed(script: &Script) -> Result<Parsed> {
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
+    let size = script.source.len();
+    if size > MAX_SOURCE {
+        let sentence = format!("{} has {size} bytes, and a Rhai script may have {MAX_SOURCE}", script.path);
+        return Err(
+            invalid(sentence).with_help("put data into a file of the skill and read it with ctx.asset")
+        );
+    }
     let text = std::str::from_utf8(&script.source)
         .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
-    let ast = bare().compile(text).map_err(|error| {
+    let mut stack = Stack::for_script()?;
+    let compiled = stack.run(|| bare().set_max_map_size(MAX_KEYS).compile(text));
+    stack.keep();
+    let ast = compiled.map_err(|error| {
         let at = failure::location(&script.path, error.position());
         let error = invalid(error.err_type().to_string());
         match at {
@@ -56,7 +73,22 @@ pub(super) fn parsed(script: &Script) -> Result<Parsed> {
             None => error,
         }
     })?;
-    Ok(Parsed { file: script.path.clone(), ast, stack: Stack::for_script(text), leaks: Leaks::default() })
+    Ok(Parsed { file: script.path.clone(), ast: ManuallyDrop::new(ast), leaks: Leaks::default() })
+}
+
+/// A tree is dropped by recursion, too.
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        let tree = std::mem::take(&mut *self.ast);
+        match Stack::for_script() {
+            Ok(mut stack) => {
+                stack.run(|| drop(tree));
+                stack.keep();
+            }
+            // Without a stack it stays where it is: that is better than no host.
+            Err(_) => std::mem::forget(tree),
+        }
+    }
 }
 
 /// An engine with the language in it and nothing else.
@@ -98,7 +130,11 @@ impl Machine {
         if let Some(meter) = &self.meter {
             meter.begin(&mut self.engine, memory);
         }
-        let result = program.stack.with(memory, || self.called(program, input, memory, limits.output));
+        let (mut stack, memory) = Stack::for_memory(memory)?;
+        let result = stack.run(|| self.called(program, input, memory, limits.output));
+        if !self.slot.was_deep() {
+            stack.keep();
+        }
         context.cancel().check()?;
         result
     }
@@ -106,7 +142,7 @@ impl Machine {
     /// Values may be nested deep, so none of them leaves this.
     fn called(&self, program: &Parsed, input: &Json, memory: u64, output: u64) -> Result<Json> {
         program.leaks.check(memory)?;
-        self.slot.begin(program.stack.for_calls(), memory);
+        self.slot.begin(stack::CALLS, memory);
         let result = self.call(&program.ast, input, output).map_err(|ended| match ended {
             Ended::Before(error) => error,
             Ended::Thrown(thrown) => {
@@ -118,6 +154,9 @@ impl Machine {
     }
 
     fn call(&self, ast: &AST, input: &Json, output: u64) -> Result<Json, Ended> {
+        if to_rhai::weight(input) > self.slot.limit() {
+            return Err(Ended::Before(out_of_memory(self.slot.limit())));
+        }
         let input = to_rhai::value(input).map_err(|fault| Ended::Before(fault.into_error("input")))?;
         let mut scope = Scope::new();
         scope.push_dynamic("input", input);
@@ -133,7 +172,7 @@ impl Machine {
             return Err(Ended::Thrown(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
         }
         self.slot
-            .aside(|| from_rhai::value(&value, output))
+            .aside(|| from_rhai::within(&value, output, &mut self.slot.limit()))
             .map_err(|fault| Ended::Before(fault.into_error("the script's value")))
     }
 }

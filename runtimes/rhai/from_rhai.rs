@@ -4,17 +4,37 @@ use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
 use super::super::border::{Budget, DEPTH, Fault};
+use crate::error::ErrorKind;
 
 /// The JSON for a Rhai value, of at most `cap` bytes.
 pub(super) fn value(value: &Dynamic, cap: u64) -> Result<Json, Fault> {
-    Reader { budget: Budget::new(cap) }.read(value, 0)
+    within(value, cap, &mut u64::MAX.clone())
 }
 
-struct Reader {
+/// The same, where there is memory for it; what it takes is taken from what is left.
+pub(super) fn within(value: &Dynamic, cap: u64, left: &mut u64) -> Result<Json, Fault> {
+    Reader { budget: Budget::new(cap), left }.read(value, 0)
+}
+
+struct Reader<'a> {
     budget: Budget,
+    /// Bytes of memory.
+    left: &'a mut u64,
 }
 
-impl Reader {
+/// Bytes that a place takes in a list, and in a map with its share of a node.
+const PLACE: u64 = size_of::<Json>() as u64;
+const FIELD: u64 = 2 * (size_of::<Json>() + size_of::<String>()) as u64;
+
+impl Reader<'_> {
+    /// Counts memory before it is taken.
+    fn take(&mut self, bytes: u64) -> Result<(), Fault> {
+        *self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            Fault::of_kind(ErrorKind::Memory, "takes more memory than the script has left".to_owned())
+        })?;
+        Ok(())
+    }
+
     fn read(&mut self, value: &Dynamic, depth: usize) -> Result<Json, Fault> {
         // The questions are cheap and the answers are not: each that fails would name the type.
         if value.is_string() {
@@ -45,6 +65,7 @@ impl Reader {
 
     fn list(&mut self, array: &Array, depth: usize) -> Result<Json, Fault> {
         self.budget.spend(2 + array.len() as u64)?;
+        self.take(array.len() as u64 * PLACE)?;
         let mut items = Vec::with_capacity(array.len());
         for (position, item) in array.iter().enumerate() {
             items.push(self.read(item, depth).map_err(|fault| fault.below(|| format!("[{position}]")))?);
@@ -56,6 +77,7 @@ impl Reader {
         self.budget.spend(2)?;
         let mut fields = serde_json::Map::new();
         for (key, field) in map {
+            self.take(FIELD)?;
             let key = self.text(key)?;
             let field = self.read(field, depth).map_err(|fault| fault.below(|| format!(".{key}")))?;
             fields.insert(key, field);
@@ -65,6 +87,7 @@ impl Reader {
 
     fn text(&mut self, text: &str) -> Result<String, Fault> {
         self.budget.spend(text.len() as u64 + 2)?;
+        self.take(text.len() as u64 + 16)?;
         Ok(text.to_owned())
     }
 }

@@ -141,6 +141,12 @@ pub(super) fn room(call: &Call, count: usize, weight: u64) -> Result<(), Thrown>
     if fits { Ok(()) } else { Err(too_large("The data").into()) }
 }
 
+/// Fails where the run must end. Functions that do much ask it once for each MiB or so.
+pub(super) fn go_on(call: &Call) -> Result<(), Thrown> {
+    let must_stop = call.tag().and_then(Dynamic::read_lock::<Ctx>).is_none_or(|ctx| ctx.must_stop());
+    if must_stop { Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into()) } else { Ok(()) }
+}
+
 /// The bytes the run may still allocate; the engine carries its `ctx` as a tag.
 pub(super) fn left(call: &Call) -> u64 {
     call.tag().and_then(Dynamic::read_lock::<Ctx>).map_or(0, |ctx| ctx.left())
@@ -151,8 +157,11 @@ pub(super) fn too_large(what: &str) -> EvalAltResult {
     EvalAltResult::ErrorDataTooLarge(what.to_owned(), Position::NONE)
 }
 
-/// The bytes one more copy of a value takes. Text is shared, not copied.
+/// The bytes one more copy of a value takes. Text is shared, not copied, and so is what closures share.
 fn weight(value: &Dynamic) -> u64 {
+    if value.is_shared() {
+        return size_of::<Dynamic>() as u64;
+    }
     let inside = if let Ok(list) = value.as_array_ref() {
         PIECE + list.iter().map(weight).sum::<u64>()
     } else if let Ok(map) = value.as_map_ref() {

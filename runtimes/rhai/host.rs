@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::super::border::out_of_memory;
 use super::budget::Budget;
 use super::failure::HostFailure;
-use super::{from_rhai, growth, json, letters, text, to_rhai};
+use super::{from_rhai, growth, json, letters, sorting, stack, text, to_rhai};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, LogLevel, SkillContext, functions};
 
@@ -18,8 +18,11 @@ use crate::host::{HostFunction, LogLevel, SkillContext, functions};
 pub(super) struct Slot {
     /// Set when the run must stop; the engine asks at every operation.
     stop: AtomicBool,
-    /// How far down the stack calls may go.
+    /// How far down the stack calls go before somebody looks, and how far they may go.
+    watched: AtomicUsize,
     stack: AtomicUsize,
+    /// Whether calls went further down than a shallow run's.
+    is_deep: AtomicBool,
     budget: Budget,
     run: Mutex<Run>,
 }
@@ -49,6 +52,7 @@ static HOST: LazyLock<Shared<Module>> = LazyLock::new(|| {
     growth::install(&mut module);
     json::install(&mut module);
     letters::install(&mut module);
+    sorting::install(&mut module);
     text::install(&mut module);
     remove_sleep(&mut module);
     module.into()
@@ -106,6 +110,11 @@ pub(super) fn run_out(call: &NativeCallContext) {
 }
 
 impl Ctx {
+    /// Whether the run must end.
+    pub(super) fn must_stop(&self) -> bool {
+        self.0.must_stop()
+    }
+
     /// The bytes the run may still allocate.
     pub(super) fn left(&self) -> u64 {
         self.0.budget.left()
@@ -118,20 +127,29 @@ impl Ctx {
     fn called(&self, function: &HostFunction, given: &[Dynamic]) -> Result<Dynamic> {
         let budget = &self.0.budget;
         let answer = budget.aside(|| self.answered(function, given))?;
-        let value = to_rhai::value(&answer).map_err(|fault| fault.into_error("the answer"));
+        let value = if to_rhai::weight(&answer) > budget.left() {
+            let error = out_of_memory(budget.limit());
+            self.0.end(error.clone());
+            Err(error)
+        } else {
+            to_rhai::value(&answer).map_err(|fault| fault.into_error("the answer"))
+        };
         budget.aside(|| drop(answer));
         value
     }
 
     fn answered(&self, function: &HostFunction, given: &[Dynamic]) -> Result<Json> {
         let context = self.0.context()?;
+        let mut left = self.0.budget.left();
         let mut arguments = Vec::with_capacity(given.len());
         for (position, value) in given.iter().enumerate() {
-            arguments.push(from_rhai::value(value, context.limits().output).map_err(|fault| {
-                let name = function.params.get(position).map_or("an argument", |param| param.name);
-                let error = fault.into_error(name);
-                SkillError::new(ErrorKind::InvalidArgument, format!("{}: {error}", function.signature()))
-            })?);
+            arguments.push(from_rhai::within(value, context.limits().output, &mut left).map_err(
+                |fault| {
+                    let name = function.params.get(position).map_or("an argument", |param| param.name);
+                    let error = fault.into_error(name);
+                    SkillError::new(ErrorKind::InvalidArgument, format!("{}: {error}", function.signature()))
+                },
+            )?);
         }
         function.call(&context, arguments)
     }
@@ -147,25 +165,48 @@ impl Slot {
 
     /// The run begins here on the stack; its calls may take so many bytes of it, and the script so many of memory.
     pub(super) fn begin(&self, calls: usize, memory: u64) {
-        self.stack.store(stack_address().saturating_sub(calls), Ordering::Relaxed);
+        let here = stack::address();
+        self.stack.store(here.saturating_sub(calls), Ordering::Relaxed);
+        self.watched.store(here.saturating_sub(stack::SHALLOW.min(calls)), Ordering::Relaxed);
+        self.is_deep.store(false, Ordering::Relaxed);
         self.budget.begin(memory);
+    }
+
+    /// Whether the run may have used much of its stack.
+    pub(super) fn was_deep(&self) -> bool {
+        self.is_deep.load(Ordering::Relaxed) || self.budget.was_large()
     }
 
     /// Whether the run must stop now. Asked at every operation, so it is a few loads and subtractions.
     #[inline]
     pub(super) fn must_stop(&self) -> bool {
-        if self.budget.is_spent() {
+        if self.budget.is_noticed() && self.budget.is_spent() {
             self.end(out_of_memory(self.budget.limit()));
         }
-        if stack_address() < self.stack.load(Ordering::Relaxed) {
-            self.end(SkillError::new(ErrorKind::Script, "the script's calls are nested too deep"));
+        if stack::address() < self.watched.load(Ordering::Relaxed) {
+            self.look_at_calls();
         }
         self.stop.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn look_at_calls(&self) {
+        let end = self.stack.load(Ordering::Relaxed);
+        self.is_deep.store(true, Ordering::Relaxed);
+        self.watched.store(end, Ordering::Relaxed);
+        if stack::address() < end {
+            self.end(SkillError::new(ErrorKind::Script, "the script's calls are nested too deep"));
+        }
     }
 
     /// What the run has allocated and not freed, in bytes.
     pub(super) fn kept(&self) -> i64 {
         self.budget.kept()
+    }
+
+    /// What the run may have in all, in bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.budget.limit()
     }
 
     /// Does work of the host's that the script does not pay for.
@@ -212,11 +253,4 @@ impl Drop for Occupied {
     fn drop(&mut self) {
         *self.0.locked() = Run::default();
     }
-}
-
-/// An address in the frame of whoever calls this.
-#[inline]
-fn stack_address() -> usize {
-    let here = 0_u8;
-    std::ptr::from_ref(std::hint::black_box(&here)).addr()
 }

@@ -8,7 +8,7 @@ use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::super::border::DEPTH;
 use super::from_rhai::kind_of;
-use super::growth::{Thrown, left, room, too_large};
+use super::growth::{Thrown, go_on, left, room, too_large};
 use super::to_rhai;
 use crate::exact;
 
@@ -26,7 +26,7 @@ pub(super) fn install(module: &mut Module) {
 }
 
 fn written(call: &NativeCallContext, map: &Map) -> Result<String, Thrown> {
-    let mut out = Capped { out: Vec::new(), left: left(call), is_full: false };
+    let mut out = Capped { call, unasked: 0, out: Vec::new(), left: left(call), is_full: false };
     match serde_json::to_writer(&mut out, &Written { value: Held::Map(map), depth: 0 }) {
         Ok(()) => Ok(String::from_utf8_lossy(&out.out).into_owned()),
         Err(_) if out.is_full => Err(too_large("The text").into()),
@@ -46,14 +46,21 @@ fn read(call: &NativeCallContext, text: &str) -> Result<Dynamic, Thrown> {
 }
 
 /// Text that may not grow beyond what is left.
-struct Capped {
+struct Capped<'a, 'b> {
+    call: &'a NativeCallContext<'b>,
+    unasked: usize,
     out: Vec<u8>,
     left: u64,
     is_full: bool,
 }
 
-impl io::Write for Capped {
+impl io::Write for Capped<'_, '_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.unasked += part.len();
+        if self.unasked > 1 << 20 {
+            self.unasked = 0;
+            go_on(self.call).map_err(|_| io::ErrorKind::Other)?;
+        }
         // A growing text is copied to where there is twice the room, and once more when it is done.
         let Some(left) = self.left.checked_sub(3 * part.len() as u64) else {
             self.is_full = true;

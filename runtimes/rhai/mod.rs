@@ -11,6 +11,7 @@ mod json;
 mod leaks;
 mod letters;
 mod meter;
+mod sorting;
 mod stack;
 mod text;
 mod to_rhai;

@@ -1,59 +1,185 @@
-//! The stack a script runs on: deep enough for whatever fits into its memory.
+//! The stack that scripts are parsed, run and dropped on: one of its own, as deep as whatever fits into the script's memory.
 //!
-//! Rhai copies, compares and drops values by recursion, and no function asks the script's leave to do so: a list in a list
-//! in a list, or a closure that holds a closure, would end the process where the stack ends. So a script that could nest
-//! that deep gets a stack as deep as its memory allows. It is reserved only, and costs memory as it is used.
+//! Rhai copies and drops values by recursion, and nothing asks the script's leave to do so: a list in a list in a list, or a
+//! closure that holds a closure, would end the process where the stack ends. Each level takes memory, so a stack in
+//! proportion to the memory limit is always deep enough. What a level takes of the stack differs with the build, so it is
+//! measured once, in this very program. A stack is reserved only, and costs memory as it is used.
 
-/// Which stack a script needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stack {
-    /// The caller's: what the script can nest is no deeper than its text.
-    Callers,
-    /// One of its own.
-    Deep,
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+
+use corosensei::stack::DefaultStack;
+use rhai::{Dynamic, FnPtr, Map};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::heap;
+
+/// Bytes that a script's calls within calls may take. Rhai counts calls only, whatever each costs.
+pub(super) const CALLS: usize = 8 << 20;
+
+/// Bytes for what is called last: a function of the host's, the parser's deepest nesting.
+const LAST_CALL: usize = 8 << 20;
+
+/// For what has no memory limit: parsing, and dropping what was parsed.
+const SCRIPT: usize = 64 << 20;
+
+/// A run that never had more memory or deeper calls than this leaves a stack that is worth keeping: little of it was used.
+pub(super) const SHALLOW: usize = 256 << 10;
+
+/// More is not reserved at once; a script whose memory asks for more gets less memory.
+const MAX: usize = 4 << 30;
+
+/// Stacks that no run uses, as many as there are processors at most.
+static IDLE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+
+static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
+/// A reserved stack.
+pub(super) struct Stack {
+    stack: DefaultStack,
+    bytes: usize,
 }
 
-/// Text of this many bytes nests half as many levels at most, as long as it says nothing twice.
-const SHORT: usize = 4096;
-
-/// What a script needs to do anything twice: loops, functions, closures. In a comment they mean nothing, and cost little.
-const AGAIN: [&str; 7] = ["loop", "while", "do", "for", "fn", "Fn", "|"];
-
-/// Bytes of stack for each byte of memory. A level takes 72 bytes of memory at least: two blocks, the list and its items.
-const RATIO: u64 = 8;
-
-/// Bytes a script's calls may take of the caller's stack, which is 2 MiB for a thread as a rule, and of one of its own. Rhai
-/// counts calls only, whatever each costs.
-const CALLS: (usize, usize) = (1 << 20, 8 << 20);
-
-/// More is not reserved at once.
-const MOST: u64 = 4 << 30;
-
 impl Stack {
-    /// The stack for a script of this text.
-    pub(super) fn for_script(text: &str) -> Self {
-        if text.len() <= SHORT && !AGAIN.iter().any(|word| text.contains(word)) {
-            Self::Callers
-        } else {
-            Self::Deep
-        }
+    /// A stack for a script that may allocate this many bytes, and how many it may on this stack.
+    pub(super) fn for_memory(memory: u64) -> Result<(Self, u64)> {
+        let per_byte = *STACK_PER_BYTE;
+        let most = (MAX - CALLS - LAST_CALL) as u64 / per_byte;
+        let memory = memory.min(most);
+        let values = usize::try_from(memory * per_byte).unwrap_or(MAX);
+        Ok((Self::of(values + CALLS + LAST_CALL)?, memory))
     }
 
-    /// Bytes that calls within calls may take of it.
-    pub(super) fn for_calls(self) -> usize {
-        if self == Self::Deep { CALLS.1 } else { CALLS.0 }
+    /// A stack for a script's text and tree.
+    pub(super) fn for_script() -> Result<Self> {
+        Self::of(SCRIPT)
     }
 
-    /// Runs something that may allocate this many bytes.
-    pub(super) fn with<T>(self, memory: u64, run: impl FnOnce() -> T) -> T {
-        match self {
-            Self::Callers => run(),
-            Self::Deep => {
-                let bytes = memory.saturating_mul(RATIO).saturating_add(2 * CALLS.1 as u64).min(MOST);
-                stacker::grow(usize::try_from(bytes).unwrap_or(1 << 28), run)
-            }
+    fn of(bytes: usize) -> Result<Self> {
+        let mut idle = idle();
+        let fitting = idle.iter().position(|stack| stack.bytes >= bytes).map(|at| idle.swap_remove(at));
+        drop(idle);
+        if let Some(stack) = fitting {
+            return Ok(stack);
         }
+        let stack = DefaultStack::new(bytes).map_err(|error| {
+            SkillError::new(
+                ErrorKind::Memory,
+                format!(
+                    "failed to reserve {} MiB of address space for the script's stack: {error}",
+                    bytes >> 20
+                ),
+            )
+            .with_help("run it with a smaller --memory, which its stack is in proportion to")
+        })?;
+        Ok(Self { stack, bytes })
     }
+
+    /// Runs something on it, on this thread.
+    pub(super) fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        corosensei::on_stack(&mut self.stack, work)
+    }
+
+    /// Keeps it for a later run; one that was used deeply would keep its memory and is to be dropped instead.
+    pub(super) fn keep(self) {
+        let mut idle = idle();
+        // The largest fits every run, and the one that has waited longest makes room.
+        let outworn = (idle.len() >= *PROCESSORS).then(|| idle.remove(0));
+        idle.push(self);
+        drop(idle);
+        drop(outworn);
+    }
+}
+
+fn idle() -> MutexGuard<'static, Vec<Stack>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Levels of nesting that are measured.
+const LEVELS: usize = 256;
+
+/// Bytes of memory a level is assumed to take where nobody counts them: Rhai's own limits count places in lists.
+const UNCOUNTED_LEVEL: usize = 16;
+
+/// Bytes of stack for each byte of memory, by the kind of nesting that takes most, and as many more for what is looked through otherwise.
+static STACK_PER_BYTE: LazyLock<u64> = LazyLock::new(|| {
+    let measured = DefaultStack::new(SCRIPT).map(|mut stack| {
+        corosensei::on_stack(&mut stack, || {
+            let per_byte = |nest: &Nest| {
+                let (used, memory) = level(*nest);
+                let memory = if heap::is_counting() { memory } else { UNCOUNTED_LEVEL };
+                (2 * used).div_ceil(memory.max(1))
+            };
+            NESTS.iter().map(per_byte).max().unwrap_or_default()
+        })
+    });
+    // Where not even this can be reserved nothing will run.
+    measured.map_or(64, |bytes| bytes as u64).max(1)
+});
+
+type Nest = fn(Dynamic) -> Dynamic;
+
+/// What values can be in.
+const NESTS: [Nest; 5] = [
+    |value| Dynamic::from_array(vec![value]),
+    |value| Dynamic::from_map(Map::from([("a".into(), value)])),
+    |value| Dynamic::from_array(vec![value.into_shared()]),
+    |value| held(value.into_shared()),
+    held,
+];
+
+/// A function that holds a value, as closures do.
+fn held(value: Dynamic) -> Dynamic {
+    let mut function = FnPtr::new("f").unwrap_or_else(|_| unreachable!("f is a name"));
+    function.set_curry([value]);
+    Dynamic::from(function)
+}
+
+/// Bytes of stack and of memory that a level of this nesting takes, when the value is copied or dropped.
+fn level(nest: Nest) -> (usize, usize) {
+    let lowest = Arc::new(AtomicUsize::new(usize::MAX));
+    let before = heap::balance();
+    let mut value = Dynamic::from(Probe(lowest.clone()));
+    for _ in 0..LEVELS {
+        value = nest(value);
+    }
+    let memory = usize::try_from(heap::balance() - before).unwrap_or_default() / LEVELS;
+    let here = address();
+    drop(black_box(value.clone()));
+    drop(value);
+    let used = here.saturating_sub(lowest.load(Ordering::Relaxed));
+    (used.div_ceil(LEVELS), memory)
+}
+
+/// Sees how deep the stack is where it is copied and dropped.
+struct Probe(Arc<AtomicUsize>);
+
+impl Probe {
+    fn look(&self) {
+        self.0.fetch_min(address(), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Probe {
+    fn clone(&self) -> Self {
+        self.look();
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.look();
+    }
+}
+
+/// An address in the frame of whoever calls this.
+#[inline]
+pub(super) fn address() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(black_box(&here)).addr()
 }
 
 #[cfg(test)]
@@ -61,10 +187,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_twice_needs_no_stack_of_its_own() {
-        assert_eq!(Stack::for_script("#{name: input.name, sum: input.a + input.b}"), Stack::Callers);
-        for text in ["loop { }", "for x in y { }", "let f = |x| x;", "fn f() { f() }", &" ".repeat(5000)] {
-            assert_eq!(Stack::for_script(text), Stack::Deep, "{text}");
+    fn a_level_of_every_nesting_takes_stack_and_memory() {
+        for (number, nest) in NESTS.into_iter().enumerate() {
+            let (used, memory) = level(nest);
+            println!("{number}: {used} bytes of stack, {memory} of memory");
+            assert!(used > 16 && memory >= 48, "{number}: {used} bytes of stack, {memory} of memory");
         }
+        println!("{} bytes of stack for a byte of memory", *STACK_PER_BYTE);
+    }
+
+    #[test]
+    fn what_cannot_be_reserved_is_an_error() {
+        assert_eq!(Stack::of(1 << 60).err().map(|error| error.kind()), Some(ErrorKind::Memory));
+    }
+
+    #[test]
+    fn more_memory_than_the_largest_stack_is_good_for_is_not_given() {
+        let (stack, memory) = Stack::for_memory(u64::MAX).unwrap();
+        assert!(memory < u64::MAX && stack.bytes <= MAX);
     }
 }

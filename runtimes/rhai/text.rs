@@ -4,9 +4,9 @@
 
 use std::fmt::{self, Write};
 
-use rhai::{Array, Dynamic, FuncRegistration, Map, Module, NativeCallContext};
+use rhai::{Array, Dynamic, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
 
-use super::growth::left;
+use super::growth::{go_on, left};
 use super::host::run_out;
 
 /// What scripts and Rhai itself call to see a value written.
@@ -25,14 +25,16 @@ pub(super) fn install(module: &mut Module) {
         named().set_into_module(module, |call: NativeCallContext, map: &mut Map| {
             written(&call, |text| text.map(map, 0))
         });
+        // Without what it holds, which may be much, or itself.
+        named().set_into_module(module, |function: &mut FnPtr| format!("Fn({})", function.fn_name()));
     }
 }
 
 /// The text, or what there is of it when the memory ran out. Rhai does not let these functions fail, so the run is ended
 /// from its slot, at its next operation.
 fn written(call: &NativeCallContext, write: impl FnOnce(&mut Text) -> fmt::Result) -> String {
-    let mut text = Text { call, out: String::new(), left: left(call) };
-    if write(&mut text).is_err() {
+    let mut text = Text { call, out: String::new(), left: left(call), unasked: 0 };
+    if write(&mut text).is_err() && go_on(call).is_ok() {
         run_out(call);
     }
     text.out
@@ -42,7 +44,12 @@ struct Text<'a, 'b> {
     call: &'a NativeCallContext<'b>,
     out: String,
     left: u64,
+    /// Bytes written since the run was last asked whether it goes on.
+    unasked: usize,
 }
+
+/// Bytes between two questions.
+const ASK_EVERY: usize = 1 << 20;
 
 impl Text<'_, '_> {
     fn list(&mut self, list: &[Dynamic], depth: usize) -> fmt::Result {
@@ -87,6 +94,11 @@ impl Text<'_, '_> {
 
 impl Write for Text<'_, '_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.unasked += part.len();
+        if self.unasked > ASK_EVERY {
+            self.unasked = 0;
+            go_on(self.call).map_err(|_| fmt::Error)?;
+        }
         // A growing string is copied to where there is twice the room.
         self.left = self.left.checked_sub(2 * part.len() as u64).ok_or(fmt::Error)?;
         self.out.push_str(part);

@@ -31,6 +31,20 @@ pub(super) fn value(json: &Json) -> Result<Dynamic, Fault> {
     })
 }
 
+/// Bytes the Rhai value takes at least: its places, its texts and their blocks.
+pub(super) fn weight(json: &Json) -> u64 {
+    const PLACE: u64 = size_of::<Dynamic>() as u64;
+    match json {
+        Json::String(text) => PLACE + 32 + text.len() as u64,
+        Json::Array(items) => PLACE + 48 + items.iter().map(weight).sum::<u64>(),
+        Json::Object(fields) => {
+            let field = |(key, field): (&String, &Json)| 24 + key.len() as u64 + weight(field);
+            PLACE + 48 + fields.iter().map(field).sum::<u64>()
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => PLACE,
+    }
+}
+
 fn number(number: &Number) -> Result<Dynamic, Fault> {
     if let Some(integer) = number.as_i64() {
         return Ok(Dynamic::from_int(integer));

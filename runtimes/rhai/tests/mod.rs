@@ -3,6 +3,7 @@
 mod leaks;
 mod memory;
 mod nesting;
+mod stopping;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -59,6 +60,13 @@ const DEADLINE: Duration = Duration::from_millis(300);
 
 /// Runs with a deadline and a small memory limit; then the same loaded script must still run cleanly.
 fn stopped(body: &str) -> SkillError {
+    stopped_within(body, DEADLINE)
+}
+
+/// Time for a run that ends by itself, on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+fn stopped_within(body: &str, deadline: Duration) -> SkillError {
     let executor = script(&format!("if input == \"again\" {{ return \"fine\"; }}\n{body}"));
     let watchdog = Watchdog::new();
     let context = |deadline| {
@@ -67,11 +75,11 @@ fn stopped(body: &str) -> SkillError {
         let limits = Limits::default().memory(16 << 20).operations(u64::MAX);
         (SkillContext::builder("test").limits(limits).cancel(token).build(), armed)
     };
-    let (hostile, _armed) = context(DEADLINE);
+    let (hostile, _armed) = context(deadline);
     let started = Instant::now();
     let error = executor.execute_with_context(SkillInput::default(), Some(&hostile));
     let error = error.err().unwrap_or_else(|| panic!("{body} ended"));
-    assert!(started.elapsed() < DEADLINE + Duration::from_millis(500), "{body}: {:?}", started.elapsed());
+    assert!(started.elapsed() < deadline + Duration::from_secs(1), "{body}: {:?}", started.elapsed());
     let (calm, _armed) = context(Duration::from_secs(30));
     let again = executor.execute_with_context(json!("again").into(), Some(&calm)).unwrap();
     assert_eq!(again.value, json!("fine"), "{body}");
@@ -280,7 +288,7 @@ fn every_bomb_meets_the_memory_limit() {
         "let s = \"\"; s.pad(2000000, 'x'); s.split_rev(\"x\")",
         "let s = \"\"; s.pad(2000000, 'x'); s.to_chars()",
     ] {
-        let error = stopped(body);
+        let error = stopped_within(body, PATIENCE);
         // What grows in steps may come to the deadline first on a slow machine; what grows at once may not.
         let in_time =
             error.kind() == ErrorKind::Deadline && ["loop", "grow"].iter().any(|word| body.contains(word));
@@ -349,18 +357,18 @@ fn deep_nesting_does_not_parse() {
         let source = format!("let x = {}{}", open.repeat(20_000), close.repeat(20_000));
         assert!(loaded(&source).is_err(), "{open}");
     }
-    invalid(&format!("let x = 1{}", " + 1".repeat(200_000)), "maximum complexity");
-    assert!(loaded(&format!("let x = 1; x{}", ".a".repeat(100_000))).is_err());
-    assert!(loaded(&format!("if true {{}} {}", "else if true {}".repeat(20_000))).is_err());
+    invalid(&format!("let x = 1{}", " + 1".repeat(16_000)), "maximum complexity");
+    assert!(loaded(&format!("let x = 1; x{}", ".a".repeat(30_000))).is_err());
+    assert!(loaded(&format!("if true {{}} {}", "else if true {}".repeat(4_000))).is_err());
 }
 
 /// R9: floods end at a cap.
 #[test]
 fn a_flood_of_print_meets_the_output_cap() {
     let line = "let s = \"\"; s.pad(1000, 'x');";
-    assert_eq!(stopped(&format!("{line} loop {{ print(s); }}")).kind(), ErrorKind::Output);
+    assert_eq!(stopped_within(&format!("{line} loop {{ print(s); }}"), PATIENCE).kind(), ErrorKind::Output);
     assert_eq!(
-        stopped(&format!("{line} loop {{ try {{ debug(s); }} catch {{}} }}")).kind(),
+        stopped_within(&format!("{line} loop {{ try {{ debug(s); }} catch {{}} }}"), PATIENCE).kind(),
         ErrorKind::Output
     );
 }
@@ -388,7 +396,7 @@ fn a_panic_in_the_host_spoils_no_later_run() {
 fn methods_know_this() {
     answers("fn grow(by) { this.push(by); } let a = [1]; a.grow(2); a", &json!([1, 2]));
     assert_eq!(
-        stopped("fn grow() { loop { this.push(this); } } let a = [1]; a.grow();").kind(),
+        stopped_within("fn grow() { loop { this.push(this); } } let a = [1]; a.grow();", PATIENCE).kind(),
         ErrorKind::Memory
     );
 }

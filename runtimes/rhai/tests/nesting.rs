@@ -63,7 +63,35 @@ fn whatever_is_done_with_a_deep_value_ends_well() {
     }
 }
 
-/// A script that says nothing twice runs on the stack of its caller, whatever it says once.
+/// As deep as the memory allows, whatever the stack of the thread.
+#[test]
+fn the_deepest_value_there_can_be_ends_well_on_a_small_thread() {
+    let thread = std::thread::Builder::new().stack_size(512 << 10);
+    let deepest = || {
+        let deep = "let a = [1]; for i in 0..100000 { a = [take(a)]; }";
+        for done in [
+            "",
+            "let b = a;",
+            "a == a;",
+            "switch a { 1 => 2, _ => 3 }",
+            "#{a: a}.to_json();",
+            "a.to_debug();",
+            "throw a",
+        ] {
+            stopped(&format!("{deep} {done}; loop {{}}"));
+            stopped(&format!(
+                "let f = || 1; for i in 0..30000 {{ let g = f; f = || g.call(); }} let a = [f]; {done}; loop {{}}"
+            ));
+        }
+        // Without a loop, and without a word that means one.
+        let nested = format!("a={}a{};", "[".repeat(20), "]".repeat(20));
+        let _ = run(&format!("let a=[];{}[a,a]", nested.repeat(1000)), Value::Null);
+        fails("fn f(n) { f(n + 1) + 1 } f(0)", ErrorKind::Script, "nested too deep");
+    };
+    thread.spawn(deepest).unwrap().join().unwrap();
+}
+
+/// A script that says nothing twice nests no deeper than its text.
 #[test]
 fn a_short_script_cannot_nest_deeper_than_its_text() {
     let nested = format!("a={}a{};", "[".repeat(20), "]".repeat(20));

@@ -1,0 +1,187 @@
+//! Sorting that ends with its run: every comparison may fail, and asks first whether the run goes on.
+//!
+//! The library's own goes on after its comparer has failed, and compares long texts millions of times without asking. These
+//! take its place, under the same names and with the same answers.
+
+use std::any::TypeId;
+use std::cmp::Ordering;
+
+use rhai::{Array, Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext, Position};
+
+use super::growth::{Thrown, go_on, room};
+
+type Call<'a> = NativeCallContext<'a>;
+
+/// Comparisons of small values between two questions.
+const ASK_EVERY: u32 = 4096;
+/// Bytes of text between two questions.
+const ASK_BYTES: usize = 1 << 20;
+
+/// Registers them.
+pub(super) fn install(module: &mut Module) {
+    for (sorts, orders, is_descending) in [("sort", "order", false), ("sort_desc", "order_desc", true)] {
+        module.set_native_fn(sorts, move |call: Call, list: &mut Array| {
+            sorted(&call, list, &mut Builtin::of(&call, list, is_descending)?)
+        });
+        module.set_native_fn(orders, move |call: Call, mut list: Array| {
+            let mut compare = Builtin::of(&call, &list, is_descending)?;
+            sorted(&call, &mut list, &mut compare)?;
+            Ok(list)
+        });
+    }
+    for name in ["sort", "sort_by"] {
+        module.set_native_fn(name, |call: Call, list: &mut Array, by: FnPtr| {
+            sorted(&call, list, &mut Comparer { call: &call, by })
+        });
+    }
+    for name in ["order", "order_by"] {
+        module.set_native_fn(name, |call: Call, mut list: Array, by: FnPtr| {
+            sorted(&call, &mut list, &mut Comparer { call: &call, by })?;
+            Ok(list)
+        });
+    }
+    module.set_native_fn("dedup", |call: Call, list: &mut Array| {
+        let by = FnPtr::new("==").ok();
+        deduplicated(&call, list, |call, first, second| match &by {
+            Some(by) => by.call_raw(call, None, [first, second]),
+            None => call.call_native_fn_raw("==", true, &mut [&mut first.clone(), &mut second.clone()]),
+        })
+    });
+    module.set_native_fn("dedup", |call: Call, list: &mut Array, by: FnPtr| {
+        deduplicated(&call, list, |call, first, second| by.call_raw(call, None, [first, second]))
+    });
+}
+
+/// Says which of two values comes first, or that the run must end.
+trait Compare {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown>;
+}
+
+/// By a function of the script's.
+struct Comparer<'a, 'b> {
+    call: &'a Call<'b>,
+    by: FnPtr,
+}
+
+impl Compare for Comparer<'_, '_> {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown> {
+        let answer = self.by.call_raw(self.call, None, [first.clone(), second.clone()]);
+        // As in the library, a comparer that fails has no opinion; but a run that must end, ends.
+        go_on(self.call)?;
+        let answer = answer.ok().and_then(|answer| {
+            answer.as_int().or_else(|_| answer.as_bool().map(|is_first| if is_first { -1 } else { 1 })).ok()
+        });
+        Ok(answer.map_or_else(|| first.type_id().cmp(&second.type_id()), |answer| answer.cmp(&0)))
+    }
+}
+
+/// By the order of the language, among values of one type.
+struct Builtin<'a, 'b> {
+    call: &'a Call<'b>,
+    of: fn(&Dynamic, &Dynamic) -> (Ordering, usize),
+    is_descending: bool,
+    /// What may be compared until the next question, in bytes.
+    left: usize,
+}
+
+impl<'a, 'b> Builtin<'a, 'b> {
+    fn of(call: &'a Call<'b>, list: &Array, is_descending: bool) -> Result<Self, Thrown> {
+        let made = |of| Ok(Self { call, of, is_descending, left: ASK_BYTES });
+        let Some(first) = list.first().filter(|_| list.len() > 1) else {
+            return made(|_, _| (Ordering::Equal, 0));
+        };
+        let kind = first.type_id();
+        if list.iter().any(|item| item.type_id() != kind) {
+            return Err(unsortable("elements of different types cannot be sorted"));
+        }
+        let is = |other: TypeId| kind == other;
+        if is(TypeId::of::<i64>()) {
+            made(|first, second| (first.as_int().ok().cmp(&second.as_int().ok()), 0))
+        } else if is(TypeId::of::<char>()) {
+            made(|first, second| (first.as_char().ok().cmp(&second.as_char().ok()), 0))
+        } else if is(TypeId::of::<f64>()) {
+            made(|first, second| {
+                let order = first.as_float().ok().partial_cmp(&second.as_float().ok());
+                (order.unwrap_or(Ordering::Equal), 0)
+            })
+        } else if is(TypeId::of::<bool>()) {
+            made(|first, second| (first.as_bool().ok().cmp(&second.as_bool().ok()), 0))
+        } else if is(TypeId::of::<ImmutableString>()) {
+            made(|first, second| match (first.as_immutable_string_ref(), second.as_immutable_string_ref()) {
+                (Ok(first), Ok(second)) => {
+                    (first.as_str().cmp(second.as_str()), first.len().min(second.len()))
+                }
+                _ => (Ordering::Equal, 0),
+            })
+        } else if is(TypeId::of::<()>()) {
+            made(|_, _| (Ordering::Equal, 0))
+        } else {
+            Err(unsortable(&format!("elements of {} cannot be sorted", first.type_name())))
+        }
+    }
+}
+
+impl Compare for Builtin<'_, '_> {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown> {
+        let (order, read) = (self.of)(first, second);
+        match self.left.checked_sub(read + ASK_BYTES / ASK_EVERY as usize) {
+            Some(left) => self.left = left,
+            None => {
+                go_on(self.call)?;
+                self.left = ASK_BYTES;
+            }
+        }
+        Ok(if self.is_descending { order.reverse() } else { order })
+    }
+}
+
+fn unsortable(why: &str) -> Thrown {
+    EvalAltResult::ErrorFunctionNotFound(why.to_owned(), Position::NONE).into()
+}
+
+/// Sorts by merging runs of twice the length in turn, so that equal values stay in their order. A list whose sorting fails
+/// is as it was.
+fn sorted(call: &Call, list: &mut Array, by: &mut impl Compare) -> Result<(), Thrown> {
+    room(call, list.len(), 2 * size_of::<usize>() as u64 + size_of::<Dynamic>() as u64)?;
+    let mut places: Vec<usize> = (0..list.len()).collect();
+    let mut merged = Vec::with_capacity(list.len());
+    let mut length = 1;
+    while length < list.len() {
+        merged.clear();
+        for pair in places.chunks(2 * length) {
+            let (mut left, mut right) = pair.split_at(length.min(pair.len()));
+            while let ([first, ..], [second, ..]) = (left, right) {
+                let from =
+                    if by.compare(&list[*first], &list[*second])?.is_gt() { &mut right } else { &mut left };
+                merged.push(from[0]);
+                *from = &from[1..];
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(&mut places, &mut merged);
+        length *= 2;
+    }
+    let mut taken: Vec<Dynamic> = Vec::with_capacity(list.len());
+    taken.extend(places.iter().map(|place| std::mem::take(&mut list[*place])));
+    *list = taken;
+    Ok(())
+}
+
+/// Removes what equals the one before it.
+fn deduplicated(
+    call: &Call,
+    list: &mut Array,
+    equal: impl Fn(&Call, Dynamic, Dynamic) -> Result<Dynamic, Thrown>,
+) -> Result<(), Thrown> {
+    let mut failed = Ok(());
+    list.dedup_by(|second, first| {
+        if failed.is_err() {
+            return false;
+        }
+        let answer = equal(call, first.clone(), second.clone());
+        failed = go_on(call);
+        answer.ok().and_then(|answer| answer.as_bool().ok()).unwrap_or(false)
+    });
+    failed
+}

@@ -1,0 +1,329 @@
+//! A run that must end ends soon, whatever function of the library it is in.
+
+use std::time::{Duration, Instant};
+
+use super::{invalid, loaded, script, stopped};
+use crate::error::ErrorKind;
+use crate::executor::SkillInput;
+use crate::host::SkillContext;
+use crate::policy::{CancelToken, Limits, Watchdog};
+
+/// Two long texts that differ at their end, a thousand times over.
+const TEXTS: &str = "let s = blob(3000000).as_string(); let t = s + \"b\"; s += \"a\"; let all = []; all.pad(200000, s); \
+                     for i in 0..1000 { all[i * 7] = t; } all[0] = t;";
+
+#[test]
+fn sorting_ends_with_its_run() {
+    for sorting in [
+        "all.sort()",
+        "all.sort_desc()",
+        "all.order()",
+        "all.order_desc()",
+        "all.sort(|x, y| if x < y { -1 } else { 1 })",
+        "all.sort_by(Fn(\"<\"))",
+        "all.order(|x, y| x < y)",
+        "all.order_by(|x, y| { throw 1 })",
+        "all.dedup()",
+        "all.dedup(|x, y| x == y)",
+        "all.dedup(|x, y| { throw 1 })",
+    ] {
+        stopped(&format!("{TEXTS} {sorting}; loop {{}}"));
+    }
+}
+
+#[test]
+fn looking_through_a_list_ends_with_its_run() {
+    for looking in [
+        "all.contains(t + \"c\")",
+        "all.index_of(t + \"c\")",
+        "let b = all; b[199999] = \"\"; all == b",
+        "let b = all; b[199999] = \"\"; all != b",
+        "#{a: all, b: all} == #{a: all, b: []}",
+        "let b = [all, all, all]; b == [all, all, []]",
+        "(t + \"c\") in all",
+        "all.map(Fn(\"len\"))",
+        "all.filter(|x| x.contains(\"c\"))",
+        "all.for_each(|| this.to_upper())",
+        "all.reduce(|n, x| x.index_of(\"c\"))",
+        "all.some(|x| x.contains(\"c\"))",
+        "all.find(|x| x.ends_with(\"c\"))",
+        "all.retain(|x| x == t)",
+        "all.drain(|x| x == t)",
+        "all.zip(all, |x, y| x == y)",
+        "all.to_string()",
+        "#{a: all}.to_json()",
+        "for x in all { x.replace(\"c\", \"d\") }",
+        "for x in all { let y = x; y += \"c\"; }",
+        "for x in all { switch x { \"a\" => 1, _ => 2 } }",
+    ] {
+        stopped(&format!("{TEXTS} {looking}; loop {{}}"));
+    }
+}
+
+/// What the library has by name; where a name takes other arguments the call fails and the next one is tried.
+const NAMES: &[&str] = &[
+    "len",
+    "is_empty",
+    "push",
+    "append",
+    "insert",
+    "pop",
+    "shift",
+    "remove",
+    "clear",
+    "truncate",
+    "chop",
+    "reverse",
+    "splice",
+    "extract",
+    "split",
+    "split_rev",
+    "for_each",
+    "map",
+    "filter",
+    "contains",
+    "index_of",
+    "find",
+    "find_map",
+    "some",
+    "all",
+    "dedup",
+    "reduce",
+    "reduce_rev",
+    "zip",
+    "sort",
+    "sort_by",
+    "sort_desc",
+    "order",
+    "order_by",
+    "order_desc",
+    "drain",
+    "retain",
+    "concat",
+    "get",
+    "set",
+    "pad",
+    "keys",
+    "values",
+    "mixin",
+    "fill_with",
+    "to_json",
+    "parse_json",
+    "to_string",
+    "to_debug",
+    "print",
+    "debug",
+    "to_upper",
+    "to_lower",
+    "make_upper",
+    "make_lower",
+    "trim",
+    "starts_with",
+    "ends_with",
+    "sub_string",
+    "crop",
+    "replace",
+    "chars",
+    "to_chars",
+    "bytes",
+    "to_blob",
+    "as_string",
+    "to_array",
+    "parse_le_int",
+    "parse_be_int",
+    "parse_le_float",
+    "write_le",
+    "write_be",
+    "write_utf8",
+    "write_ascii",
+    "parse_int",
+    "parse_float",
+    "max",
+    "min",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "**",
+    "<<",
+    ">>",
+    "&",
+    "|",
+    "^",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "+=",
+    "&&",
+    "blob",
+    "range",
+    "to_hex",
+    "to_binary",
+    "to_octal",
+    "tag",
+    "set_tag",
+    "type_of",
+    "call",
+    "curry",
+    "is_shared",
+    "is_def_var",
+    "is_def_fn",
+    "timestamp",
+    "elapsed",
+    "sleep",
+    "exit",
+    "abs",
+    "sign",
+    "sqrt",
+    "exp",
+    "bits",
+    "get_bit",
+    "set_bit",
+    "get_bits",
+    "to_int",
+    "to_float",
+    "to_char",
+    "name",
+    "is_anonymous",
+];
+
+#[test]
+fn every_function_of_the_library_ends_with_its_run() {
+    let values = "let s = blob(2000000).as_string(); let b = blob(100000); let a = []; a.pad(50000, s); \
+                  let n = []; n.pad(50000, 1); let m = #{a: a, n: n, s: s}; let f = |x, y| x == y;";
+    let each = ["s", "b", "a", "n", "m", "f", "1000000000", "\"x\"", "(0..1000000000)"];
+    let mut late = Vec::new();
+    for name in NAMES {
+        let mut calls = String::new();
+        for first in each {
+            calls += &format!("try {{ let v = {first}; call(Fn(\"{name}\"), v); }} catch {{}}\n");
+            for second in each {
+                calls +=
+                    &format!("try {{ let v = {first}; call(Fn(\"{name}\"), v, {second}); }} catch {{}}\n");
+                calls +=
+                    &format!("try {{ let v = {first}; call(Fn(\"{name}\"), v, {second}, s); }} catch {{}}\n");
+            }
+        }
+        let executor = script(&format!("{values}\n{calls}"));
+        let (watchdog, token) = (Watchdog::new(), CancelToken::new());
+        let deadline = Duration::from_millis(200);
+        let _armed = watchdog.arm(Instant::now() + deadline, &token);
+        let limits = Limits::default().operations(u64::MAX);
+        let context = SkillContext::builder("test").limits(limits).cancel(token).build();
+        let started = Instant::now();
+        let _ = executor.execute_with_context(SkillInput::default(), Some(&context));
+        if started.elapsed() > deadline + Duration::from_secs(1) {
+            late.push((name, started.elapsed()));
+        }
+    }
+    assert!(late.is_empty(), "{late:?}");
+}
+
+#[test]
+fn functions_that_hold_themselves_are_shown_without_what_they_hold() {
+    for body in [
+        "let f = (); f = || f; f.to_debug(); loop {}",
+        "let f = (); f = || f; [f].to_string(); loop {}",
+        "let f = (); f = || f; `${f} ${[f]} ${#{f: f}}`; debug(f); loop {}",
+        "let f = || 1; let g = || 2; for i in 0..100 { let h = f; let k = g; f = || [h, k]; g = || [k, h]; } f.to_debug(); loop {}",
+        "let f = || 1; let g = || 2; for i in 0..100 { let h = f; let k = g; f = || [h, k]; g = || [k, h]; } switch f { 1 => 2, _ => 3 } loop {}",
+        "let f = (); f = || f; switch f { 1 => 2, _ => 3 } loop {}",
+        "let f = (); f = || f; switch [f] { 1 => 2, _ => 3 } loop {}",
+        "let f = (); f = || f; f == f; loop {}",
+        "let f = (); f = || f; [f] == [f]; loop {}",
+        "let f = (); f = || f; let a = []; a.pad(100, f); loop {}",
+        "let f = (); f = || f; throw f",
+    ] {
+        stopped(body);
+    }
+}
+
+/// Far more than any takes: builds without optimisation take twenty times as long as others.
+const LOADING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 90 } else { 10 });
+
+/// The texts that the parser takes longest for, as long as they may be.
+#[test]
+fn a_script_loads_in_a_moment_or_not_at_all() {
+    let up_to_the_limit = |head: &str, part: &dyn Fn(usize) -> String, tail: &str| {
+        let mut text = head.to_owned();
+        for number in 0.. {
+            let part = part(number);
+            if text.len() + part.len() + tail.len() > 64 << 10 {
+                break;
+            }
+            text += &part;
+        }
+        text + tail
+    };
+    let mut late = Vec::new();
+    for text in [
+        up_to_the_limit("let m = #{", &|n| format!("k{n:x}:1,"), "};"),
+        up_to_the_limit("switch 1 {", &|n| format!("{n}=>1,"), "}"),
+        up_to_the_limit("switch 1 {", &|n| format!("{n} if x=>1,"), "}"),
+        up_to_the_limit("switch 1 {", &|n| format!("{n}..{}=>1,", n + 1), "}"),
+        up_to_the_limit("", &|n| format!("const C{n:x}=1;"), ""),
+        up_to_the_limit("", &|n| format!("let c{n:x}=1;"), ""),
+        up_to_the_limit("", &|_| "let a=a;".to_owned(), ""),
+        up_to_the_limit("", &|n| format!("fn f{n:x}(){{}}"), ""),
+        up_to_the_limit("fn f(", &|n| format!("a{n:x},"), "z){}"),
+        up_to_the_limit("let a=1;", &|_| "|x|a;".to_owned(), ""),
+        up_to_the_limit("|", &|n| format!("a{n:x},"), "z|1"),
+        up_to_the_limit("[", &|_| "1,".to_owned(), "]"),
+        up_to_the_limit("`", &|_| "${1}".to_owned(), "`"),
+        up_to_the_limit("1", &|_| "+1".to_owned(), ""),
+        up_to_the_limit("a", &|_| ".a".to_owned(), ""),
+        up_to_the_limit("a", &|_| "[0]".to_owned(), ""),
+        up_to_the_limit("a", &|_| "??a".to_owned(), ""),
+        up_to_the_limit("", &|_| "!".to_owned(), "a"),
+        up_to_the_limit("", &|_| "-".to_owned(), "1"),
+        up_to_the_limit("", &|_| "{".to_owned(), ""),
+        up_to_the_limit("", &|_| "`${".to_owned(), ""),
+        up_to_the_limit("", &|_| "/*".to_owned(), ""),
+        up_to_the_limit("", &|_| "(".to_owned(), ""),
+        up_to_the_limit("if a{}", &|_| "else if a{}".to_owned(), ""),
+        up_to_the_limit("a", &|_| "=a".to_owned(), ""),
+        up_to_the_limit("", &|_| "|a|".to_owned(), "1"),
+        up_to_the_limit("", &|_| "if a{".to_owned(), ""),
+        up_to_the_limit("", &|_| "try{".to_owned(), ""),
+        up_to_the_limit("", &|_| "do{".to_owned(), ""),
+        up_to_the_limit("", &|_| "switch 1{1=>".to_owned(), ""),
+        up_to_the_limit("", &|_| "#{a:".to_owned(), ""),
+        up_to_the_limit("", &|_| "f(".to_owned(), ""),
+        up_to_the_limit("", &|_| ";".to_owned(), ""),
+    ] {
+        let started = Instant::now();
+        drop(loaded(&text));
+        let took = started.elapsed();
+        if took > LOADING {
+            late.push(format!("{took:?}: {text:.40}"));
+        }
+    }
+    assert!(late.is_empty(), "{late:#?}");
+    let error = invalid(&" ".repeat((64 << 10) + 1), "has 65537 bytes, and a Rhai script may have 65536");
+    assert!(error.help().is_some());
+}
+
+/// What a host function is given is counted before it is copied.
+#[test]
+fn arguments_and_answers_are_counted_before_they_are_built() {
+    let lists = "let a = []; a.pad(40000, []); let b = []; b.pad(20, a);";
+    let run = |source: &str, memory: u64| {
+        let limits = Limits::default().memory(memory).operations(u64::MAX);
+        let context = SkillContext::builder("test").limits(limits).build();
+        let executor = script(source);
+        crate::heap::reset_peak();
+        let before = crate::heap::balance();
+        let ended = executor.execute_with_context(SkillInput::default(), Some(&context)).err();
+        (ended.map(|error| error.kind()), crate::heap::peak() - before)
+    };
+    for call in ["ctx.log(b, b, b)", "ctx.log(\"info\", b)", "ctx.write(b, b)"] {
+        let (ended, peak) = run(&format!("{lists} {call}"), 64 << 20);
+        assert!(ended.is_some() && peak < 150 << 20, "{call}: {ended:?}, {peak}");
+        let (ended, peak) = run(&format!("{lists} {call}"), 1 << 20);
+        assert!(ended == Some(ErrorKind::Memory) && peak < 4 << 20, "{call}: {ended:?}, {peak}");
+    }
+}
