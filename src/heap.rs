@@ -21,7 +21,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::ptr::null_mut;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The system's allocator, with an account for each thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +84,56 @@ fn count(bytes: i64) {
     });
 }
 
+/// Bytes that are set aside for when the system has no more.
+const RESERVE: Layout = Layout::new::<[u8; 4 << 20]>();
+/// The largest block that the reserve is given up for. Who asks for more can ask whether it is there.
+const LARGEST_SAVED: usize = 1 << 20;
+
+static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Sets a few megabytes aside, where none are: whether they are there now. Where the system has no more memory for something
+/// small, which would end the program, they are given up for it, and runs end with errors until they are there again. They are
+/// addresses only, since nobody writes to them. Always true in a program that did not install [`CountingAllocator`].
+pub fn keep_reserve() -> bool {
+    if !KEPT.load(Ordering::Relaxed).is_null() || !is_counting() {
+        return true;
+    }
+    // SAFETY: the layout has a size.
+    let block = unsafe { System.alloc(RESERVE) };
+    if block.is_null() {
+        return false;
+    }
+    if KEPT.compare_exchange(null_mut(), block, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: the block is from the line above, and nobody else was told of it.
+        unsafe { System.dealloc(block, RESERVE) };
+    }
+    IS_SHORT.store(false, Ordering::Relaxed);
+    true
+}
+
+/// Whether the system had no more memory, and the reserve was given up.
+#[inline]
+pub fn is_short() -> bool {
+    IS_SHORT.load(Ordering::Relaxed)
+}
+
+/// Gives the reserve up for a block of that size; whether there was one.
+#[cold]
+fn give_up_reserve(size: usize) -> bool {
+    if size > LARGEST_SAVED {
+        return false;
+    }
+    let block = KEPT.swap(null_mut(), Ordering::AcqRel);
+    if block.is_null() {
+        return false;
+    }
+    IS_SHORT.store(true, Ordering::Relaxed);
+    // SAFETY: whoever swaps it out has it alone, and it came from the system's allocator with this layout.
+    unsafe { System.dealloc(block, RESERVE) };
+    true
+}
+
 /// No block is larger than `isize::MAX`, so none is too large here.
 #[allow(clippy::cast_possible_wrap)]
 #[inline]
@@ -95,7 +147,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the promises of `alloc`, which are the same there.
-        let block = unsafe { System.alloc(layout) };
+        let mut block = unsafe { System.alloc(layout) };
+        if block.is_null() && give_up_reserve(layout.size()) {
+            // SAFETY: as above.
+            block = unsafe { System.alloc(layout) };
+        }
         if !block.is_null() {
             count(weight(layout.size()));
         }
@@ -105,7 +161,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the promises of `alloc_zeroed`, which are the same there.
-        let block = unsafe { System.alloc_zeroed(layout) };
+        let mut block = unsafe { System.alloc_zeroed(layout) };
+        if block.is_null() && give_up_reserve(layout.size()) {
+            // SAFETY: as above.
+            block = unsafe { System.alloc_zeroed(layout) };
+        }
         if !block.is_null() {
             count(weight(layout.size()));
         }
@@ -122,7 +182,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: every block came from the system's allocator; the rest the caller promises.
-        let moved = unsafe { System.realloc(block, layout, size) };
+        let mut moved = unsafe { System.realloc(block, layout, size) };
+        if moved.is_null() && give_up_reserve(size) {
+            // SAFETY: as above; a block that could not be moved is where it was.
+            moved = unsafe { System.realloc(block, layout, size) };
+        }
         if !moved.is_null() {
             count(weight(size) - weight(layout.size()));
         }

@@ -58,7 +58,7 @@ pub struct LimitsReport {
     pub operations: Option<u64>,
     /// Milliseconds of processor time each of its processes could use; `null` where there are none.
     pub cpu_ms: Option<u64>,
-    /// Bytes a process could have in a file it wrote; `null` where there are none.
+    /// Bytes a file could have that a process of it, or the host for it, wrote; `null` where no script was found.
     pub file_bytes: Option<u64>,
     /// Descriptors a process could have open; `null` where there are none.
     pub open_files: Option<u64>,

@@ -16,7 +16,7 @@ use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts, dependencies, worker};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use crate::host::{ContextBuilder, Files, LogLevel, SkillContext, guarded};
+use crate::host::{ContextBuilder, Files, LogLevel, SkillContext, guarded, is_left};
 use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
 use crate::registry::{Folder, Skill};
@@ -39,6 +39,7 @@ impl Parts {
         let observer = invocation.observer.clone();
         let _told = observer.map(|observer| token.on_stop(move |cause| observer.stopped(cause)));
         let _armed = self.watchdog.arm(latest(started, &limits), &token);
+        let found = is_left().and(found);
         let mut outcome = match found {
             Ok(skill) => self.run_skill(skill, invocation, limits, token),
             Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
@@ -151,6 +152,10 @@ impl Parts {
             .providers(self.providers.clone())
             .threads(Threads::new(self.threads))
             .cancel(token);
+        let context = match selected.runtime {
+            SkillRuntime::External => context.host_memory(limits.host_memory_of_process()),
+            _ => context,
+        };
         let context = match &invocation.observer {
             Some(observer) => context.observer(observer.clone()),
             None => context,

@@ -8,6 +8,11 @@ use super::files::relative;
 use super::table::{HostFunction, Kind, Param};
 use crate::error::{ErrorKind, Result, SkillError};
 
+/// Bytes a path may have: as many as any system takes, and bytes of a name that are no UTF-8 are written with four.
+pub(in crate::host) const LONGEST_PATH: usize = 16 << 10;
+/// Letters of an argument that an error repeats.
+const SHOWN: usize = 200;
+
 /// One checked value per parameter, `null` where an optional one was left out. Paths are already relative to the project.
 pub struct Args(Vec<Value>);
 
@@ -34,6 +39,10 @@ impl Args {
                 return refused(format!("{} must be {expected}, got {}", param.name, brief(value)));
             }
             if let (Kind::Path, Value::String(path)) = (&param.kind, &mut *value) {
+                // Errors repeat it.
+                if path.len() > LONGEST_PATH {
+                    return refused(format!("{} has more than {LONGEST_PATH} bytes", param.name));
+                }
                 let inside = relative(path, ctx.project_root())?;
                 if inside != *path {
                     *path = inside;
@@ -72,8 +81,9 @@ impl Args {
     pub fn options<T: DeserializeOwned + Default>(&self, position: usize) -> Result<T> {
         match self.value(position) {
             Value::Null => Ok(T::default()),
-            record => serde_json::from_value(record.clone())
-                .map_err(|error| SkillError::new(ErrorKind::InvalidArgument, format!("options: {error}"))),
+            record => serde_json::from_value(record.clone()).map_err(|error| {
+                SkillError::new(ErrorKind::InvalidArgument, format!("options: {:.SHOWN$}", error.to_string()))
+            }),
         }
     }
 }
@@ -118,7 +128,7 @@ fn record_fits(fields: &[Param], value: &mut Value) -> Result<(), String> {
     record.retain(|_, value| !value.is_null());
     for (key, value) in record {
         let Some(field) = fields.iter().find(|field| field.name == key) else {
-            return Err(format!("an object with the keys {} only (not `{key}`)", known()));
+            return Err(format!("an object with the keys {} only (not `{key:.SHOWN$}`)", known()));
         };
         fits(&field.kind, value).map_err(|expected| format!("an object whose `{key}` is {expected}"))?;
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::files::Files;
 use super::journal::{Journal, Observer};
+use super::memory::{Bounds, HostMemory};
 use super::providers::Providers;
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
@@ -43,6 +44,7 @@ struct Inner {
     handed_on: Option<Limits>,
     threads: Threads,
     kept: Room,
+    memory: HostMemory,
     redaction: Redaction,
     /// What was written once and is not written again.
     once: Mutex<BTreeSet<String>>,
@@ -119,6 +121,17 @@ impl SkillContext {
     /// The room for what plans keep of their steps, this run's and those of all that it calls.
     pub(crate) fn kept(&self) -> &Room {
         &self.0.kept
+    }
+
+    /// What holds for what is done for this run: memory, the size of files it writes, and its token.
+    pub(super) fn bounds(&self) -> Bounds<'_> {
+        let file_size = self.0.limits.file_size.unwrap_or(Limits::FILE_SIZE);
+        Bounds { memory: &self.0.memory, file_size, cancel: &self.1 }
+    }
+
+    /// The memory that host functions hold for this run, and for all that it calls.
+    pub(crate) fn host_memory(&self) -> &HostMemory {
+        &self.0.memory
     }
 
     /// Whether the process of an external script answers further runs.

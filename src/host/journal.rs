@@ -117,6 +117,18 @@ impl Journal {
         Ok(())
     }
 
+    /// Whether a line of so many bytes could ever be kept; `output` where not.
+    pub fn takes(&self, bytes: usize) -> Result<()> {
+        if bytes as u64 > self.cap {
+            let sentence =
+                format!("a line of {bytes} bytes is no line of a log, which may have {}", self.cap);
+            return Err(
+                SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
+            );
+        }
+        Ok(())
+    }
+
     /// The lines so far; the log is empty afterwards.
     pub fn take(&self) -> Vec<LogLine> {
         std::mem::take(&mut *self.locked()).lines

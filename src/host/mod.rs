@@ -11,6 +11,7 @@ mod functions;
 mod guarded;
 mod http;
 mod journal;
+mod memory;
 pub(crate) mod own_folders;
 mod providers;
 mod redaction;
@@ -33,6 +34,9 @@ pub use files::Files;
 pub(crate) use guarded::guarded;
 pub use http::Web;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
+pub(crate) use memory::{HostMemory, is_left, weight};
+#[cfg(unix)]
+pub(crate) use memory::{to_json, weight_of_json};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,

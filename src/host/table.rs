@@ -6,7 +6,9 @@ use super::args::Args;
 use super::context::SkillContext;
 use super::functions::TABLE;
 use super::http::host_of;
+use super::memory::is_left;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::heap::is_short;
 use crate::policy::Need;
 
 /// One function of the host API, the same in every language.
@@ -166,6 +168,9 @@ impl HostFunction {
     /// Fails with `invalid-argument`, `denied`, or what the body fails with.
     pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
         ctx.cancel().check()?;
+        if is_short() {
+            is_left()?;
+        }
         let args = Args::check(self, ctx, arguments)?;
         self.permit(ctx, &args)?;
         (self.body)(ctx, &args)

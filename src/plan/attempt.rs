@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::drive::{Drive, Under};
 use super::journal::{Finished, Part, file_below};
-use super::scope::{Ended, Scope, is_too_deep, memory};
+use super::scope::{Ended, Scope, is_too_deep};
 use super::{ForEach, OnFailure, Step};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{LogLevel, StepStatus, guarded};
+use crate::host::{LogLevel, StepStatus, guarded, weight};
 use crate::policy::CancelToken;
 
 /// What a step came to.
@@ -102,7 +102,7 @@ impl Attempt<'_> {
                 .with_help("raise max under for_each")
                 .into());
         }
-        let _items = self.under.need(items.iter().map(memory).sum())?;
+        let _items = self.under.need(items.iter().map(weight).sum())?;
         let mut values = Vec::with_capacity(items.len());
         self.is_fresh |= items.is_empty();
         for (number, item) in items.iter().enumerate() {
@@ -138,7 +138,7 @@ impl Attempt<'_> {
         self.is_fresh = true;
         let arguments = scope.arguments(&self.step.args)?;
         // They are copied for the call.
-        let _arguments = self.under.need(2 * arguments.values().map(memory).sum::<u64>())?;
+        let _arguments = self.under.need(2 * arguments.values().map(weight).sum::<u64>())?;
         self.begin((self.at, item))?;
         let value = self.with_tries(&arguments, item).map_err(|error| {
             self.ended((self.at, item));

@@ -11,10 +11,10 @@ use super::check::declared_inputs;
 use super::failure::{StepFailure, location};
 use super::hands::Hands;
 use super::journal::{Finished, Journal};
-use super::scope::{Ended, Scope, memory};
+use super::scope::{Ended, Scope};
 use super::{Call, OnFailure, Plan, Schedule, Stage, Step};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus};
+use crate::host::{LogLevel, SkillContext, StepEvent, StepReport, StepStatus, weight};
 use crate::policy::{CancelToken, Limits, Room, Watchdog};
 
 /// About the bytes that a run takes for each step of its plan, beside its value.
@@ -61,7 +61,7 @@ impl Under<'_> {
 
     /// Makes room for a value that is kept to the end of the run.
     pub(super) fn hold(&self, value: &Value) -> Result<()> {
-        self.take(memory(value))
+        self.take(weight(value))
     }
 
     /// Makes room for so many bytes, as long as what this answers with is there.

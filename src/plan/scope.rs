@@ -243,21 +243,3 @@ pub(super) fn take(value: &Value, left: &mut u64, depth: usize) -> Result<(), Un
         _ => Ok(()),
     }
 }
-
-/// About the bytes of memory that a value takes.
-pub(super) fn memory(value: &Value) -> u64 {
-    const NODE: u64 = size_of::<Value>() as u64;
-    /// A map keeps its entries in nodes of eleven, of which about half are taken.
-    const NODE_OF_MAP: u64 = 640;
-    const TAKEN: u64 = 6;
-    let inside: u64 = match value {
-        Value::String(text) => text.len() as u64,
-        Value::Array(items) => items.iter().map(memory).sum(),
-        Value::Object(entries) => {
-            let nodes = (entries.len() as u64).div_ceil(TAKEN) * NODE_OF_MAP;
-            nodes + entries.iter().map(|(key, item)| key.len() as u64 + memory(item)).sum::<u64>()
-        }
-        _ => 0,
-    };
-    NODE + inside
-}

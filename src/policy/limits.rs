@@ -21,7 +21,7 @@ pub struct Limits {
     /// Processor time of each process, in whole seconds, begun ones counted; by default what all processors can give until two
     /// seconds after the deadline. In-process languages have the deadline alone.
     pub cpu: Option<Duration>,
-    /// Bytes that a process may have in a file it writes. 256 MiB by default.
+    /// Bytes that a file may have which a process writes, or the host for any script. 256 MiB by default.
     pub file_size: Option<u64>,
     /// Descriptors that a process may have open. 512 by default.
     pub open_files: Option<u64>,
@@ -47,7 +47,7 @@ impl Limits {
     pub const OPERATIONS: u64 = 10_000_000;
     /// The largest file `read_file` and its kin take in, in bytes.
     pub const FILE: u64 = 16 << 20;
-    /// Bytes a process may have in a file it writes when the caller names no limit. A program can go wrong by filling a disk;
+    /// Bytes a file may have that a process or the host writes for a script, when the caller names no limit. A program can go wrong by filling a disk;
     /// no script we know writes more to one file.
     pub const FILE_SIZE: u64 = 256 << 20;
     /// Descriptors a process may have open when the caller names no limit. As many may be on their way through sockets for all
@@ -78,7 +78,7 @@ impl Limits {
         self
     }
 
-    /// Sets how many bytes a process may have in a file it writes.
+    /// Sets how many bytes a file may have that a process, or the host for any script, writes.
     pub fn file_size(mut self, bytes: u64) -> Self {
         self.file_size = Some(bytes);
         self
@@ -116,10 +116,11 @@ impl Limits {
         }
     }
 
-    /// The limits an in-process language is held to: memory by default, nothing that only processes have.
+    /// The limits an in-process language is held to: memory and the size of files by default, nothing that only processes have.
     pub(crate) fn in_process(self) -> Self {
         let memory = self.memory.or(Some(Self::MEMORY_IN_PROCESS));
-        Self { memory, cpu: None, file_size: None, open_files: None, ..self }
+        let file_size = self.file_size.or(Some(Self::FILE_SIZE));
+        Self { memory, cpu: None, file_size, open_files: None, ..self }
     }
 }
 

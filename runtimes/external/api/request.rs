@@ -1,12 +1,10 @@
 //! A request as it is written, and its answer.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value, json};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
-use crate::host::{HostFunction, functions};
+use crate::host::{HostFunction, HostMemory, functions, to_json};
 
 /// The longest text that may be an id, in bytes.
 const LONGEST_ID: usize = 200;
@@ -73,20 +71,20 @@ fn wrong(what: &str) -> SkillError {
         .with_help(r#"write a line like {"id": 1, "call": "read_file", "args": ["a.txt"]}"#)
 }
 
-/// The answer to a request, with the end of its line.
-pub(super) fn answered(id: &Value, answer: &Result<Cow<'_, Value>>) -> Vec<u8> {
-    let text = match answer {
-        // Put together by hand: a value may be large, and is not copied into another.
-        Ok(value) => format!("{{\"id\":{id},\"ok\":{value}}}\n"),
-        Err(error) => {
-            let (kind, message) = (error.kind().name(), error.message());
-            format!(
-                "{}\n",
-                json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}})
-            )
-        }
-    };
-    text.into_bytes()
+/// The answer to a request, with the end of its line; an error where the run has no memory for it.
+pub(super) fn answered(id: &Value, value: &Value, memory: &HostMemory) -> Result<Vec<u8>> {
+    let mut held = memory.hold();
+    // Put together by hand: a value may be large, and is not copied into another.
+    let value = to_json(value, &mut held)?;
+    held.add(value.len() as u64)?;
+    Ok([format!("{{\"id\":{id},\"ok\":").as_bytes(), &value, b"}\n"].concat())
+}
+
+/// The answer to a request that failed.
+pub(super) fn refused(id: &Value, error: &SkillError) -> Vec<u8> {
+    let (kind, message) = (error.kind().name(), error.message());
+    let told = json!({"id": id, "error": {"kind": kind, "message": message, "help": error.help()}});
+    format!("{told}\n").into_bytes()
 }
 
 /// The table of functions, as clients need it.
@@ -138,12 +136,14 @@ fn rounded<'a>(value: &'a Value, path: &mut Vec<String>) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::SkillContext;
 
     #[test]
     fn an_answer_is_no_request_so_that_a_line_to_oneself_falls_silent() {
-        let error = Err(wrong("is wrong"));
-        for answer in [Ok(Cow::Owned(json!(1))), error] {
-            assert!(Request::read(&answered(&json!(1), &answer)).unwrap().is_none());
+        let error = wrong("is wrong");
+        let memory = SkillContext::builder("test").build().host_memory().clone();
+        for answer in [answered(&json!(1), &json!(1), &memory).unwrap(), refused(&json!(1), &error)] {
+            assert!(Request::read(&answer).unwrap().is_none());
         }
     }
 

@@ -11,7 +11,7 @@ use super::line::{Line, Turn};
 use super::lines::Lines;
 use super::request::{self, Request};
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::host::{SkillContext, guarded};
+use crate::host::{SkillContext, guarded, weight_of_json};
 
 /// Lines that are open at a time; a process that sends one more waits.
 const MOST_LINES: usize = 32;
@@ -93,7 +93,7 @@ impl<'a> Service<'a> {
         match line.turn(longest) {
             Turn::Gone => return false,
             Turn::Nothing => {}
-            Turn::TooLong => line.say(request::answered(&Value::Null, &Err(too_long(longest)))),
+            Turn::TooLong => line.say(request::refused(&Value::Null, &too_long(longest))),
             Turn::Request(text) => {
                 if let Some(answer) = self.answer(&text, line.refused()) {
                     line.say(answer);
@@ -108,7 +108,9 @@ impl<'a> Service<'a> {
     }
 
     fn answer(&self, text: &[u8], refused: &mut Option<Refused>) -> Option<Vec<u8>> {
-        let (id, answer) = match Request::read(text) {
+        let mut held = self.ctx.host_memory().hold();
+        let read = held.add(weight_of_json(text)).map_err(|error| (Value::Null, error));
+        let (id, answer) = match read.and_then(|()| Request::read(text)) {
             // Somebody sent both ends of a line: answered, it would go round for ever.
             Ok(None) => return None,
             Ok(Some(request)) => {
@@ -117,10 +119,13 @@ impl<'a> Service<'a> {
             }
             Err((id, error)) => (id, Err(error)),
         };
-        if let Err(error) = &answer {
-            *refused = Some(Refused { id: id.clone(), error: error.clone() });
-        }
-        Some(request::answered(&id, &answer))
+        drop(held);
+        let answer = answer.and_then(|value| request::answered(&id, &value, self.ctx.host_memory()));
+        Some(answer.unwrap_or_else(|error| {
+            let answer = request::refused(&id, &error);
+            *refused = Some(Refused { id, error });
+            answer
+        }))
     }
 
     fn called(&self, request: Request, refused: Option<&Refused>) -> Result<Cow<'_, Value>> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::{Inner, SkillContext};
 use crate::host::files::Files;
 use crate::host::journal::{Journal, Observer};
+use crate::host::memory::HostMemory;
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
 use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
@@ -26,6 +27,7 @@ pub struct ContextBuilder {
     providers: Providers,
     caller: Option<SkillContext>,
     handed_on: Option<Limits>,
+    host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
 }
 
@@ -47,6 +49,7 @@ impl ContextBuilder {
             providers: Providers::default(),
             caller: None,
             handed_on: None,
+            host_memory: None,
             journal_file: None,
         }
     }
@@ -117,6 +120,12 @@ impl ContextBuilder {
         self
     }
 
+    /// Bytes that host functions may hold for it at a time; as many as its memory limit when never said.
+    pub fn host_memory(mut self, bytes: u64) -> Self {
+        self.host_memory = Some(bytes);
+        self
+    }
+
     /// The threads it may have beside its own; as many as a run has by default when never said.
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
@@ -139,8 +148,16 @@ impl ContextBuilder {
 
     /// The context.
     pub fn build(self) -> SkillContext {
-        let own = || Room::new(self.limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS));
+        // Whether it is there is asked where it matters.
+        crate::heap::keep_reserve();
+        let memory = self.limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        let own = || Room::new(memory);
+        let host_memory = self.host_memory.unwrap_or(memory);
         let inner = Arc::new(Inner {
+            memory: match &self.caller {
+                Some(caller) => HostMemory::called_by(host_memory, caller.host_memory()),
+                None => HostMemory::new(host_memory),
+            },
             kept: self.caller.as_ref().map_or_else(own, |caller| caller.kept().clone()),
             skill: self.skill,
             qualified: self.qualified,

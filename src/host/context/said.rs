@@ -35,6 +35,11 @@ impl SkillContext {
         }
     }
 
+    /// Whether a line of so many bytes could ever be kept; `output` where not.
+    pub(in crate::host) fn takes_line(&self, bytes: usize) -> Result<()> {
+        self.0.journal.takes(bytes)
+    }
+
     /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
     pub fn progress(&self, progress: &Progress) {
         self.passed_on(progress, None);

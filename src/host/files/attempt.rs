@@ -28,9 +28,24 @@ impl<'a> Attempt<'a> {
         if self.changes { Need::write(path) } else { Need::read(path) }
     }
 
-    /// The operating system's refusal.
+    /// The operating system's refusal, or our own that came the same way.
     pub(super) fn io(&self, source: io::Error) -> SkillError {
-        SkillError::io(self, source)
+        match source.downcast::<SkillError>() {
+            Ok(own) => self.own(own),
+            Err(source) => SkillError::io(self, source),
+        }
+    }
+
+    /// A refusal of ours, with what it was that failed. What stopped the run says so itself.
+    pub(super) fn own(&self, error: SkillError) -> SkillError {
+        if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Deadline) {
+            return error;
+        }
+        let told = SkillError::new(error.kind(), format!("{self}: {error}"));
+        match error.help() {
+            Some(help) => told.with_help(help),
+            None => told,
+        }
     }
 
     /// Our own refusal, with the way out.

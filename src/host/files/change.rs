@@ -1,9 +1,10 @@
 //! Changing files: whole at once, so that a reader sees the old content or the new, never a part.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use memchr::memmem::Finder;
 
 use super::attempt::Attempt;
 use super::links::Last;
@@ -11,19 +12,27 @@ use super::place::Place;
 use super::read::irregular;
 use super::{View, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::{PATIENCE, through_io};
 use crate::host::temp_places::{draft_name, hold_draft, note_draft};
+
+/// Bytes that are written at a time where a file is put together of many parts.
+const BUFFER: usize = 64 << 10;
 
 impl View<'_> {
     /// Writes a file whole, with its folders where they are missing. An existing file keeps its mode; one that is
-    /// read-only, or is no regular file, is refused.
+    /// read-only, or is no regular file, is refused; `output` where the file would be larger than one may be.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
-        self.replace(Attempt::change("write", path), content)
+        let attempt = Attempt::change("write", path);
+        self.may_have(content.len() as u64).map_err(|error| attempt.own(error))?;
+        self.replace(attempt, |file| self.put(file, content))
     }
 
     /// Adds to the end of a file, which is made with its folders where it is missing.
     pub fn append(&self, path: &str, content: &[u8]) -> Result<()> {
         self.reach(Attempt::change("append to", path), Last::Followed, |path| {
-            open_end(&self.files.place_made(path)?)?.write_all(content)
+            let (mut file, size) = open_end(&self.files.place_made(path)?)?;
+            self.may_have(size.saturating_add(content.len() as u64)).map_err(through_io)?;
+            self.put(&mut file, content)
         })
     }
 
@@ -50,10 +59,21 @@ impl View<'_> {
         if old.is_empty() {
             return refused("the text to replace is empty".into());
         }
-        let text = self.contents_as_text(attempt)?;
-        match text.matches(old).count() {
+        let mut held = self.hold();
+        let text = self.contents_as_text(attempt, &mut held)?;
+        let mut places = Occurrences::of(old, &text, self);
+        let mut count = 0;
+        while places.next()?.is_some() {
+            count += 1;
+        }
+        match count {
             count if fits(count) => {
-                self.replace(attempt, text.replace(old, new).as_bytes())?;
+                let bytes = |text: &str| text.len() as u64;
+                let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
+                self.may_have((bytes(&text) - gone).saturating_add(added))
+                    .map_err(|error| attempt.own(error))?;
+                // Never put together: it may be many times as large as what it is made of.
+                self.replace(attempt, |file| self.put_replaced(file, &text, old, new))?;
                 Ok(count)
             }
             0 => refused("the text to replace does not occur in it".into()),
@@ -63,7 +83,29 @@ impl View<'_> {
         }
     }
 
-    fn replace(&self, attempt: Attempt<'_>, content: &[u8]) -> Result<()> {
+    /// Writes the text with every `old` in it replaced.
+    fn put_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
+        let mut file = BufWriter::with_capacity(BUFFER, file);
+        let (mut places, mut start) = (Occurrences::of(old, text, self), 0);
+        while let Some(place) = places.next().map_err(through_io)? {
+            self.put(&mut file, &text.as_bytes()[start..place])?;
+            self.put(&mut file, new.as_bytes())?;
+            start = place + old.len();
+        }
+        self.put(&mut file, &text.as_bytes()[start..])?;
+        file.flush()
+    }
+
+    /// Writes all of it, unless the run is stopped meanwhile.
+    fn put(&self, file: &mut impl Write, content: &[u8]) -> io::Result<()> {
+        content.chunks(PATIENCE).try_for_each(|part| {
+            self.check().map_err(through_io)?;
+            file.write_all(part)
+        })
+    }
+
+    /// Puts a new file in the place of the old one, with what `fill` writes to it.
+    fn replace(&self, attempt: Attempt<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
         self.reach(attempt, Last::Followed, |path| {
             let place = self.files.place_made(path)?;
             let replaced = changeable(&place)?;
@@ -72,8 +114,41 @@ impl View<'_> {
                 // Before the content, which the mode may hide from others.
                 draft.file.set_permissions(replaced.permissions())?;
             }
-            draft.become_file(&place, content)
+            draft.become_file(&place, &fill)
         })
+    }
+}
+
+/// Where a text stands in another, one place after the other. Looks at the token of the run all the while.
+struct Occurrences<'a> {
+    finder: Finder<'a>,
+    text: &'a [u8],
+    at: usize,
+    view: View<'a>,
+}
+
+impl<'a> Occurrences<'a> {
+    fn of(sought: &'a str, text: &'a str, view: &View<'a>) -> Self {
+        Self { finder: Finder::new(sought.as_bytes()), text: text.as_bytes(), at: 0, view: *view }
+    }
+
+    fn next(&mut self) -> Result<Option<usize>> {
+        let length = self.finder.needle().len();
+        // As long as what is sought, so that the whole text is not looked at twice.
+        let window = PATIENCE.max(length);
+        loop {
+            self.view.check()?;
+            let end = self.text.len().min(self.at + window + length - 1);
+            if let Some(found) = self.finder.find(&self.text[self.at..end]) {
+                let found = self.at + found;
+                self.at = found + length;
+                return Ok(Some(found));
+            }
+            if end == self.text.len() {
+                return Ok(None);
+            }
+            self.at = end - (length - 1);
+        }
     }
 }
 
@@ -91,7 +166,8 @@ fn changeable(place: &Place) -> io::Result<Option<Metadata>> {
     }
 }
 
-fn open_end(place: &Place) -> io::Result<File> {
+/// The file to add to, and the bytes it has.
+fn open_end(place: &Place) -> io::Result<(File, u64)> {
     let existing = changeable(place)?;
     let mut options = OpenOptions::new();
     options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
@@ -102,7 +178,7 @@ fn open_end(place: &Place) -> io::Result<File> {
         opened if opened.nlink() > 1 => {
             Err(io::Error::other("it has other names (hard links); write it whole"))
         }
-        _ => Ok(file),
+        opened => Ok((file, opened.len())),
     }
 }
 
@@ -126,8 +202,8 @@ impl<'a> Draft<'a> {
         Ok(Self { folder, name, file, is_done: false })
     }
 
-    fn become_file(mut self, place: &Place, content: &[u8]) -> io::Result<()> {
-        self.file.write_all(content)?;
+    fn become_file(mut self, place: &Place, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
+        fill(&mut self.file)?;
         self.folder.rename(&self.name, self.folder, &place.name)?;
         self.is_done = true;
         Ok(())

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
-use cap_std::fs::{Dir, FileType, OpenOptions};
+use cap_std::fs::{Dir, DirEntry, FileType, OpenOptions};
 
 use super::walk::EntryKind;
 
@@ -18,9 +18,12 @@ pub(super) struct Door {
     pub(super) file: fn(&Dir, &Path) -> io::Result<File>,
     /// Opens a directory.
     pub(super) dir: fn(&Dir, &Path) -> io::Result<Dir>,
-    /// The names in a directory, in the system's order.
-    pub(super) entries: fn(&Dir, &Path) -> io::Result<Vec<Named>>,
+    /// The names in a directory, in the system's order. Each is counted first, and none taken beyond an error.
+    pub(super) entries: fn(&Dir, &Path, &mut Count<'_>) -> io::Result<Vec<Named>>,
 }
+
+/// Hears the length of each name before it is kept.
+pub(super) type Count<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
 
 /// A name in a directory and what it is.
 pub(super) type Named = (OsString, EntryKind);
@@ -40,9 +43,14 @@ fn dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |here, part| here.open_dir_nofollow(part.as_os_str()))
 }
 
-fn entries(root: &Dir, path: &Path) -> io::Result<Vec<Named>> {
+fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Named>> {
     let listed = dir(root, path)?.entries()?;
-    listed.map(|entry| entry.and_then(|entry| Ok((entry.file_name(), kind(entry.file_type()?))))).collect()
+    let mut named = |entry: DirEntry| {
+        let name = entry.file_name();
+        count(name.len())?;
+        Ok((name, kind(entry.file_type()?)))
+    };
+    listed.map(|entry| entry.and_then(&mut named)).collect()
 }
 
 fn kind(file_type: FileType) -> EntryKind {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -15,12 +16,21 @@ use super::read::irregular;
 use super::walk::{EntryKind, Skipped, Tidy, Walk};
 use super::{View, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::{Held, through_io};
 use crate::policy::{CancelToken, Limits, Thread, Threads};
 
 /// Lines one answer may have.
 const MOST_ROWS: usize = 20_000;
 /// Bytes a compiled pattern, and what it keeps while it searches, may have.
 const LARGEST_PATTERN: usize = 10 << 20;
+/// Bytes a regular expression may have. What is read of it may take a thousand times as many.
+const LONGEST_REGEX: usize = 8 << 10;
+/// Bytes a text may have that is searched for.
+const LONGEST_LITERAL: usize = 64 << 10;
+/// About the bytes that is known of a file that was passed over, beside its name.
+const WEIGHT_OF_SKIPPED: u64 = 256;
+/// Letters of a pattern that an error repeats.
+const SHOWN: usize = 200;
 /// Files a thread takes at a time.
 const BATCH: usize = 32;
 /// Threads one search may use.
@@ -40,17 +50,19 @@ pub struct Grepped {
     pub rows: Vec<Row>,
     /// What was passed over because it could not be read.
     pub skipped: Vec<Skipped>,
+    /// The memory that both take.
+    pub(crate) held: Held,
 }
 
 impl Grep {
     /// Lines with exactly this text.
     pub fn literal(text: &str, ignore_case: bool) -> Result<Self> {
-        Self::built(RegexMatcherBuilder::new().fixed_strings(true), text, ignore_case)
+        Self::built(RegexMatcherBuilder::new().fixed_strings(true), text, ignore_case, LONGEST_LITERAL)
     }
 
     /// Lines that match this regular expression, in the syntax of the `regex` crate.
     pub fn regex(pattern: &str, ignore_case: bool) -> Result<Self> {
-        Self::built(&mut RegexMatcherBuilder::new(), pattern, ignore_case)
+        Self::built(&mut RegexMatcherBuilder::new(), pattern, ignore_case, LONGEST_REGEX)
     }
 
     /// Each row with this many lines before and after it.
@@ -71,13 +83,26 @@ impl Grep {
         self
     }
 
-    fn built(builder: &mut RegexMatcherBuilder, pattern: &str, ignore_case: bool) -> Result<Self> {
+    fn built(
+        builder: &mut RegexMatcherBuilder,
+        pattern: &str,
+        ignore_case: bool,
+        longest: usize,
+    ) -> Result<Self> {
+        if pattern.len() > longest {
+            let sentence = format!(
+                "the pattern has {} bytes, and at most {longest} can be searched for at a time",
+                pattern.len()
+            );
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
+                .with_help("search for a part of it that is rare"));
+        }
         builder.case_insensitive(ignore_case).line_terminator(Some(b'\n'));
         let matcher = builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN).build(pattern);
         let matcher = matcher.map_err(|error| {
             SkillError::new(
                 ErrorKind::InvalidArgument,
-                format!("pattern {pattern:?} cannot be searched for: {error}"),
+                format!("pattern {:?} cannot be searched for: {:.SHOWN$}", shown(pattern), error.to_string()),
             )
         })?;
         Ok(Self { matcher, context: 0, max: None, threads: Threads::default() })
@@ -88,16 +113,23 @@ impl Grep {
     }
 }
 
+/// A pattern as far as an error repeats it.
+fn shown(pattern: &str) -> String {
+    pattern.chars().take(SHOWN).collect()
+}
+
 impl View<'_> {
     /// Searches a file, or all files below a folder: hidden ones only when asked, those that `.gitignore` lists, binary ones
     /// (with a NUL byte) and those that the run may not read never.
     pub fn grep(&self, path: &str, grep: &Grep, tidy: Tidy, cancel: &CancelToken) -> Result<Grepped> {
         let attempt = Attempt::look("search", path);
+        let mut held = self.hold();
         let (files, skipped) = match self.target(attempt)? {
             (file, EntryKind::File) => (vec![file], Vec::new()),
-            (folder, _) => self.files_below(&folder, tidy, cancel)?,
+            (folder, _) => self.files_below(&folder, tidy, cancel, &mut held)?,
         };
         let search = Search {
+            failed: OnceLock::new(),
             view: *self,
             grep,
             files: &files,
@@ -105,7 +137,7 @@ impl View<'_> {
             next: AtomicUsize::new(0),
             found: AtomicUsize::new(0),
         };
-        let mut found = search.run()?;
+        let mut found = search.run(attempt)?;
         found.skipped.extend(skipped);
         found.rows.truncate(grep.max.unwrap_or(usize::MAX));
         let bytes: usize = found.rows.iter().map(Row::size).sum();
@@ -138,11 +170,13 @@ impl View<'_> {
         folder: &str,
         tidy: Tidy,
         cancel: &CancelToken,
+        held: &mut Held,
     ) -> Result<(Vec<String>, Vec<Skipped>)> {
         let mut files = Vec::new();
         let skipped = self.walk(folder, &Walk { cancel, tidy, depth: None }, |entry| {
             let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
             if entry.kind == EntryKind::File && self.may_look_into(name, &entry.path) {
+                held.grow(entry.weight())?;
                 files.push(entry.path);
             }
             Ok(())
@@ -161,15 +195,17 @@ struct Search<'a> {
     cancel: &'a CancelToken,
     next: AtomicUsize,
     found: AtomicUsize,
+    /// Why the search cannot go on.
+    failed: OnceLock<SkillError>,
 }
 
 impl Search<'_> {
-    fn run(&self) -> Result<Grepped> {
+    fn run(&self, attempt: Attempt<'_>) -> Result<Grepped> {
         let most = MOST_THREADS.min(self.files.len() / (2 * BATCH));
         // Asking how many there may be takes longer than a few files.
         let threads = || std::thread::available_parallelism().map_or(1, usize::from);
         let helpers = if most < 2 { 0 } else { threads().min(most).saturating_sub(1) };
-        let mut parts = std::thread::scope(|scope| {
+        let parts = std::thread::scope(|scope| {
             let spawn = |thread: Thread| {
                 let work = move || {
                     let _thread = thread;
@@ -185,10 +221,14 @@ impl Search<'_> {
             parts
         });
         self.cancel.check()?;
-        let mut all = Grepped { rows: Vec::new(), skipped: Vec::new() };
-        for part in &mut parts {
-            all.rows.append(&mut part.rows);
-            all.skipped.append(&mut part.skipped);
+        if let Some(error) = self.failed.get() {
+            return Err(attempt.own(error.clone()));
+        }
+        let mut all = Grepped { rows: Vec::new(), skipped: Vec::new(), held: self.view.hold() };
+        for part in parts {
+            all.rows.extend(part.rows);
+            all.skipped.extend(part.skipped);
+            all.held.join(part.held);
         }
         // Stable, and the rows of one file are in order already.
         all.rows.sort_by(|one, other| one.file.cmp(&other.file));
@@ -196,33 +236,53 @@ impl Search<'_> {
     }
 
     fn work(&self) -> Grepped {
-        let mut part = Grepped { rows: Vec::new(), skipped: Vec::new() };
-        let mut searcher = self.searcher();
-        while self.found.load(Ordering::Relaxed) < self.grep.most() && self.cancel.check().is_ok() {
+        let mut part = Grepped { rows: Vec::new(), skipped: Vec::new(), held: self.view.hold() };
+        let (mut searcher, mut longest) = (self.searcher(), Longest { read: 0, held: self.view.hold() });
+        let goes_on = || self.failed.get().is_none() && self.cancel.check().is_ok();
+        while self.found.load(Ordering::Relaxed) < self.grep.most() && goes_on() {
             let start = self.next.fetch_add(BATCH, Ordering::Relaxed);
             let Some(batch) =
                 self.files.get(start..self.files.len().min(start + BATCH)).filter(|batch| !batch.is_empty())
             else {
                 break;
             };
+            let mut found = 0;
             for path in batch {
-                let mut matches = Matches::new(path, self.grep.context);
-                match self.search(&mut searcher, path, &mut matches) {
+                // What comes after those in the list is not asked for.
+                if found >= self.grep.most() || !goes_on() {
+                    break;
+                }
+                let mut matches = Matches::new(path, self.grep.context, &mut part.held);
+                match self.search(&mut searcher, &mut longest, path, &mut matches) {
                     Ok(()) => {
                         let mut rows = matches.rows();
+                        found += rows.len();
                         self.found.fetch_add(rows.len(), Ordering::Relaxed);
                         part.rows.append(&mut rows);
                     }
-                    Err(error) => part.skipped.push(Skipped { path: path.clone(), error }),
+                    Err(error) => match error.downcast::<SkillError>() {
+                        Ok(error) => drop(self.failed.set(error)),
+                        Err(error) => {
+                            let noted = part.held.grow(2 * path.len() as u64 + WEIGHT_OF_SKIPPED);
+                            noted.unwrap_or_else(|error| drop(self.failed.set(error)));
+                            part.skipped.push(Skipped { path: path.clone(), error });
+                        }
+                    },
                 }
             }
         }
         part
     }
 
-    fn search(&self, searcher: &mut Searcher, path: &str, matches: &mut Matches<'_>) -> io::Result<()> {
+    fn search(
+        &self,
+        searcher: &mut Searcher,
+        longest: &mut Longest,
+        path: &str,
+        matches: &mut Matches<'_>,
+    ) -> io::Result<()> {
         let file = (self.view.files.door.file)(&self.view.files.dir, &names::os(path))?;
-        searcher.search_reader(&self.grep.matcher, Stoppable { file, cancel: self.cancel }, matches)
+        searcher.search_reader(&self.grep.matcher, Stoppable { file, cancel: self.cancel, longest }, matches)
     }
 
     fn searcher(&self) -> Searcher {
@@ -236,17 +296,28 @@ impl Search<'_> {
     }
 }
 
-/// A file whose reading ends when the run does.
+/// A file whose reading ends when the run does, or when a line of it needs more memory than there is.
 struct Stoppable<'a> {
     file: File,
     cancel: &'a CancelToken,
+    longest: &'a mut Longest,
+}
+
+/// What the longest line takes that a thread came by: its searcher keeps a buffer that was made larger.
+struct Longest {
+    read: usize,
+    held: Held,
 }
 
 impl Read for Stoppable<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("the run was stopped"));
+        self.cancel.check().map_err(through_io)?;
+        let came = self.file.read(buffer)?;
+        // A line that fills the buffer makes it three times as large.
+        if came == buffer.len() && came > self.longest.read {
+            self.longest.read = came;
+            self.longest.held.add(3 * came as u64).map_err(through_io)?;
         }
-        self.file.read(buffer)
+        Ok(came)
     }
 }

@@ -6,13 +6,18 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{Files, names};
+use super::{Files, View, names};
+use crate::error::{Result, SkillError};
+use crate::host::memory::{Held, through_io};
 
 /// The name of the files with the rules.
 pub(super) const FILE_NAME: &str = ".gitignore";
 
 /// Bytes of rules one file may have; compiling them takes time and memory.
 const LARGEST: u64 = 64 << 10;
+
+/// About the bytes that a byte of rules becomes.
+const WEIGHT: u64 = 200;
 
 /// The rules of one folder, on top of those of its parents.
 #[derive(Clone, Default)]
@@ -23,13 +28,15 @@ struct Layer {
     /// Bytes of a path that name this folder.
     prefix: usize,
     parent: IgnoreRules,
+    /// The memory that they take, as long as somebody may look into a folder below.
+    _held: Held,
 }
 
 impl IgnoreRules {
     /// Whether a path below this folder is ignored: the nearest folder with an opinion decides.
     pub(super) fn ignores(&self, path: &str, is_dir: bool) -> bool {
         let mut layer = self.0.as_deref();
-        while let Some(Layer { own, prefix, parent }) = layer {
+        while let Some(Layer { own, prefix, parent, .. }) = layer {
             match own.matched(&path[*prefix..], is_dir) {
                 Match::Ignore(_) => return true,
                 Match::Whitelist(_) => return false,
@@ -40,15 +47,23 @@ impl IgnoreRules {
     }
 
     /// The rules that hold in `folder`, those of the folders above it included.
-    pub(super) fn above(files: &Files, folder: &str) -> Self {
+    pub(super) fn above(view: &View<'_>, folder: &str) -> Result<Self> {
         let ends = folder.match_indices('/').map(|(at, _)| at);
-        let above = std::iter::once(0).chain(ends).filter(|_| !folder.is_empty());
-        above.fold(Self::default(), |rules, end| rules.clone().with(files, &folder[..end]).unwrap_or(rules))
+        let mut above = std::iter::once(0).chain(ends).filter(|_| !folder.is_empty());
+        above.try_fold(Self::default(), |rules, end| {
+            match rules.clone().with(view, &folder[..end]).map_err(io::Error::downcast::<SkillError>) {
+                Ok(rules) => Ok(rules),
+                Err(Ok(own)) => Err(own),
+                Err(Err(_)) => Ok(rules),
+            }
+        })
     }
 
     /// These rules and those in `folder`'s own file, which must be a regular file of reasonable size.
-    pub(super) fn with(self, files: &Files, folder: &str) -> io::Result<Self> {
-        let text = rules_in(files, folder)?;
+    pub(super) fn with(self, view: &View<'_>, folder: &str) -> io::Result<Self> {
+        let text = rules_in(view.files, folder)?;
+        let mut held = view.hold();
+        held.grow(text.len() as u64 * WEIGHT).map_err(through_io)?;
         let mut builder = GitignoreBuilder::new(".");
         for line in text.trim_start_matches('\u{feff}').lines() {
             // Git passes over a line that is no pattern, too.
@@ -56,7 +71,7 @@ impl IgnoreRules {
         }
         let own = builder.build().map_err(io::Error::other)?;
         let prefix = if folder.is_empty() { 0 } else { folder.len() + 1 };
-        Ok(Self(Some(Arc::new(Layer { own, prefix, parent: self }))))
+        Ok(Self(Some(Arc::new(Layer { own, prefix, parent: self, _held: held }))))
     }
 }
 

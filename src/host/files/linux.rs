@@ -12,7 +12,7 @@ use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::door::{Door, Named};
+use super::door::{Count, Door, Named};
 use super::walk::EntryKind;
 
 /// Needs `openat2`, Linux 5.6 or newer and not filtered out.
@@ -45,7 +45,7 @@ fn dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     Ok(Dir::from_std_file(opened.into()))
 }
 
-fn entries(root: &Dir, path: &Path) -> io::Result<Vec<Named>> {
+fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Named>> {
     let mut listed = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     let mut found = Vec::new();
     while let Some(entry) = listed.read() {
@@ -54,6 +54,7 @@ fn entries(root: &Dir, path: &Path) -> io::Result<Vec<Named>> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
+        count(name.to_bytes().len())?;
         let file_type = match entry.file_type() {
             // Some file systems do not say.
             FileType::Unknown => {

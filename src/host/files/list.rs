@@ -1,5 +1,6 @@
 //! What is there: the names in a folder, the facts about a file.
 
+use std::cell::RefCell;
 use std::io;
 use std::time::UNIX_EPOCH;
 
@@ -9,7 +10,11 @@ use super::attempt::Attempt;
 use super::links::Last;
 use super::walk::MOST_RESULTS;
 use super::{View, names};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::through_io;
+
+/// About the bytes of a name in a list, and of the value it becomes, beside its text.
+const WEIGHT: u64 = 160;
 
 /// The facts about a file or folder; links are followed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,13 +39,23 @@ impl View<'_> {
     /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which opens them again.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
         let attempt = Attempt::look("list", path);
+        let mut held = self.hold();
+        let held = RefCell::new(&mut held);
         let entries = self.reach(attempt, Last::Followed, |path| {
-            (self.files.door.entries)(&self.files.dir, &names::os(path))
+            let mut seen = 0;
+            let mut count = |length: usize| {
+                seen += 1;
+                if seen > MOST_RESULTS {
+                    let fault = format!("it holds more than {MOST_RESULTS} names; narrow it down with glob");
+                    let error = SkillError::new(ErrorKind::Io, fault).with_help("narrow it down with glob");
+                    return Err(through_io(error));
+                }
+                // The name as it is, and as it is written: four letters for each byte at the worst.
+                let bytes = 5 * length as u64 + WEIGHT;
+                self.check().and_then(|()| held.borrow_mut().grow(bytes)).map_err(through_io)
+            };
+            (self.files.door.entries)(&self.files.dir, &names::os(path), &mut count)
         })?;
-        if entries.len() > MOST_RESULTS {
-            let fault = format!("it holds {} names, more than {MOST_RESULTS}", entries.len());
-            return Err(attempt.refused(fault, "narrow it down with glob"));
-        }
         let mut listed: Vec<String> =
             entries.iter().map(|(name, _)| names::text(name).into_owned()).collect();
         listed.sort_unstable();

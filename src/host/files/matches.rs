@@ -4,13 +4,18 @@ use std::collections::VecDeque;
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
-use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::host::memory::{Held, through_io};
 
 /// Bytes of a line that are shown.
 const LONGEST_LINE: usize = 2000;
 
+/// About the bytes of a row, and of the value that it becomes, beside its texts.
+const WEIGHT: u64 = 1 << 10;
+
 /// A line that matches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The file, relative to the root.
     pub file: String,
@@ -19,18 +24,32 @@ pub struct Row {
     /// The line without its end. Of a line beyond 2,000 bytes, the beginning and `…`.
     pub content: String,
     /// The lines before it, when context was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Vec<String>>,
+    pub before: Option<Vec<Value>>,
     /// The lines after it, when context was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Vec<String>>,
+    pub after: Option<Vec<Value>>,
 }
 
 impl Row {
+    /// The record it is in answers.
+    pub(crate) fn into_value(self) -> Value {
+        let mut record = Map::new();
+        record.insert("file".into(), self.file.into());
+        record.insert("line".into(), self.line.into());
+        record.insert("content".into(), self.content.into());
+        record.extend(self.before.map(|lines| ("before".into(), lines.into())));
+        record.extend(self.after.map(|lines| ("after".into(), lines.into())));
+        Value::Object(record)
+    }
+
     /// Bytes of text in it.
     pub(super) fn size(&self) -> usize {
-        let around =
-            [&self.before, &self.after].into_iter().flatten().flatten().map(String::len).sum::<usize>();
+        let around = [&self.before, &self.after]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::len)
+            .sum::<usize>();
         self.file.len() + self.content.len() + around
     }
 }
@@ -45,11 +64,13 @@ pub(super) struct Matches<'a> {
     /// The first row that still waits for lines after it.
     open: usize,
     is_binary: bool,
+    /// The memory of all rows that were found.
+    held: &'a mut Held,
 }
 
 impl<'a> Matches<'a> {
-    pub(super) fn new(file: &'a str, context: usize) -> Self {
-        Self { file, context, rows: Vec::new(), before: VecDeque::new(), open: 0, is_binary: false }
+    pub(super) fn new(file: &'a str, context: usize, held: &'a mut Held) -> Self {
+        Self { file, context, rows: Vec::new(), before: VecDeque::new(), open: 0, is_binary: false, held }
     }
 
     /// The rows; none of a binary file.
@@ -58,12 +79,15 @@ impl<'a> Matches<'a> {
     }
 
     /// A line passes by, in the order of the file.
-    fn pass(&mut self, line: &str) {
+    fn pass(&mut self, line: &str) -> io::Result<()> {
         if self.context == 0 {
-            return;
+            return Ok(());
         }
+        // Once for each row that it is context of, and once for those to come.
+        let copies = (self.rows.len() - self.open + 1) as u64;
+        self.held.grow(copies * weight_of_line(line)).map_err(through_io)?;
         for row in &mut self.rows[self.open..] {
-            row.after.get_or_insert_default().push(line.to_owned());
+            row.after.get_or_insert_default().push(line.into());
         }
         let is_full = |row: &Row| row.after.as_ref().is_some_and(|after| after.len() >= self.context);
         self.open += self.rows[self.open..].iter().take_while(|row| is_full(row)).count();
@@ -71,6 +95,7 @@ impl<'a> Matches<'a> {
         if self.before.len() > self.context {
             self.before.pop_front();
         }
+        Ok(())
     }
 }
 
@@ -79,16 +104,20 @@ impl Sink for Matches<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let content = shown(found.bytes());
-        let before = (self.context > 0).then(|| self.before.iter().cloned().collect());
+        let before_it = self.before.iter().map(|line| weight_of_line(line)).sum::<u64>();
+        let row = WEIGHT + self.file.len() as u64 + content.len() as u64;
+        self.held.grow(row + before_it).map_err(through_io)?;
+        let before =
+            (self.context > 0).then(|| self.before.iter().map(|line| line.as_str().into()).collect());
         let after = (self.context > 0).then(Vec::new);
         let line = found.line_number().unwrap_or_default();
-        self.pass(&content);
+        self.pass(&content)?;
         self.rows.push(Row { file: self.file.to_owned(), line, content, before, after });
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
-        self.pass(&shown(found.bytes()));
+        self.pass(&shown(found.bytes()))?;
         Ok(true)
     }
 
@@ -102,6 +131,12 @@ impl Sink for Matches<'_> {
         self.is_binary = true;
         Ok(false)
     }
+}
+
+/// About the bytes that a line of context takes.
+fn weight_of_line(line: &str) -> u64 {
+    const BESIDE: u64 = 112;
+    line.len() as u64 + BESIDE
 }
 
 /// A line as it is shown: without its end, bytes that are not UTF-8 replaced.

@@ -35,7 +35,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use self::door::Door;
-use crate::error::{Result, SkillError};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::{Bounds, Held};
 use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
@@ -96,12 +97,12 @@ impl Files {
 
     /// The files as a run with these permissions may see them.
     pub fn seen_by<'a>(&'a self, permissions: &'a Permissions) -> View<'a> {
-        View { files: self, permissions: Some(permissions), place: "the project" }
+        View { files: self, permissions: Some(permissions), place: "the project", bounds: None }
     }
 
     /// The files with nothing asked, for whoever works for the user and not for a script.
     pub fn unguarded(&self) -> View<'_> {
-        View { files: self, permissions: None, place: "the project" }
+        View { files: self, permissions: None, place: "the project", bounds: None }
     }
 }
 
@@ -112,9 +113,38 @@ pub struct View<'a> {
     files: &'a Files,
     permissions: Option<&'a Permissions>,
     place: &'static str,
+    bounds: Option<Bounds<'a>>,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The same files for a run, which holds no more memory than it may, and ends when it is told to.
+    pub(crate) fn within(self, bounds: Bounds<'a>) -> Self {
+        Self { bounds: Some(bounds), ..self }
+    }
+
+    /// What one operation holds: nothing yet.
+    fn hold(&self) -> Held {
+        self.bounds.map_or_else(Held::uncounted, |bounds| bounds.memory.hold())
+    }
+
+    /// Whether the run goes on.
+    fn check(&self) -> Result<()> {
+        self.bounds.map_or(Ok(()), |bounds| bounds.cancel.check())
+    }
+
+    /// Whether a file may have so many bytes; `output` where not.
+    fn may_have(&self, bytes: u64) -> Result<()> {
+        match self.bounds {
+            Some(Bounds { file_size, .. }) if bytes > file_size => {
+                let sentence =
+                    format!("it would have {bytes} bytes, and no file may have more than {file_size}");
+                Err(SkillError::new(ErrorKind::Output, sentence)
+                    .with_help("write less, or raise that with --file-size"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The same files, called this in errors instead of `the project`.
     pub fn called(self, place: &'static str) -> Self {
         Self { place, ..self }

@@ -7,6 +7,7 @@ use super::attempt::Attempt;
 use super::links::Last;
 use super::{View, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::{Held, through_io};
 use crate::policy::Limits;
 
 /// Bytes read at a time where only a part of a file is wanted.
@@ -21,40 +22,51 @@ struct Opened {
 impl View<'_> {
     /// The bytes of a file. Files beyond [`Limits::FILE`] and whatever is not a regular file are `io` errors.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        self.contents(Attempt::look("read", path))
+        self.contents(Attempt::look("read", path), &mut self.hold())
+    }
+
+    /// The bytes of a file as what `encode` makes of them, a third more.
+    pub(crate) fn encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
+        let (attempt, mut held) = (Attempt::look("read", path), self.hold());
+        let bytes = self.contents(attempt, &mut held)?;
+        held.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| attempt.own(error))?;
+        Ok(encode(&bytes))
     }
 
     /// The text of a file; `io` when it is not UTF-8.
     pub fn text(&self, path: &str) -> Result<String> {
-        self.contents_as_text(Attempt::look("read", path))
+        self.contents_as_text(Attempt::look("read", path), &mut self.hold())
     }
 
     /// The first lines of a text file, joined by `\n`.
     pub fn head(&self, path: &str, lines: u64) -> Result<String> {
         let attempt = Attempt::look("read", path);
-        let mut file = self.open(attempt)?.file;
-        let bytes = first_lines(&mut file, lines).map_err(|error| attempt.io(error))?;
+        let (mut file, mut held) = (self.open(attempt)?.file, self.hold());
+        let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
+        let bytes = first_lines(&mut file, lines, grow).map_err(|error| attempt.io(error))?;
         joined_lines(bytes, attempt)
     }
 
     /// The last lines of a text file, joined by `\n`. Reads no more of the file than they take.
     pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
         let attempt = Attempt::look("read", path);
-        let mut opened = self.open(attempt)?;
-        let bytes = last_lines(&mut opened, lines).map_err(|error| attempt.io(error))?;
+        let (mut opened, mut held) = (self.open(attempt)?, self.hold());
+        let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
+        let bytes = last_lines(&mut opened, lines, grow).map_err(|error| attempt.io(error))?;
         joined_lines(bytes, attempt)
     }
 
-    pub(super) fn contents_as_text(&self, attempt: Attempt<'_>) -> Result<String> {
-        text_of(self.contents(attempt)?, attempt)
+    pub(super) fn contents_as_text(&self, attempt: Attempt<'_>, held: &mut Held) -> Result<String> {
+        text_of(self.contents(attempt, held)?, attempt)
     }
 
-    fn contents(&self, attempt: Attempt<'_>) -> Result<Vec<u8>> {
+    fn contents(&self, attempt: Attempt<'_>, held: &mut Held) -> Result<Vec<u8>> {
         let Opened { mut file, size } = self.open(attempt)?;
+        let mut grow = |bytes| held.add(bytes).map_err(through_io);
         let bytes = match size {
             // Files of the kernel's say that they are empty.
-            0 => unknown_many(&mut file),
-            1..=Limits::FILE => so_many(&mut file, size),
+            0 => unknown_many(&mut file, &mut grow),
+            1..=Limits::FILE => grow(size).and_then(|()| so_many(&mut file, size)),
             _ => Ok(Vec::new()),
         };
         let bytes = bytes.map_err(|error| attempt.io(error))?;
@@ -95,11 +107,25 @@ fn so_many(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a file that does not say how many it has, up to one more than is read of any.
-fn unknown_many(file: &mut File) -> io::Result<Vec<u8>> {
+/// The bytes of a file that does not say how many it has, up to a block more than is read of any.
+fn unknown_many(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(Limits::FILE + 1).read_to_end(&mut bytes)?;
+    while bytes.len() as u64 <= Limits::FILE && next_block(file, &mut bytes, grow)? > 0 {}
     Ok(bytes)
+}
+
+/// Reads a block more, where there is memory for it.
+fn next_block(
+    file: &mut File,
+    bytes: &mut Vec<u8>,
+    grow: &mut impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<usize> {
+    // A vector that is full doubles, and for a moment there are both.
+    grow(2 * BLOCK)?;
+    bytes
+        .try_reserve(usize::try_from(BLOCK).unwrap_or_default() + 32)
+        .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "the system has no memory left for it"))?;
+    file.take(BLOCK).read_to_end(bytes)
 }
 
 /// The refusal of FIFOs, sockets and devices.
@@ -107,12 +133,16 @@ pub(super) fn irregular() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-fn first_lines(file: &mut File, lines: u64) -> io::Result<Vec<u8>> {
+fn first_lines(
+    file: &mut File,
+    lines: u64,
+    mut grow: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut left = lines;
     while left > 0 {
         let searched = bytes.len();
-        if file.take(BLOCK).read_to_end(&mut bytes)? == 0 {
+        if next_block(file, &mut bytes, &mut grow)? == 0 {
             break;
         }
         let enough = usize::try_from(left - 1).ok().and_then(|more| newlines(&bytes[searched..]).nth(more));
@@ -126,20 +156,29 @@ fn first_lines(file: &mut File, lines: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn last_lines(opened: &mut Opened, lines: u64) -> io::Result<Vec<u8>> {
+fn last_lines(
+    opened: &mut Opened,
+    lines: u64,
+    mut grow: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
     let (file, size) = (&mut opened.file, opened.size);
-    let start = start_of_last_lines(file, size, lines)?;
-    let mut bytes = Vec::new();
+    let start = start_of_last_lines(file, size, lines, &mut grow)?;
     file.seek(SeekFrom::Start(start))?;
-    // What is appended meanwhile does not count.
-    file.take(size - start).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    // What is appended meanwhile does not count. The lines are joined in another text.
+    grow(2 * (size - start))?;
+    so_many(file, size - start)
 }
 
-fn start_of_last_lines(file: &mut File, size: u64, lines: u64) -> io::Result<u64> {
+fn start_of_last_lines(
+    file: &mut File,
+    size: u64,
+    lines: u64,
+    grow: &mut impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<u64> {
     let mut left = lines;
     let (mut start, mut block) = (size, Vec::new());
     while left > 0 && start > 0 {
+        grow(0)?;
         let end = start;
         start = end.saturating_sub(BLOCK);
         file.seek(SeekFrom::Start(start))?;
@@ -170,7 +209,13 @@ fn fits(bytes: u64) -> io::Result<()> {
 }
 
 fn joined_lines(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
-    Ok(text_of(bytes, attempt)?.lines().collect::<Vec<_>>().join("\n"))
+    let text = text_of(bytes, attempt)?;
+    let mut joined = String::with_capacity(text.len());
+    for (at, line) in text.lines().enumerate() {
+        joined.push_str(if at > 0 { "\n" } else { "" });
+        joined.push_str(line);
+    }
+    Ok(joined)
 }
 
 fn text_of(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {

@@ -10,6 +10,7 @@ use super::links::Last;
 use super::place::Place;
 use super::walk::{Entry, Tidy, Walk};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::Held;
 use crate::policy::{CancelToken, Need};
 
 impl View<'_> {
@@ -37,7 +38,8 @@ impl View<'_> {
     }
 
     fn empty(&self, folder: &str, attempt: Attempt<'_>, cancel: &CancelToken) -> Result<()> {
-        for Entry { path, .. } in self.all_below(folder, attempt, cancel)?.iter().rev() {
+        let mut held = self.hold();
+        for Entry { path, .. } in self.all_below(folder, attempt, cancel, &mut held)?.iter().rev() {
             cancel.check()?;
             let removed = self.files.place(path).and_then(|place| remove_one(&place));
             removed.map_err(|error| Attempt::change("remove", path).io(error))?;
@@ -46,7 +48,13 @@ impl View<'_> {
     }
 
     /// Everything below a folder, each folder before what it holds, if all of it may be changed.
-    fn all_below(&self, folder: &str, attempt: Attempt<'_>, cancel: &CancelToken) -> Result<Vec<Entry>> {
+    fn all_below(
+        &self,
+        folder: &str,
+        attempt: Attempt<'_>,
+        cancel: &CancelToken,
+        held: &mut Held,
+    ) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let walk = Walk { cancel, tidy: Tidy::Nothing, depth: None };
         let skipped = self.walk(folder, &walk, |entry| {
@@ -56,6 +64,7 @@ impl View<'_> {
                     permissions.require(&need, format_args!("{attempt}: failed to remove {}", entry.path))?;
                 }
             }
+            held.grow(entry.weight())?;
             entries.push(entry);
             Ok(())
         })?;

@@ -7,7 +7,8 @@ use super::door::Named;
 use super::ignore_rules::{self, IgnoreRules};
 use super::links::Last;
 use super::{View, names};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::{Held, is_own, through_io};
 use crate::policy::{CancelToken, Need};
 
 /// Results one answer may have.
@@ -39,6 +40,14 @@ pub struct Entry {
     pub path: String,
     /// What it is.
     pub kind: EntryKind,
+}
+
+impl Entry {
+    /// About the bytes that it takes in a list.
+    pub(crate) fn weight(&self) -> u64 {
+        const BESIDE: u64 = 96;
+        self.path.len() as u64 + BESIDE
+    }
 }
 
 /// A folder or file the walk could not look into, and why.
@@ -89,18 +98,27 @@ impl View<'_> {
     ) -> Result<Vec<Skipped>> {
         let attempt = Attempt::look("search", start);
         self.open_to_scripts(attempt, start)?;
-        let mut walker =
-            Walker { view: self, walk, attempt, ahead: Vec::new(), skipped: Vec::new(), seen: 0 };
-        walker.ahead.push(walker.start());
+        let mut walker = Walker {
+            view: self,
+            walk,
+            attempt,
+            ahead: Vec::new(),
+            skipped: Vec::new(),
+            held: self.hold(),
+            seen: 0,
+        };
+        walker.start()?;
         while let Some(mut folder) = walker.ahead.pop() {
             walk.cancel.check()?;
-            let entries = walker.entries(&folder)?;
-            walker.add_rules(&mut folder, &entries);
+            let mut weight = folder.weight();
+            let entries = walker.entries(&folder, &mut weight)?;
+            walker.add_rules(&mut folder, &entries)?;
             for named in entries {
                 if let Some(entry) = walker.pass(&folder, named)? {
-                    found(entry)?;
+                    found(entry).map_err(|error| walker.named(error))?;
                 }
             }
+            walker.held.shrink(weight);
         }
         Ok(walker.skipped)
     }
@@ -120,6 +138,8 @@ struct Walker<'a> {
     attempt: Attempt<'a>,
     ahead: Vec<Folder>,
     skipped: Vec<Skipped>,
+    /// The memory of what lies ahead, and of what was passed over.
+    held: Held,
     seen: usize,
 }
 
@@ -130,41 +150,73 @@ struct Folder {
     rules: IgnoreRules,
 }
 
+impl Folder {
+    /// About the bytes that it takes.
+    fn weight(&self) -> u64 {
+        (self.path.len() + size_of::<Self>()) as u64 + 32
+    }
+}
+
 impl Walker<'_> {
-    fn start(&self) -> Folder {
+    fn start(&mut self) -> Result<()> {
         let path = self.attempt.path;
         let rules = match self.walk.tidy {
             Tidy::Nothing => IgnoreRules::default(),
-            _ => IgnoreRules::above(self.view.files, path),
+            _ => IgnoreRules::above(self.view, path).map_err(|error| self.attempt.own(error))?,
         };
-        Folder { path: path.to_owned(), depth: 0, rules }
+        self.go_into(Folder { path: path.to_owned(), depth: 0, rules })
+    }
+
+    fn go_into(&mut self, folder: Folder) -> Result<()> {
+        self.held.grow(folder.weight()).map_err(|error| self.attempt.own(error))?;
+        self.ahead.push(folder);
+        Ok(())
     }
 
     /// What a folder holds. One that cannot be read is passed over, unless it is the start.
-    fn entries(&mut self, folder: &Folder) -> Result<Vec<Named>> {
-        let files = self.view.files;
-        match (files.door.entries)(&files.dir, &names::os(&folder.path)) {
-            Err(error) if folder.depth == 0 => Err(self.attempt.io(error)),
+    fn entries(&mut self, folder: &Folder, weight: &mut u64) -> Result<Vec<Named>> {
+        let (files, held, cancel) = (self.view.files, &mut self.held, self.walk.cancel);
+        let mut seen = self.seen;
+        let mut count = |length: usize| {
+            seen += 1;
+            if seen.is_multiple_of(PATIENCE) {
+                cancel.check().map_err(through_io)?;
+            }
+            if seen > MOST_ENTRIES {
+                return Err(io::Error::other("it holds too much"));
+            }
+            let bytes = (length + size_of::<Named>()) as u64 + 32;
+            *weight += bytes;
+            held.grow(bytes).map_err(through_io)
+        };
+        match (files.door.entries)(&files.dir, &names::os(&folder.path), &mut count) {
+            Err(error) if folder.depth == 0 || is_own(&error) => Err(self.attempt.io(error)),
             Err(error) => {
-                self.skipped.push(Skipped { path: folder.path.clone(), error });
+                self.pass_over(folder.path.clone(), error)?;
                 Ok(Vec::new())
             }
             Ok(entries) => Ok(entries),
         }
     }
 
+    fn pass_over(&mut self, path: String, error: io::Error) -> Result<()> {
+        self.held.grow(path.len() as u64 + 256).map_err(|error| self.attempt.own(error))?;
+        self.skipped.push(Skipped { path, error });
+        Ok(())
+    }
+
     /// Adds the folder's own rules to those from above.
-    fn add_rules(&mut self, folder: &mut Folder, entries: &[Named]) {
+    fn add_rules(&mut self, folder: &mut Folder, entries: &[Named]) -> Result<()> {
         let is_rules = |(name, kind): &Named| *kind == EntryKind::File && name == ignore_rules::FILE_NAME;
         if self.walk.tidy == Tidy::Nothing || !entries.iter().any(is_rules) {
-            return;
+            return Ok(());
         }
-        match folder.rules.clone().with(self.view.files, &folder.path) {
+        match folder.rules.clone().with(self.view, &folder.path) {
             Ok(rules) => folder.rules = rules,
-            Err(error) => {
-                self.skipped.push(Skipped { path: below(&folder.path, ignore_rules::FILE_NAME), error });
-            }
+            Err(error) if is_own(&error) => return Err(self.attempt.io(error)),
+            Err(error) => self.pass_over(below(&folder.path, ignore_rules::FILE_NAME), error)?,
         }
+        Ok(())
     }
 
     /// Passes by one name: over it, or with it as an entry, and with a folder to look into later.
@@ -184,9 +236,14 @@ impl Walker<'_> {
                 let fault = format!("folders lie more than {DEEPEST} deep");
                 return Err(self.attempt.refused(fault, "search a folder below it"));
             }
-            self.ahead.push(Folder { path: path.clone(), depth, rules: folder.rules.clone() });
+            self.go_into(Folder { path: path.clone(), depth, rules: folder.rules.clone() })?;
         }
         Ok(Some(Entry { path, kind }))
+    }
+
+    /// The memory that ran out says what it was for; whatever else `found` says is its own.
+    fn named(&self, error: SkillError) -> SkillError {
+        if error.kind() == ErrorKind::Memory { self.attempt.own(error) } else { error }
     }
 
     fn enters(&self, name: &str, path: &str) -> bool {

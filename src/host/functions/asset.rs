@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::read::{ENCODING, content};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::args::LONGEST_PATH;
 use crate::host::files::beneath;
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
@@ -39,8 +40,13 @@ const PLACE: &str = "the skill's folder";
 
 fn asset(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let files = ctx.skill_files()?;
+    if args.text(0).len() > LONGEST_PATH {
+        let sentence = format!("asset: path has more than {LONGEST_PATH} bytes");
+        return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+    }
     let path = beneath(args.text(0), Some(files.root()), PLACE)?;
     // The folder may be a checkout, or the project itself.
     ctx.permissions().require(&Need::read(path.as_str()), format_args!("failed to read {path}"))?;
-    content(files.seen_by(ctx.permissions()).called(PLACE), &path, &args.options(1)?)
+    let view = files.seen_by(ctx.permissions()).called(PLACE).within(ctx.bounds());
+    content(view, &path, &args.options(1)?)
 }

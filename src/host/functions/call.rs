@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
-use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, guarded};
+use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, guarded, weight};
 
 pub(super) const TOOL: HostFunction = HostFunction {
     name: "tool",
@@ -90,23 +90,33 @@ fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
         return super::asked("tools", || Err(unknown(tools.as_ref(), name)));
     }
     super::asked("tools", || tools.check(name, args.value(1)))?;
-    guarded("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
-        .map_err(|error| failed(ctx, name, error))
+    let answer = guarded("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
+        .map_err(|error| failed(ctx, name, error))?;
+    ctx.host_memory().hold().add(weight(&answer))?;
+    Ok(answer)
 }
 
 fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let skills = ctx.providers().skills.as_ref().ok_or_else(|| super::unavailable("other skills"))?;
-    super::asked("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))
+    let mut held = ctx.host_memory().hold();
+    held.add(weight(args.value(1)))?;
+    let answer = super::asked("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
+    held.add(weight(&answer))?;
+    Ok(answer)
 }
 
 fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let model = ctx.providers().sampling.as_ref().ok_or_else(|| super::unavailable("a model"))?;
+    let mut held = ctx.host_memory().hold();
+    held.add((args.text(0).len() + args.text(1).len()) as u64)?;
     let request = SampleRequest {
         system: args.maybe_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
         prompt: args.text(1).to_owned(),
         max_tokens: args.count(2).filter(|tokens| *tokens > 0),
     };
-    super::asked("the model", || model.sample(ctx, &request)).map(Value::String)
+    let answer = super::asked("the model", || model.sample(ctx, &request))?;
+    held.add(answer.len() as u64)?;
+    Ok(answer.into())
 }
 
 /// The script's view of a tool's failure: what stopped the run stays what it is, the rest is the tool's.

@@ -1,5 +1,7 @@
 //! Changing the project's files. Every function here takes `write`.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -7,6 +9,7 @@ use serde_json::Value;
 
 use super::read::{ContentOptions, ENCODING, Encoding};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::memory::Held;
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
 
@@ -135,12 +138,14 @@ struct RemoveOptions {
 }
 
 fn write(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    super::project(ctx)?.write(args.text(0), &given_content(args)?)?;
+    let (_held, content) = given_content(ctx, args)?;
+    super::project(ctx)?.write(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
 fn append(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    super::project(ctx)?.append(args.text(0), &given_content(args)?)?;
+    let (_held, content) = given_content(ctx, args)?;
+    super::project(ctx)?.append(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
@@ -170,12 +175,17 @@ fn remove(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 /// The bytes that `content` (the second argument) stands for.
-fn given_content(args: &Args) -> Result<Vec<u8>> {
+fn given_content<'a>(ctx: &SkillContext, args: &'a Args) -> Result<(Held, Cow<'a, [u8]>)> {
     let ContentOptions { encoding } = args.options(2)?;
-    match encoding {
-        Encoding::Text => Ok(args.text(1).as_bytes().to_vec()),
-        Encoding::Base64 => STANDARD.decode(args.text(1)).map_err(|error| {
-            SkillError::new(ErrorKind::InvalidArgument, format!("content is not base64: {error}"))
-        }),
-    }
+    let (mut held, text) = (ctx.host_memory().hold(), args.text(1));
+    let content = match encoding {
+        Encoding::Text => Cow::Borrowed(text.as_bytes()),
+        Encoding::Base64 => {
+            held.add(text.len() as u64 / 4 * 3 + 3)?;
+            Cow::Owned(STANDARD.decode(text).map_err(|error| {
+                SkillError::new(ErrorKind::InvalidArgument, format!("content is not base64: {error}"))
+            })?)
+        }
+    };
+    Ok((held, content))
 }

@@ -4,11 +4,19 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::host::files::{Entry, Skipped, Tidy, Walk};
 use crate::host::journal::LogLevel;
+use crate::host::memory::Held;
 
 /// Results one answer may have.
 const MOST: usize = 100_000;
 /// Failures named one by one in the log.
 const MOST_NAMED: usize = 10;
+
+/// What an entry becomes, in about the bytes that this takes beside its path.
+#[derive(Clone, Copy)]
+pub(super) enum Becomes {
+    Text = 32,
+    Record = 800,
+}
 
 /// The entries below `start` (a real folder) that are wanted, sorted by path. What cannot be looked into goes to the log.
 pub(super) fn findings(
@@ -17,8 +25,9 @@ pub(super) fn findings(
     tidy: Tidy,
     depth: Option<usize>,
     is_wanted: impl Fn(&Entry) -> bool,
-) -> Result<Vec<Entry>> {
-    let mut found = Vec::new();
+    becomes: Becomes,
+) -> Result<(Vec<Entry>, Held)> {
+    let (mut found, mut held) = (Vec::new(), ctx.host_memory().hold());
     let walk = Walk { cancel: ctx.cancel(), tidy, depth };
     let skipped = super::project(ctx)?.walk(start, &walk, |entry| {
         if !is_wanted(&entry) {
@@ -28,12 +37,13 @@ pub(super) fn findings(
             let sentence = format!("more than {MOST} files and folders match; narrow the search");
             return Err(SkillError::new(ErrorKind::Io, sentence).with_help("narrow the search"));
         }
+        held.grow(entry.weight() + becomes as u64)?;
         found.push(entry);
         Ok(())
     })?;
     report(ctx, &skipped)?;
     found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
+    Ok((found, held))
 }
 
 /// Says in the log what was passed over because it could not be read.

@@ -3,10 +3,11 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::findings::findings;
+use super::findings::{Becomes, findings};
 use super::search::{SEARCH_OPTIONS, SearchOptions};
 use crate::error::Result;
 use crate::host::files::EntryKind;
+use crate::host::memory::Held;
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
 
@@ -142,9 +143,9 @@ fn tree(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let options: SearchOptions = args.options(2)?;
     let depth = usize::try_from(args.count(1).unwrap_or(DEFAULT_DEPTH)).unwrap_or(usize::MAX);
     let start = super::project(ctx)?.real_folder(args.text(0))?;
-    let found = match depth {
-        0 => Vec::new(),
-        depth => findings(ctx, &start, options.tidy(), Some(depth), |_| true)?,
+    let (found, _held) = match depth {
+        0 => (Vec::new(), Held::uncounted()),
+        depth => findings(ctx, &start, options.tidy(), Some(depth), |_| true, Becomes::Record)?,
     };
     let first = if start.is_empty() { "." } else { &start };
     let start_row = json!({"path": first, "is_dir": true});

@@ -49,7 +49,7 @@ pub(super) const TABLE: &[&HostFunction] = &[
 
 /// The project's files as this run may see them.
 fn project(ctx: &SkillContext) -> Result<View<'_>> {
-    Ok(ctx.project()?.seen_by(ctx.permissions()))
+    Ok(ctx.project()?.seen_by(ctx.permissions()).within(ctx.bounds()))
 }
 
 /// A record as the answer of a function.

@@ -96,7 +96,7 @@ pub(super) enum Encoding {
 pub(super) fn content(files: View<'_>, path: &str, options: &ContentOptions) -> Result<Value> {
     let text = match options.encoding {
         Encoding::Text => files.text(path)?,
-        Encoding::Base64 => STANDARD.encode(files.read(path)?),
+        Encoding::Base64 => files.encoded(path, |bytes| STANDARD.encode(bytes))?,
     };
     Ok(text.into())
 }

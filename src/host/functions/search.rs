@@ -1,12 +1,13 @@
 //! Searching the project: in its files, and for them.
 
 use globset::GlobBuilder;
+use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::findings::{findings, report};
+use super::findings::{Becomes, findings, report};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::files::{Entry, Grep, Tidy};
+use crate::host::files::{Entry, Grep, Row, Tidy};
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
 
@@ -143,6 +144,12 @@ const GREP_ROW: &[Param] = &[
 ];
 
 const MOST_CONTEXT: u64 = 100;
+/// Bytes a pattern for paths may have.
+const LONGEST_GLOB: usize = 1 << 10;
+/// Letters of a pattern that an error repeats.
+const SHOWN: usize = 200;
+/// Bytes that it may become, and what it keeps while it is looked for.
+const LARGEST_GLOB: usize = 1 << 20;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -181,7 +188,7 @@ fn grep(ctx: &SkillContext, args: &Args) -> Result<Value> {
     grep = grep.threads(ctx.threads().clone());
     let found = super::project(ctx)?.grep(args.text(1), &grep, tidy(options.hidden), ctx.cancel())?;
     report(ctx, &found.skipped)?;
-    super::answer(&found.rows)
+    Ok(found.rows.into_iter().map(Row::into_value).collect())
 }
 
 fn glob(ctx: &SkillContext, args: &Args) -> Result<Value> {
@@ -191,26 +198,39 @@ fn glob(ctx: &SkillContext, args: &Args) -> Result<Value> {
         let sentence = format!("{pattern} is outside the project; patterns start at its root");
         return Err(SkillError::new(ErrorKind::Denied, sentence));
     }
-    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build().map_err(
-        |error| {
-            SkillError::new(
-                ErrorKind::InvalidArgument,
-                format!("{pattern:?} is not a pattern: {}", error.kind()),
-            )
-        },
-    )?;
-    let matcher = glob.compile_matcher();
+    let matcher = compiled(pattern)?;
     let depth = (!pattern.contains("**")).then(|| pattern.matches('/').count() + 1);
     let SearchOptions { hidden } = args.options(1)?;
-    let found = findings(ctx, "", tidy(hidden), depth, |entry| matcher.is_match(&entry.path))?;
-    Ok(paths(found))
+    let is_match = |entry: &Entry| matcher.is_match(entry.path.as_bytes());
+    Ok(paths(findings(ctx, "", tidy(hidden), depth, is_match, Becomes::Text)?.0))
+}
+
+/// The pattern as what finds it, or `invalid-argument`, also where it is too large.
+fn compiled(pattern: &str) -> Result<Regex> {
+    let refused = |why: &str| Err(SkillError::new(ErrorKind::InvalidArgument, why));
+    let shown: String = pattern.chars().take(SHOWN).collect();
+    if pattern.len() > LONGEST_GLOB {
+        let sentence = format!("the pattern has {} bytes, more than {LONGEST_GLOB}", pattern.len());
+        return refused(&sentence);
+    }
+    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+    match glob {
+        // Its own way to be compiled knows no error.
+        Ok(glob) => RegexBuilder::new(glob.regex())
+            .dot_matches_new_line(true)
+            .size_limit(LARGEST_GLOB)
+            .dfa_size_limit(LARGEST_GLOB)
+            .build()
+            .or_else(|_| refused(&format!("{shown:?} is too large a pattern"))),
+        Err(error) => refused(&format!("{shown:?} is not a pattern: {}", error.kind())),
+    }
 }
 
 fn find(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let SearchOptions { hidden } = args.options(2)?;
     let (start, text) = (super::project(ctx)?.real_folder(args.text(0))?, args.text(1));
     let has_text = |entry: &Entry| entry.path.rsplit('/').next().is_some_and(|name| name.contains(text));
-    Ok(paths(findings(ctx, &start, tidy(hidden), None, has_text)?))
+    Ok(paths(findings(ctx, &start, tidy(hidden), None, has_text, Becomes::Text)?.0))
 }
 
 fn tidy(hidden: bool) -> Tidy {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::journal::{LogLevel, Progress};
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
 use crate::host::{Args, SkillContext};
@@ -48,12 +48,20 @@ pub(super) const PROGRESS: HostFunction = HostFunction {
 };
 
 fn log(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    // Before it is copied.
+    ctx.takes_line(args.text(1).len())?;
     ctx.log(LogLevel::from_name(args.text(0)), args.text(1))?;
     Ok(Value::Null)
 }
 
-#[allow(clippy::unnecessary_wraps)] // the table wants one shape
 fn progress(ctx: &SkillContext, args: &Args) -> Result<Value> {
+    let (bytes, most) = (args.text(0).len() as u64, ctx.limits().output);
+    if bytes > most {
+        let sentence = format!("progress: a message of {bytes} bytes, more than the {most} it may have");
+        return Err(
+            SkillError::new(ErrorKind::Output, sentence).with_help("say less, or raise the output limit")
+        );
+    }
     ctx.progress(&Progress { message: args.text(0).to_owned(), done: args.number(1), total: args.number(2) });
     Ok(Value::Null)
 }

@@ -13,7 +13,7 @@ use super::read::Encoding;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::http::{host_of, sendable};
 use crate::host::table::{Access, Example, HostFunction, Kind, Param};
-use crate::host::{Args, HttpRequest, HttpResponse, SkillContext};
+use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, weight};
 
 pub(super) const HTTP: HostFunction = HostFunction {
     name: "http",
@@ -75,6 +75,9 @@ const BODILESS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 /// The most bytes an answer's body may have, whatever the output limit.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// The most bytes a URL may have.
+const LONGEST_URL: usize = 64 << 10;
+
 const fn option(name: &'static str, kind: Kind, doc: &'static str) -> Param {
     Param { name, kind, required: false, doc }
 }
@@ -96,7 +99,15 @@ struct Options {
 }
 
 fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (url, options) = (args.text(0), args.options::<Options>(1)?);
+    let (url, mut held) = (args.text(0), ctx.host_memory().hold());
+    if url.len() > LONGEST_URL {
+        let sentence = format!("http: url has more than {LONGEST_URL} bytes");
+        return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
+    }
+    // They are copied, and a body in JSON is made of them: six letters for one at the worst.
+    let given = weight(args.value(1));
+    held.add(if args.value(1).get("json").is_some() { 8 * given } else { 2 * given })?;
+    let options = args.options::<Options>(1)?;
     let (host, encoding) = (host_of(url)?, options.encoding);
     let request = request(url, options, ctx.limits().output.min(MOST_BYTES))?;
     let Some(client) = &ctx.providers().http else {
@@ -104,12 +115,20 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
         return Err(SkillError::new(ErrorKind::Unavailable, sentence));
     };
     let response = asked("the web", || client.send(ctx, request))?;
+    held.add(held_by(&response, encoding))?;
     Ok(json!({
         "status": response.status,
         "headers": headers(&response),
         "url": response.url,
         "body": body(response.body, encoding, &host)?,
     }))
+}
+
+/// About the bytes that an answer becomes.
+fn held_by(response: &HttpResponse, encoding: Encoding) -> u64 {
+    let headers: usize = response.headers.iter().map(|(name, value)| name.len() + value.len() + 256).sum();
+    let bytes = response.body.len() + headers;
+    (if matches!(encoding, Encoding::Base64) { bytes * 7 / 3 } else { bytes }) as u64
 }
 
 fn request(url: &str, options: Options, ceiling: u64) -> Result<HttpRequest> {

@@ -15,6 +15,7 @@ use super::patience::Patience;
 use super::wire::{Connected, Settled, shut_when_stopped};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::HttpResponse;
+use crate::host::memory::{Held, is_own, through_io};
 
 /// What came back.
 pub(super) enum Answer {
@@ -28,6 +29,9 @@ const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Bytes of the status line and the headers of an answer.
 const MOST_HEADER_BYTES: usize = 64 << 10;
+
+/// Bytes of a body that are read at a time.
+const PART: u64 = 64 << 10;
 
 const USER_AGENT: &str = concat!("metier/", env!("CARGO_PKG_VERSION"));
 
@@ -48,7 +52,11 @@ pub(super) fn exchange(
         return Ok(Answer::Elsewhere(response.status().as_u16(), reference));
     }
     let (status, headers) = (response.status().as_u16(), received(&response));
-    let body = body(response, most).map_err(|error| failed(error.into()))?;
+    let mut held = patience.hold();
+    let body = match body(response, most, &mut held) {
+        Err(error) if is_own(&error) => return Err(own(host, error)),
+        body => body.map_err(|error| failed(error.into()))?,
+    };
     // The end of a body may be the end of a connection that was shut.
     patience.left()?;
     if body.len() as u64 > most {
@@ -92,11 +100,26 @@ fn redirect(response: &Response<Body>) -> Option<String> {
 }
 
 /// The body, or one byte more than it may have, which tells that it is too large.
-fn body(response: Response<Body>, most: u64) -> io::Result<Vec<u8>> {
-    let beyond = most.saturating_add(1);
+fn body(response: Response<Body>, most: u64, held: &mut Held) -> io::Result<Vec<u8>> {
+    let mut reader = response.into_body().into_reader().take(most.saturating_add(1));
     let mut bytes = Vec::new();
-    response.into_body().into_reader().take(beyond).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    loop {
+        // A vector that is full doubles, and for a moment there are both.
+        held.grow(2 * PART).map_err(through_io)?;
+        if reader.by_ref().take(PART).read_to_end(&mut bytes)? == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// Our own refusal, with what it was that failed.
+fn own(host: &str, error: io::Error) -> SkillError {
+    let error = error.downcast().unwrap_or_else(|error| SkillError::io("failed to read", error));
+    let told = SkillError::new(error.kind(), format!("failed to reach {host}: {error}"));
+    match error.help() {
+        Some(help) => told.with_help(help),
+        None => told,
+    }
 }
 
 /// What went wrong, where neither the time nor the run's end explains it.

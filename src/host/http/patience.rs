@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
+use crate::host::memory::{Held, HostMemory};
 use crate::policy::{CancelToken, StopCause};
 
 /// The time of one request, redirects included.
@@ -18,6 +19,7 @@ pub(super) struct Patience {
     /// The request's own limit, where it is shorter than the run's.
     own: Option<Duration>,
     crowd: Crowd,
+    memory: HostMemory,
 }
 
 /// How many threads wait for the system on behalf of requests. A lookup or a connection that nobody waits for any more
@@ -37,7 +39,8 @@ impl Patience {
         let run = ctx.limits().deadline.min(DAY);
         let own = own.filter(|own| *own < run);
         let until = Instant::now() + own.unwrap_or(run);
-        Self { cancel: ctx.cancel().clone(), until, own, crowd: crowd.clone() }
+        let memory = ctx.host_memory().clone();
+        Self { cancel: ctx.cancel().clone(), until, own, crowd: crowd.clone(), memory }
     }
 
     /// The time left, never zero; the error the request ends with when there is none.
@@ -47,6 +50,11 @@ impl Patience {
             Duration::ZERO => Err(self.ran_out()),
             left => Ok(left),
         }
+    }
+
+    /// What an answer takes of the memory of the run: nothing yet.
+    pub(super) fn hold(&self) -> Held {
+        self.memory.hold()
     }
 
     /// The token of the run.
