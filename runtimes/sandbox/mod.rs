@@ -6,7 +6,7 @@ mod order;
 mod scratch;
 mod sweeper;
 
-pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
+pub(crate) use super::cage::{Launcher, Started, helper_main, inherited, shut_out_files};
 pub(crate) use order::{
     API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,
 };
