@@ -36,6 +36,7 @@ impl Launcher {
         None
     }
 
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     #[allow(clippy::unused_self, reason = "as where there are cages")]
     pub(crate) fn is_itself(&self) -> bool {
         true
@@ -55,6 +56,7 @@ pub(crate) fn inherited(_number: i32) -> io::Result<OwnedFd> {
 }
 
 /// Always an error: `unsupported`.
+#[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn shut_out_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

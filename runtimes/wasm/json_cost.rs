@@ -39,7 +39,7 @@ mod tests {
         let cost =
             |text: &str| json_cost(text, &mut Budget::new(1 << 30, 0, &CancelToken::new()).unwrap()).unwrap();
         assert_eq!(cost(r#"",,[[{{::\",,""#), 14 + ELEMENT);
-        assert_eq!(cost(r#"[0,0,0]"#), 7 + 4 * ELEMENT);
+        assert_eq!(cost("[0,0,0]"), 7 + 4 * ELEMENT);
         assert_eq!(cost(r#"{"a":{"b":1}}"#), 13 + 3 * ELEMENT + 2 * ENTRY);
         let small = json_cost(&"[0,0]".repeat(100), &mut Budget::new(1000, 0, &CancelToken::new()).unwrap());
         assert_eq!(small.unwrap_err().kind(), crate::error::ErrorKind::Memory);

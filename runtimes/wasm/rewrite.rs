@@ -290,7 +290,7 @@ fn copying() -> Function {
     let (repeat, end) = ([I::Loop(BlockType::Empty)], [I::End]);
     let (direct, otherwise) = ([&copy[..], &[I::Return], &end].concat(), [I::Else]);
     function(
-        [
+        &[
             &at_once(&[TO, FROM])[..],
             &direct,
             &is_forwards,
@@ -345,9 +345,9 @@ fn again() -> [Instruction<'static>; 5] {
     [I::LocalGet(BYTES), I::I32Const(BULK), I::I32GtU, I::BrIf(0), I::End]
 }
 
-fn function(instructions: Vec<Instruction<'static>>) -> Function {
+fn function(instructions: &[Instruction<'static>]) -> Function {
     let mut function = Function::new([]);
-    for instruction in &instructions {
+    for instruction in instructions {
         function.instruction(instruction);
     }
     ended(function)

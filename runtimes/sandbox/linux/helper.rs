@@ -87,6 +87,7 @@ impl Launcher {
     }
 
     /// Whether the program that serves as the helper is this very one.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     pub(crate) fn is_itself(&self) -> bool {
         self.source == Source::Itself
     }

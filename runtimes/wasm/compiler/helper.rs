@@ -131,7 +131,7 @@ fn run(launcher: &Launcher, order: &Order, request: &[u8], cancel: &CancelToken)
         let mut waiting =
             vec![PollFd::new(&started.report, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
         waiting.extend(feed.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
-        waiting.extend([&answer, &said].into_iter().flat_map(Intake::waiting));
+        waiting.extend([&answer, &said].into_iter().filter_map(Intake::waiting));
         match poll(&mut waiting, None) {
             Err(Errno::INTR) => continue,
             ready => ready?,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ECHO, fails, limited, loaded, module, own, running};
+use super::{ECHO, limited, loaded, module, own, running};
 use crate::error::ErrorKind;
 use crate::policy::Limits;
 

@@ -188,7 +188,7 @@ fn filling_and_copying_in_pieces_is_the_same_as_at_once() {
     // Every byte is told by where it was; all lengths around a piece, both ways, overlapping and not.
     let text = large(
         100,
-        r#"(local $at i32) (local $from i32) (local $to i32) (local $length i32) (local $case i32)
+        r"(local $at i32) (local $from i32) (local $to i32) (local $length i32) (local $case i32)
         (loop $cases
             (local.set $length (i32.add (i32.const 1048575) (i32.mul (local.get $case) (i32.const 524288))))
             (local.set $from (i32.const 1000000)) (local.set $to (i32.add (i32.const 999000) (i32.mul (local.get $case) (i32.const 400))))
@@ -216,10 +216,10 @@ fn filling_and_copying_in_pieces_is_the_same_as_at_once() {
                 (br_if $each (i32.lt_u (local.get $at) (local.get $length))))
             (local.set $case (i32.add (local.get $case) (i32.const 1)))
             (br_if $cases (i32.lt_u (local.get $case) (i32.const 6))))
-        (call $fine)"#,
+        (call $fine)",
     );
     let executor = loaded(&text);
-    assert_eq!(limited(&*executor, Value::Null, within(Duration::from_secs(60))).unwrap(), json!("fine"));
+    assert_eq!(limited(&*executor, Value::Null, within(Duration::from_mins(1))).unwrap(), json!("fine"));
 }
 
 #[test]
@@ -241,17 +241,17 @@ fn an_argument_is_counted_before_it_is_a_value() {
     // 48 MB of `0,0,0`: a hundred times as much as a value.
     let text = large(
         800,
-        r#"(local $block i64) (local $at i64) (local.set $block (call $alloc (i64.const 1000000)))
+        r"(local $block i64) (local $at i64) (local.set $block (call $alloc (i64.const 1000000)))
         (loop $next
             (call $store_u64 (i64.add (local.get $block) (local.get $at)) (i64.const 0x2C302C302C302C30))
             (local.set $at (i64.add (local.get $at) (i64.const 8)))
             (br_if $next (i64.lt_u (local.get $at) (i64.const 1000000))))
         (call $store_u8 (local.get $block) (i32.const 91))
         (drop (call $read_file (local.get $block)))
-        (call $fine)"#,
+        (call $fine)",
     );
     let executor = loaded(&text);
-    let limit = |bytes| limited(&*executor, Value::Null, within(Duration::from_secs(60)).memory(bytes));
+    let limit = |bytes| limited(&*executor, Value::Null, within(Duration::from_mins(1)).memory(bytes));
     assert_eq!(limit(60 << 20).unwrap_err().kind(), ErrorKind::Memory);
     assert_eq!(limit(256 << 20).unwrap(), json!("fine"), "what is no JSON is refused, and the run goes on");
 }
