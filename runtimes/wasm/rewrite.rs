@@ -271,7 +271,7 @@ fn filling() -> Function {
     let piece = [I::LocalGet(TO), I::LocalGet(FROM), I::I32Const(BULK), I::MemoryFill(0)];
     let pieces = [&piece[..], &stepped(TO), &left(), &again()].concat();
     function(
-        [&at_once(&[TO])[..], &fill, &[I::Return, I::End, I::Loop(BlockType::Empty)], &pieces, &fill]
+        &[&at_once(&[TO])[..], &fill, &[I::Return, I::End, I::Loop(BlockType::Empty)], &pieces, &fill]
             .concat(),
     )
 }
