@@ -38,7 +38,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
 use crate::plan::Callees;
-use crate::policy::{CancelToken, Watchdog};
+use crate::policy::{CancelToken, Limits, Watchdog};
 
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use crate::host::own_folders;
@@ -68,6 +68,10 @@ pub(crate) struct Shared {
     callees: Option<std::sync::Arc<dyn Callees>>,
     /// The clock of steps that have a time limit of their own.
     watchdog: std::sync::Arc<Watchdog>,
+    /// Whether untrusted code may be compiled in this process, where nothing else can.
+    in_process: bool,
+    /// Whether no run stands behind what is loaded, whose deadline would hold.
+    for_no_run: bool,
 }
 
 impl Shared {
@@ -113,6 +117,8 @@ impl Shared {
             processes: std::sync::Arc::default(),
             callees: None,
             watchdog: std::sync::Arc::default(),
+            in_process: false,
+            for_no_run: false,
         }
     }
 
@@ -126,6 +132,31 @@ impl Shared {
     fn count_process(&self) -> impl Drop + use<> {
         self.processes.fetch_add(1, Ordering::AcqRel);
         Counted(self.processes.clone())
+    }
+
+    /// The same, with whether untrusted code may be compiled in this process, where nothing else can.
+    pub(crate) fn compiling_in_process(self, in_process: bool) -> Self {
+        Self { in_process, ..self }
+    }
+
+    /// The same, where no run stands behind what is loaded: what takes long gets the default deadline of one.
+    pub(crate) fn loading_for_no_run(self) -> Self {
+        Self { for_no_run: true, ..self }
+    }
+
+    /// What stops a long piece of loading, until the guard is dropped: the token, and a deadline where no run has one.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    fn bounded(&self, cancel: &CancelToken) -> (CancelToken, Option<crate::policy::Armed>) {
+        let token = cancel.child();
+        let until = std::time::Instant::now() + Limits::default().deadline;
+        let armed = self.for_no_run.then(|| self.watchdog.arm(until, &token));
+        (token, armed)
+    }
+
+    /// Whether untrusted code may be compiled in this process, where nothing else can.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    fn compiles_in_process(&self) -> bool {
+        self.in_process
     }
 
     /// What plans may call.
@@ -186,7 +217,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Wasm,
         feature: Some("wasm-runtime"),
         #[cfg(feature = "wasm-runtime")]
-        load: Some(|script, _, cancel| wasm::load(script, cancel)),
+        load: Some(wasm::load),
         #[cfg(not(feature = "wasm-runtime"))]
         load: None,
     },
@@ -205,6 +236,13 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
         Some(feature) => error.with_help(format!("build metier with the Cargo feature `{feature}`")),
         None => error.with_help(format!("this version of metier has no {runtime} runtime")),
     })
+}
+
+/// Compiles a module for the host, where this program was started for that, and ends it.
+#[cfg(unix)]
+pub(crate) fn compiler_main() {
+    #[cfg(feature = "wasm-runtime")]
+    wasm::compiler_main();
 }
 
 /// Calls the host for a shell script, where this program was started for that, and ends it.

@@ -55,12 +55,13 @@ pub(crate) mod runtimes;
 
 /// Compiles a script without an engine around it; `unavailable` where this build lacks the runtime.
 ///
-/// The executor holds limits and permissions as its context says; nothing else of the engine's pipeline applies.
+/// The executor holds limits and permissions as its context says; nothing else of the engine's pipeline applies. WebAssembly
+/// modules are compiled by a helper, as in an engine; see [`LoadOptions`] where this program has none.
 pub fn load(
     runtime: executor::SkillRuntime,
     script: &executor::Script,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    runtimes::loader(runtime)?(script, &runtimes::Shared::default(), &policy::CancelToken::new())
+    LoadOptions::new().load(runtime, script)
 }
 
 /// The same, with the program that starts external scripts and serves their `metier ctx`; see
@@ -70,8 +71,53 @@ pub fn load_with_helper(
     script: &executor::Script,
     helper: impl Into<std::path::PathBuf>,
 ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-    let shared = runtimes::Shared::new(Some(helper.into()), policy::Tier::default());
-    runtimes::loader(runtime)?(script, &shared, &policy::CancelToken::new())
+    LoadOptions::new().helper(helper).load(runtime, script)
+}
+
+/// How a script is loaded without an engine around it.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    helper: Option<std::path::PathBuf>,
+    compile_in_process: bool,
+    cancel: policy::CancelToken,
+}
+
+impl LoadOptions {
+    /// As [`load`] loads.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The helper program; see [`EngineBuilder::helper`](engine::EngineBuilder::helper).
+    pub fn helper(mut self, program: impl Into<std::path::PathBuf>) -> Self {
+        self.helper = Some(program.into());
+        self
+    }
+
+    /// Whether modules may be compiled in this process, without a limit, where no helper can do it in a sandbox; see
+    /// [`EngineBuilder::compile_in_process`](engine::EngineBuilder::compile_in_process).
+    pub fn compile_in_process(mut self, allowed: bool) -> Self {
+        self.compile_in_process = allowed;
+        self
+    }
+
+    /// The token that stops loading. A module that is compiled is stopped after the default deadline of a run, too.
+    pub fn cancel(mut self, token: policy::CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Loads a script; `unavailable` where this build lacks the runtime.
+    pub fn load(
+        self,
+        runtime: executor::SkillRuntime,
+        script: &executor::Script,
+    ) -> error::Result<Box<dyn executor::SkillExecutor>> {
+        let shared = runtimes::Shared::new(self.helper, policy::Tier::default())
+            .compiling_in_process(self.compile_in_process)
+            .loading_for_no_run();
+        runtimes::loader(runtime)?(script, &shared, &self.cancel)
+    }
 }
 
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
@@ -83,11 +129,13 @@ pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
 ///
 /// External scripts are started by a helper, a small process that is this same program, started again. Where a program
 /// does not begin with this line, the helper is a copy of the host instead, which takes the longer the more memory it has.
-/// By the same line the program is the command `metier ctx` of shell scripts, which find it under that name.
+/// By the same line the program compiles WebAssembly modules, each in a process of its own in a sandbox, which a copy cannot do,
+/// and is the command `metier ctx` of shell scripts, which find it under that name.
 pub fn helper_main() {
     #[cfg(unix)]
     {
         runtimes::sandbox::helper_main();
+        runtimes::compiler_main();
         runtimes::client_main();
     }
 }

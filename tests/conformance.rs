@@ -325,7 +325,7 @@ impl Loaded {
         };
         let executor = match METIER {
             Some(program) => metier::load_with_helper(language.runtime, &script, program),
-            None => metier::load(language.runtime, &script),
+            None => metier::LoadOptions::new().compile_in_process(true).load(language.runtime, &script),
         };
         Ok(Self { executor: executor?, _folder: folder })
     }

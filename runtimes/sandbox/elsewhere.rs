@@ -35,6 +35,12 @@ impl Launcher {
     pub(crate) fn program(&self) -> Option<std::path::PathBuf> {
         None
     }
+
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    pub(crate) fn is_itself(&self) -> bool {
+        true
+    }
 }
 
 impl Started {
@@ -46,6 +52,12 @@ impl Started {
 
 /// Nothing is handed down where there are no cages.
 pub(crate) fn inherited(_number: i32) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Always an error: `unsupported`.
+#[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+pub(crate) fn shut_out_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -6,6 +6,8 @@ mod order;
 mod scratch;
 mod sweeper;
 
+#[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
+pub(crate) use super::cage::shut_out_files;
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
 pub(crate) use order::{
     API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,

@@ -3,12 +3,14 @@
 
 use wasmtime::{Engine, Module};
 
-/// The module of an entry that was whole and kept by this key; nothing where wasmtime finds that another made it.
+/// The module that the compiler answered with, now or before; nothing where wasmtime finds that another version made it.
 pub(super) fn module(engine: &Engine, code: &[u8]) -> Option<Module> {
-    // SAFETY: these bytes must come from `Module::serialize`, unchanged. They do: they were read, once and into memory of
-    // our own, from a file that is the user's and that nobody else can write, in folders of which the same is true
-    // (`cache.rs`); and they are, to the last bit, what was written there for this source by this code, by this version of
-    // wasmtime, with these settings and for this processor (`entry.rs`).
-    // Somebody who can write there all the same is the user, who may run whatever they like anyway.
+    // SAFETY: these bytes must come from `Engine::precompile_module`, unchanged. They do, from one of two places, and lie in
+    // memory of our own that nobody else writes. Either they came just now over a pipe that only a process of this program
+    // could write into, which was started to compile this very module and can reach nothing else (`compiler/helper.rs`); it
+    // says by which version of wasmtime, with which settings and for which processor it compiles. Or they came so before, and
+    // were kept on disk with a code over all of them that only a host of this user can make, for it takes a key that no script
+    // can read (`entry.rs`, `cache_key.rs`).
+    // What remains is trust in the compiler: a module that took it over, in its sandbox, could answer with any machine code.
     unsafe { Module::deserialize(engine, code) }.ok()
 }

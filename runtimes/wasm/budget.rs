@@ -1,16 +1,21 @@
 //! The bytes one run may occupy: the plug-in's memory and tables, and what it keeps in Extism memory, all in one sum.
 
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::CancelToken;
+
+/// Bytes that are copied or made before it is asked again whether the run goes on.
+pub(super) const STEP: usize = 1 << 20;
 
 pub(super) struct Budget {
     used: u64,
     limit: u64,
+    cancel: CancelToken,
 }
 
 impl Budget {
     /// A budget of which a part is spent before the run begins; `memory` when it is too much already.
-    pub(super) fn new(limit: u64, used: u64) -> Result<Self> {
-        let mut budget = Self { used: 0, limit };
+    pub(super) fn new(limit: u64, used: u64, cancel: &CancelToken) -> Result<Self> {
+        let mut budget = Self { used: 0, limit, cancel: cancel.clone() };
         budget.spend(used)?;
         Ok(budget)
     }
@@ -20,6 +25,11 @@ impl Budget {
         let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit);
         self.used = used.ok_or_else(|| out_of_memory(self.limit))?;
         Ok(())
+    }
+
+    /// Whether the run goes on. Asked by whatever takes long, every [`STEP`] of its way.
+    pub(super) fn goes_on(&self) -> Result<()> {
+        self.cancel.check()
     }
 
     /// Gives back bytes that were taken.

@@ -1,8 +1,9 @@
-//! Compiled modules on disk, in the user's own cache directory. They are machine code: whoever may write there may run.
+//! Compiled modules on disk, in the user's own cache directory. They are machine code, so that each is authenticated.
 //!
 //! Everything goes through one handle on the folder. An entry appears whole or not at all; which one it is, and whether it
 //! is still what was written, `entry.rs` decides.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +12,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use etcetera::BaseStrategy;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
+use super::cache_key;
+use super::entry::MacKey;
 use crate::runtimes::own_folders;
 
 /// What may lie there; beyond it the entries that were used longest ago make room.
@@ -33,13 +35,17 @@ const UNFINISHED: &str = ".new-";
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A folder that is the user's own.
-pub(super) struct Cache(OwnedFd);
+pub(super) struct Cache {
+    folder: OwnedFd,
+    key: MacKey,
+}
 
 /// The user's; nothing where nothing may be kept on disk.
 pub(super) fn of_user() -> Option<&'static Cache> {
     static CACHE: LazyLock<Option<Cache>> = LazyLock::new(|| {
-        let base = etcetera::base_strategy::choose_native_strategy().map(|platform| platform.cache_dir());
-        let opened = base.map_err(|error| error.to_string()).and_then(|base| Cache::below(&base));
+        let (cache, state) = (own_folders::cache_folder(), own_folders::state_folder());
+        let opened = cache.zip(state).ok_or_else(|| "the user has no home".to_owned());
+        let opened = opened.and_then(|(cache, state)| Cache::at(&cache, &state));
         opened.inspect_err(|reason| tracing::warn!("compiled modules are not kept on disk: {reason}")).ok()
     });
     CACHE.as_ref()
@@ -51,30 +57,24 @@ pub(in super::super) fn folder() -> Option<PathBuf> {
 }
 
 impl Cache {
-    /// The cache below this directory, or the reason why there can be none.
-    pub(super) fn below(base: &Path) -> Result<Self, String> {
-        let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
-        std::fs::create_dir_all(base).map_err(|error| format!("{}: {error}", base.display()))?;
-        let mut folder = open(base, FOLDER, Mode::empty()).map_err(|error| failed(base, error))?;
-        let mut path = base.to_owned();
-        is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
-        for part in ["metier", "wasm"] {
-            path.push(part);
-            match mkdirat(&folder, part, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(failed(&path, error)),
-            }
-            folder = openat(&folder, part, FOLDER, Mode::empty()).map_err(|error| failed(&path, error))?;
-            is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
-        }
-        Ok(Self(folder))
+    /// The cache in this folder, with its key in that one, or the reason why there can be none. Both are made where they are
+    /// missing; the folders around them are the platform's.
+    pub(super) fn at(own: &Path, state: &Path) -> Result<Self, String> {
+        let folder = own_folder(own, &["wasm"])?;
+        let key = cache_key::key_in(&own_folder(state, &[])?, state)?;
+        Ok(Self { folder, key })
+    }
+
+    /// What its entries are authenticated with.
+    pub(super) fn mac_key(&self) -> &MacKey {
+        &self.key
     }
 
     /// The content of an entry; nothing where there is none that is the user's own.
     pub(super) fn entry(&self, name: &str) -> Option<Vec<u8>> {
-        is_ours(&self.0).ok()?;
+        is_ours(&self.folder).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.0, name, flags, Mode::empty()).ok()?);
+        let file = File::from(openat(&self.folder, name, flags, Mode::empty()).ok()?);
         let found = fstat(&file).ok()?;
         let length = u64::try_from(found.st_size).ok().filter(|length| *length <= LARGEST)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || belongs(&found).is_err() {
@@ -91,19 +91,19 @@ impl Cache {
 
     /// Keeps an entry, in one step, for other processes may be reading it; and makes room for it.
     pub(super) fn keep(&self, name: &str, content: &[u8]) {
-        if content.len() as u64 > LARGEST || is_ours(&self.0).is_err() {
+        if content.len() as u64 > LARGEST || is_ours(&self.folder).is_err() {
             return;
         }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{UNFINISHED}{}-{count}", std::process::id());
-        let written = self
-            .written(&unfinished, content)
-            .and_then(|()| renameat(&self.0, &unfinished, &self.0, name).map_err(std::io::Error::from));
+        let written = self.written(&unfinished, content).and_then(|()| {
+            renameat(&self.folder, &unfinished, &self.folder, name).map_err(std::io::Error::from)
+        });
         match written {
             Ok(()) => self.make_room(name),
             Err(error) => {
                 tracing::warn!("a compiled module was not kept on disk: {error}");
-                unlinkat(&self.0, &unfinished, AtFlags::empty()).ok();
+                unlinkat(&self.folder, &unfinished, AtFlags::empty()).ok();
             }
         }
     }
@@ -111,8 +111,8 @@ impl Cache {
     fn written(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // What a process of the same number left behind when it was killed.
-        unlinkat(&self.0, name, AtFlags::empty()).ok();
-        File::from(openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(content)
+        unlinkat(&self.folder, name, AtFlags::empty()).ok();
+        File::from(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(content)
     }
 
     /// Removes what is too much, but never this one.
@@ -124,7 +124,7 @@ impl Cache {
             let is_given_up = entry.name.starts_with(UNFINISHED) && is_hours_old(entry.used);
             let is_too_much = count > ENTRIES || bytes > BYTES;
             if entry.name != kept && (is_given_up || is_too_much) {
-                unlinkat(&self.0, &entry.name, AtFlags::empty()).ok();
+                unlinkat(&self.folder, &entry.name, AtFlags::empty()).ok();
                 count -= 1;
                 bytes = bytes.saturating_sub(entry.bytes);
             }
@@ -132,9 +132,9 @@ impl Cache {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        let Ok(folder) = Dir::read_from(&self.0) else { return Vec::new() };
+        let Ok(folder) = Dir::read_from(&self.folder) else { return Vec::new() };
         let entry = |name: &str| {
-            let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
             let bytes = u64::try_from(found.st_size).ok()?;
             is_file.then(|| Entry { name: name.to_owned(), bytes, used: modified(&found) })
@@ -151,11 +151,33 @@ struct Entry {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// A folder of metier's own and one in it, the user's alone; made where they are missing.
+fn own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
+    let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
+    let (Some(base), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(format!("{} is no folder", path.display()));
+    };
+    std::fs::create_dir_all(base).map_err(|error| format!("{}: {error}", base.display()))?;
+    let mut folder = open(base, FOLDER, Mode::empty()).map_err(|error| failed(base, error))?;
+    let mut path = base.to_owned();
+    is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+    for part in std::iter::once(name).chain(inside.iter().map(OsStr::new)) {
+        path.push(part);
+        match mkdirat(&folder, part, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed(&path, error)),
+        }
+        folder = openat(&folder, part, FOLDER, Mode::empty()).map_err(|error| failed(&path, error))?;
+        is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+    }
+    Ok(folder)
+}
+
 fn is_ours(folder: impl AsFd) -> Result<(), &'static str> {
     belongs(&fstat(folder).map_err(|_| "cannot be looked at")?)
 }
 
-fn belongs(found: &Stat) -> Result<(), &'static str> {
+pub(super) fn belongs(found: &Stat) -> Result<(), &'static str> {
     if found.st_uid != rustix::process::geteuid().as_raw() {
         return Err("belongs to somebody else");
     }

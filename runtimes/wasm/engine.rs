@@ -12,6 +12,7 @@ use super::compiled::Compiled;
 use super::facts::Facts;
 use super::failure;
 use super::host::{self, Guest};
+use super::json_cost::json_cost;
 use super::rewrite::ENTRY;
 use super::run::Run;
 use crate::error::{ErrorKind, Result, SkillError};
@@ -63,7 +64,7 @@ impl Machine {
 
     fn answer(&self, input: &str, context: &SkillContext) -> Result<Value> {
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-        let budget = Budget::new(limit, self.facts.bytes)?;
+        let budget = Budget::new(limit, self.facts.bytes, context.cancel())?;
         let run = Run::new(context, budget, input)?;
         let mut store = Store::new(&self.engine, Guest::new(run, self.facts.uses_wasi()));
         let called = self.call(&mut store, context);
@@ -74,7 +75,7 @@ impl Machine {
             return Err(in_file(error));
         }
         match &called {
-            Ok(0) => value(run.output(), context.limits().output).map_err(in_file),
+            Ok(0) => value(run.output(), context).map_err(in_file),
             Ok(code) => Err(in_file(failure::with_code(code.cast_unsigned()))),
             Err(error) => Err(in_file(failure::of_call(error))),
         }
@@ -102,7 +103,8 @@ impl Machine {
 }
 
 /// The value of an output's text.
-fn value(output: &[u8], most: u64) -> Result<Value> {
+fn value(output: &[u8], context: &SkillContext) -> Result<Value> {
+    let most = context.limits().output;
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidOutput, sentence);
     if output.is_empty() {
         return Err(invalid("the plug-in set no output".into())
@@ -115,6 +117,9 @@ fn value(output: &[u8], most: u64) -> Result<Value> {
     let text = std::str::from_utf8(output).map_err(|error| {
         invalid(format!("the plug-in's output is not UTF-8 at byte {}", error.valid_up_to()))
     })?;
+    // What the value takes is counted before it is made, as everything else that is a run's.
+    let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+    json_cost(text, &mut Budget::new(limit, 0, context.cancel())?)?;
     exact::json(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 

@@ -1,10 +1,12 @@
-//! A compiled module as it is kept on disk: for which source, what is known of it, its machine code, and a sum over it all.
+//! A compiled module as it is kept on disk: for which source, what is known of it, its machine code, and a code over it all
+//! that nobody can make who does not have the user's key.
 
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::engine::plain;
@@ -12,15 +14,39 @@ use super::facts::Facts;
 use crate::executor::Script;
 
 /// What an entry begins with; the number changes with the layout.
-const MAGIC: &[u8; 16] = b"metier wasm 001\n";
+const MAGIC: &[u8; 16] = b"metier wasm 002\n";
 
 type Sum = [u8; 32];
+
+/// What entries are authenticated with. Whoever has it can have the host run any machine code.
+pub(super) struct MacKey([u8; 64]);
+
+impl MacKey {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        // As HMAC itself makes a short key as long as a block.
+        let mut block = [0; 64];
+        block[..key.len()].copy_from_slice(&key);
+        Self(block)
+    }
+
+    /// The code over the parts of an entry, each behind its length.
+    fn over(&self, parts: [&[u8]; 3]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new(&self.0.into());
+        mac.update(MAGIC);
+        for part in parts {
+            mac.update(&(part.len() as u64).to_le_bytes());
+            mac.update(part);
+        }
+        mac
+    }
+}
 
 /// What a compiled module is kept by: its source and everything else that decides what becomes of it.
 pub(super) struct Key(Sum);
 
 /// Whatever decides what becomes of a source, beside the compiler: a change here is another key.
 const MAKERS: &[&str] = &[
+    include_str!("compiler/compilation.rs"),
     include_str!("engine.rs"),
     include_str!("facts.rs"),
     include_str!("imports.rs"),
@@ -32,11 +58,8 @@ const MAKERS: &[&str] = &[
 
 impl Key {
     pub(super) fn new(script: &Script, counts: bool) -> Self {
-        static MADE_BY: [LazyLock<Sum>; 2] =
-            [LazyLock::new(|| made_by(false)), LazyLock::new(|| made_by(true))];
-        let made_by: &Sum = &MADE_BY[usize::from(counts)];
         let function = script.function.as_deref().unwrap_or("run");
-        Self(sum([&made_by[..], function.as_bytes(), &script.source]))
+        Self(sum([&made_by(counts)[..], function.as_bytes(), &script.source]))
     }
 
     /// As the name of a file.
@@ -46,11 +69,11 @@ impl Key {
 }
 
 /// The bytes of an entry.
-pub(super) fn written(key: &Key, facts: &Facts, code: &[u8]) -> Vec<u8> {
+pub(super) fn written(key: &Key, mac_key: &MacKey, facts: &Facts, code: &[u8]) -> Vec<u8> {
     let facts = facts.written();
     let mut entry = Vec::with_capacity(code.len() + facts.len() + 256);
     entry.extend_from_slice(MAGIC);
-    entry.extend_from_slice(&sum([&key.0[..], &facts, code]));
+    entry.extend_from_slice(&mac_key.over([&key.0, &facts, code]).finalize().into_bytes());
     entry.extend_from_slice(&key.0);
     entry.extend_from_slice(&(facts.len() as u64).to_le_bytes());
     entry.extend_from_slice(&facts);
@@ -58,22 +81,29 @@ pub(super) fn written(key: &Key, facts: &Facts, code: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// The facts and the machine code of an entry; nothing where it is not whole, or another's.
-pub(super) fn read<'e>(entry: &'e [u8], key: &Key) -> Option<(Facts, &'e [u8])> {
+/// The facts and the machine code of an entry; nothing where it is not whole, another's, or nobody's who has the key.
+pub(super) fn read<'e>(entry: &'e [u8], key: &Key, mac_key: &MacKey) -> Option<(Facts, &'e [u8])> {
     let entry = entry.strip_prefix(MAGIC)?;
     let (expected, entry) = entry.split_first_chunk::<32>()?;
     let (found, entry) = entry.split_first_chunk::<32>()?;
     let (length, entry) = entry.split_first_chunk::<8>()?;
     let (facts, code) = entry.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-    if *found != key.0 || sum([&key.0[..], facts, code]) != *expected {
+    if *found != key.0 {
         return None;
     }
+    // In the same time wherever it differs.
+    mac_key.over([&key.0, facts, code]).verify_slice(expected).ok()?;
     Some((Facts::read(facts)?, code))
 }
 
 /// What makes machine code here: our own part, and the compiler with its version to the last number, its settings and the
 /// processor it writes for. By itself wasmtime would take what an older patch of the same major version made.
-fn made_by(counts: bool) -> Sum {
+pub(super) fn made_by(counts: bool) -> &'static Sum {
+    static MADE_BY: [LazyLock<Sum>; 2] = [LazyLock::new(|| makers(false)), LazyLock::new(|| makers(true))];
+    &MADE_BY[usize::from(counts)]
+}
+
+fn makers(counts: bool) -> Sum {
     let mut compiler = Summing(Sha256::new());
     if let Ok(engine) = plain(counts) {
         engine.precompile_compatibility_hash().hash(&mut compiler);

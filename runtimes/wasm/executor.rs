@@ -12,27 +12,29 @@ use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits};
+use crate::runtimes::Shared;
 
 /// Compiles a plug-in; what is wrong with it is `invalid-skill`, in text form with line and column.
-pub(crate) fn load(script: &Script, _: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
-    Ok(Box::new(Warm::new(&script.skill, Loaded::new(script)?)))
+pub(crate) fn load(script: &Script, shared: &Shared, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(Warm::new(&script.skill, Loaded::new(script, shared, cancel)?)))
 }
 
 struct Loaded {
     script: Script,
+    shared: Shared,
     /// The first engine, made when the plug-in was loaded so that a fault shows there.
     first: Mutex<Option<Machine>>,
 }
 
 impl Loaded {
-    fn new(script: &Script) -> Result<Self> {
-        let first = machine(script, false)?;
-        Ok(Self { script: script.clone(), first: Mutex::new(Some(first)) })
+    fn new(script: &Script, shared: &Shared, cancel: &CancelToken) -> Result<Self> {
+        let first = machine(script, false, shared, cancel)?;
+        Ok(Self { script: script.clone(), shared: shared.clone(), first: Mutex::new(Some(first)) })
     }
 }
 
-fn machine(script: &Script, counts: bool) -> Result<Machine> {
-    Machine::new(Compiled::new(script, counts, cache::of_user())?, &script.path, counts)
+fn machine(script: &Script, counts: bool, shared: &Shared, cancel: &CancelToken) -> Result<Machine> {
+    Machine::new(Compiled::new(script, counts, cache::of_user(), shared, cancel)?, &script.path, counts)
 }
 
 impl Program for Loaded {
@@ -45,7 +47,7 @@ impl Program for Loaded {
             return Ok(machine);
         }
         drop(first);
-        machine(&self.script, counts)
+        machine(&self.script, counts, &self.shared, context.cancel())
     }
 
     fn fits(&self, machine: &Machine, limits: &Limits) -> bool {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::imports::Import;
-use super::module::Module;
+use super::module::{FUNCTIONS, IMPORTS, MOST_BYTES, MOST_ELEMENTS, Module, TABLES};
 use super::rewrite::first_added;
 
 /// What the engine and the runs of a module need to know of it.
@@ -21,6 +21,7 @@ pub(super) struct Facts {
 
 /// The same as it is written down: an import by its names and the number of its parameters.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     imports: Vec<Option<(String, String, usize)>>,
     first_added: u32,
@@ -61,6 +62,14 @@ impl Facts {
     /// What was written down; nothing where it cannot be read, or an import is no longer offered as it was.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let written: Written = serde_json::from_slice(text).ok()?;
+        let is_bounded = written.imports.len() <= IMPORTS as usize
+            && written.first_added <= IMPORTS + FUNCTIONS + 1
+            && written.tables <= TABLES
+            && written.elements <= MOST_ELEMENTS
+            && written.bytes <= MOST_BYTES;
+        if !is_bounded {
+            return None;
+        }
         let again = |import: Option<(String, String, usize)>| match import {
             Some((namespace, name, params)) => Import::again(&namespace, &name, params).map(Some),
             None => Some(None),

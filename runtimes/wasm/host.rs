@@ -3,7 +3,8 @@
 use wasi_common::{Table, WasiCtx, sync};
 use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use super::imports::{Body, Import, MOST_PARAMS, replaced};
+use super::budget::STEP;
+use super::imports::{Body, Import, MOST_PARAMS, WASI_NAMESPACE, replaced};
 use super::kernel::{GROW, OWN_NAMESPACE};
 use super::run::Run;
 use crate::host::HostFunction;
@@ -25,6 +26,22 @@ fn wasi() -> WasiCtx {
     WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
 }
 
+/// `random_get` of WASI, which asks on its way whether the run goes on: a memory can be large.
+fn random(mut caller: Caller<'_, Guest>, at: i32, length: i32) -> Result<i32> {
+    const FAULT: i32 = 21;
+    let cancel = caller.data().run.context().cancel().clone();
+    let Some(memory) = caller.get_export("memory").and_then(wasmtime::Extern::into_memory) else {
+        return Ok(FAULT);
+    };
+    let (at, length) = (at.cast_unsigned() as usize, length.cast_unsigned() as usize);
+    let place = at.checked_add(length).and_then(|end| memory.data_mut(&mut caller).get_mut(at..end));
+    for part in place.unwrap_or_default().chunks_mut(STEP) {
+        cancel.check().map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+        getrandom::fill(part).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+    }
+    Ok(if at.checked_add(length).is_some_and(|end| end <= memory.data_size(&caller)) { 0 } else { FAULT })
+}
+
 /// What the module imports, and no more.
 pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
@@ -33,6 +50,7 @@ pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Link
         // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
         sync::add_to_linker(&mut linker, |guest: &mut Guest| guest.wasi.get_or_insert_with(wasi))?;
         replaced().try_for_each(|import| link(&mut linker, &import))?;
+        linker.func_wrap(WASI_NAMESPACE, "random_get", random)?;
     }
     imports.iter().flatten().try_for_each(|import| link(&mut linker, import))?;
     link(&mut linker, &Import::kernel(OWN_NAMESPACE, &GROW))?;
@@ -92,7 +110,15 @@ fn call(caller: &mut Caller<'_, Guest>, body: Body, args: &[u64]) -> Result<u64>
 
 fn call_host(run: &mut Run, function: &HostFunction, args: &[u64]) -> crate::error::Result<u64> {
     let context = run.context().clone();
-    let answer = run.arguments(function, args).and_then(|arguments| function.call(&context, arguments));
+    let mut cost = 0;
+    let arguments = run.arguments(function, args, &mut cost);
+    let is_over = arguments.as_ref().is_err_and(|error| error.kind().is_limit());
+    if is_over {
+        // Not an answer: the run has used up what it may.
+        return arguments.map(|_| 0);
+    }
+    let answer = arguments.and_then(|arguments| function.call(&context, arguments));
+    run.give_back(cost);
     context.cancel().check()?;
     run.answer(answer)
 }

@@ -8,7 +8,7 @@ use crate::host::{HostFunction, functions};
 
 const ENV_NAMESPACE: &str = "extism:host/env";
 const USER_NAMESPACE: &str = "extism:host/user";
-const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
+pub(super) const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
 
 /// Parameters a host function may have here.
 pub(super) const MOST_PARAMS: usize = 8;

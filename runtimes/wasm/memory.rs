@@ -1,8 +1,8 @@
 //! Extism memory: where the host and a plug-in hand each other texts. The host's own, so that no plug-in can lie about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::budget::Budget;
+use super::budget::{Budget, STEP};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Blocks by their offset; offset 0 is no block.
@@ -11,6 +11,8 @@ pub(super) struct Memory {
     blocks: BTreeMap<u64, Block>,
     /// Capacity by offset; neighbours are merged.
     free: BTreeMap<u64, u64>,
+    /// The same by capacity, then offset: the smallest that is large enough is found at once.
+    by_capacity: BTreeSet<(u64, u64)>,
 }
 
 struct Block {
@@ -21,16 +23,30 @@ struct Block {
 /// Capacities are multiples of this, so that what the host remembers of a block is never more than the block.
 const UNIT: u64 = 64;
 
+/// Blocks and gaps between them there may be: what is there when a run is over has to go within its time.
+const BLOCKS: usize = 1 << 20;
+
 impl Memory {
     pub(super) fn new() -> Self {
         // Nothing lies at offset 0, for it means that there is nothing.
-        Self { bytes: vec![0; 64], blocks: BTreeMap::new(), free: BTreeMap::new() }
+        Self {
+            bytes: vec![0; 64],
+            blocks: BTreeMap::new(),
+            free: BTreeMap::new(),
+            by_capacity: BTreeSet::new(),
+        }
     }
 
     /// A block of so many bytes; `memory` when the budget does not have them.
     pub(super) fn allocate(&mut self, length: u64, budget: &mut Budget) -> Result<u64> {
         if length == 0 {
             return Ok(0);
+        }
+        if self.blocks.len() + self.free.len() >= BLOCKS {
+            let sentence = format!("the plug-in keeps more blocks of Extism memory than the {BLOCKS} it may");
+            return Err(
+                SkillError::new(ErrorKind::Memory, sentence).with_help("free those it needs no longer")
+            );
         }
         let capacity = length.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX);
         let offset = match self.reused(capacity) {
@@ -45,7 +61,10 @@ impl Memory {
     pub(super) fn store(&mut self, content: &[u8], budget: &mut Budget) -> Result<u64> {
         let offset = self.allocate(content.len() as u64, budget)?;
         if let Some(block) = self.slice_mut(offset, content.len() as u64) {
-            block.copy_from_slice(content);
+            for (to, from) in block.chunks_mut(STEP).zip(content.chunks(STEP)) {
+                budget.goes_on()?;
+                to.copy_from_slice(from);
+            }
         }
         Ok(offset)
     }
@@ -54,15 +73,27 @@ impl Memory {
     pub(super) fn release(&mut self, offset: u64) {
         let Some(block) = self.blocks.remove(&offset) else { return };
         let mut capacity = block.capacity;
-        if let Some(next) = self.free.remove(&(offset + capacity)) {
+        let mut offset = offset;
+        let before = self.free.range(..offset).next_back().map(|(before, room)| (*before, *room));
+        if let Some(next) = self.no_longer_free(offset + capacity) {
             capacity += next;
         }
-        match self.free.range_mut(..offset).next_back() {
-            Some((before, room)) if before + *room == offset => *room += capacity,
-            _ => {
-                self.free.insert(offset, capacity);
-            }
+        if let Some((before, room)) = before.filter(|(before, room)| before + room == offset) {
+            self.no_longer_free(before);
+            (offset, capacity) = (before, room + capacity);
         }
+        self.now_free(offset, capacity);
+    }
+
+    fn now_free(&mut self, offset: u64, capacity: u64) {
+        self.free.insert(offset, capacity);
+        self.by_capacity.insert((capacity, offset));
+    }
+
+    fn no_longer_free(&mut self, offset: u64) -> Option<u64> {
+        let capacity = self.free.remove(&offset)?;
+        self.by_capacity.remove(&(capacity, offset));
+        Some(capacity)
     }
 
     /// The length of the block that begins there; 0 where none does.
@@ -101,13 +132,12 @@ impl Memory {
         self.bytes.get_mut(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 
-    /// The first free room that is large enough; what is left of it stays free.
+    /// The smallest free room that is large enough; what is left of it stays free.
     fn reused(&mut self, capacity: u64) -> Option<u64> {
-        let (offset, room) =
-            self.free.iter().find(|(_, room)| **room >= capacity).map(|(offset, room)| (*offset, *room))?;
-        self.free.remove(&offset);
+        let (room, offset) = *self.by_capacity.range((capacity, 0)..).next()?;
+        self.no_longer_free(offset);
         if room > capacity {
-            self.free.insert(offset + capacity, room - capacity);
+            self.now_free(offset + capacity, room - capacity);
         }
         Some(offset)
     }
@@ -116,7 +146,14 @@ impl Memory {
         budget.spend(capacity)?;
         let offset = self.bytes.len();
         let end = usize::try_from(capacity).ok().and_then(|capacity| offset.checked_add(capacity));
-        self.bytes.resize(end.ok_or_else(|| outside("write"))?, 0);
+        let end = end.ok_or_else(|| outside("write"))?;
+        self.bytes.try_reserve(end - offset).map_err(|_| {
+            SkillError::new(ErrorKind::Memory, "this machine has no more memory for the plug-in")
+        })?;
+        while self.bytes.len() < end {
+            budget.goes_on()?;
+            self.bytes.resize(end.min(self.bytes.len() + STEP), 0);
+        }
         Ok(offset as u64)
     }
 }
@@ -131,7 +168,7 @@ mod tests {
     use super::*;
 
     fn budget() -> Budget {
-        Budget::new(1 << 20, 0).unwrap()
+        Budget::new(1 << 20, 0, &crate::policy::CancelToken::new()).unwrap()
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod artefact;
 mod budget;
 #[cfg(unix)]
 mod cache;
+#[cfg(unix)]
+mod cache_key;
 #[cfg(not(unix))]
 mod cache {
     //! Nothing is kept on disk where a directory does not say whose it is.
@@ -37,6 +39,10 @@ mod cache {
     }
 
     impl Cache {
+        pub(super) fn mac_key(&self) -> &super::entry::MacKey {
+            match *self {}
+        }
+
         pub(super) fn entry(&self, _: &str) -> Option<Vec<u8>> {
             match *self {}
         }
@@ -47,6 +53,7 @@ mod cache {
     }
 }
 mod compiled;
+mod compiler;
 mod engine;
 mod entry;
 mod executor;
@@ -54,6 +61,7 @@ mod facts;
 mod failure;
 mod host;
 mod imports;
+mod json_cost;
 mod kernel;
 mod memory;
 mod module;
@@ -65,4 +73,6 @@ mod text;
 mod tests;
 
 pub(super) use cache::folder as cache_folder;
+#[cfg(unix)]
+pub(super) use compiler::compiler_main;
 pub(super) use executor::load;

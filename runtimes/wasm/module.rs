@@ -2,8 +2,8 @@
 
 use wasmparser::types::Types;
 use wasmparser::{
-    BinaryReaderError, ExternalKind, FuncType, FunctionBody, MemoryType, Parser, Payload, RefType, TableType,
-    ValType, Validator, WasmFeatures,
+    BinaryReaderError, ElementItems, ExternalKind, FuncType, FunctionBody, MemoryType, Parser, Payload,
+    RefType, TableType, ValType, Validator, WasmFeatures,
 };
 
 use super::imports::Import;
@@ -51,10 +51,10 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::RELAXED_SIMD);
 
 /// What there may be of each: enough for an interpreter compiled to WebAssembly, little enough to compile in seconds.
-const IMPORTS: u32 = 1_000;
+pub(super) const IMPORTS: u32 = 1_000;
 const EXPORTS: u32 = 10_000;
-const FUNCTIONS: u32 = 50_000;
-const TABLES: u32 = 16;
+pub(super) const FUNCTIONS: u32 = 50_000;
+pub(super) const TABLES: u32 = 16;
 const SEGMENTS: u32 = 50_000;
 /// Bytes of one function.
 const BODY: usize = 1 << 20;
@@ -63,6 +63,10 @@ const BODY: usize = 1 << 20;
 pub(super) const ELEMENT: u64 = 8;
 /// Bytes of a page of memory.
 pub(super) const PAGE: u64 = 64 << 10;
+/// Elements a table may have: no instruction that goes through all of it takes long.
+pub(super) const MOST_ELEMENTS: u64 = 1_000_000;
+/// Bytes that a memory and all tables can have from the beginning.
+pub(super) const MOST_BYTES: u64 = (4 << 30) + MOST_ELEMENTS * ELEMENT * TABLES as u64;
 
 impl Module {
     /// The module, checked; `invalid-skill` with the reason where it cannot be run.
@@ -90,6 +94,8 @@ struct Outline<'a> {
     tables: Vec<TableType>,
     memories: Vec<MemoryType>,
     segments: u32,
+    /// Elements of all element segments together.
+    items: u32,
     counts: Vec<(u32, u32, &'static str)>,
     start: Option<u32>,
     largest_body: usize,
@@ -136,7 +142,16 @@ impl<'a> Outline<'a> {
                 }
             }
             Payload::StartSection { func, .. } => self.start = Some(func),
-            Payload::ElementSection(section) => self.segments += section.count(),
+            Payload::ElementSection(section) => {
+                self.segments = self.segments.saturating_add(section.count());
+                for segment in section.into_iter().take(SEGMENTS as usize) {
+                    let count = match segment?.items {
+                        ElementItems::Functions(items) => items.count(),
+                        ElementItems::Expressions(_, items) => items.count(),
+                    };
+                    self.items = self.items.saturating_add(count);
+                }
+            }
             Payload::DataSection(section) => self.segments = self.segments.saturating_add(section.count()),
             Payload::CodeSectionEntry(body) => self.largest_body = self.largest_body.max(length(&body)),
             _ => {}
@@ -147,6 +162,10 @@ impl<'a> Outline<'a> {
     fn bounded(&self, file: &str) -> Result<()> {
         let mut counts = self.counts.clone();
         counts.push((self.segments, SEGMENTS, "segments"));
+        let most = u32::try_from(MOST_ELEMENTS).unwrap_or(u32::MAX);
+        counts.push((self.items, most, "elements in its segments"));
+        let largest = self.tables.iter().map(|table| table.initial).max().unwrap_or(0);
+        counts.push((u32::try_from(largest).unwrap_or(u32::MAX), most, "elements in a table"));
         let body = u32::try_from(self.largest_body).unwrap_or(u32::MAX);
         counts.push((body, u32::try_from(BODY).unwrap_or(u32::MAX), "bytes in one function"));
         let Some((count, most, what)) = counts.into_iter().find(|(count, most, _)| count > most) else {

@@ -14,7 +14,7 @@ use wasm_encoder::{
 use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parser, Payload};
 
 use super::kernel::{GROW, OWN_NAMESPACE};
-use super::module::{ELEMENT, Initialiser, Module, PAGE};
+use super::module::{ELEMENT, Initialiser, MOST_ELEMENTS, Module, PAGE};
 
 /// The function a rewritten module exports. It answers with the code of the module's own entry, 0 where that has none.
 pub(super) const ENTRY: &str = "run";
@@ -91,6 +91,8 @@ impl Reencode for Rewriter<'_> {
     fn instruction<'a>(&mut self, operator: Operator<'a>) -> Result<Instruction<'a>, Error> {
         Ok(match operator {
             Operator::MemoryGrow { .. } => Instruction::Call(first_added(self.module) + 1),
+            Operator::MemoryFill { .. } => Instruction::Call(self.bulk()),
+            Operator::MemoryCopy { .. } => Instruction::Call(self.bulk() + 1),
             Operator::TableGrow { table } => Instruction::Call(first_added(self.module) + 2 + table),
             other => utils::instruction(self, other)?,
         })
@@ -98,6 +100,11 @@ impl Reencode for Rewriter<'_> {
 }
 
 impl Rewriter<'_> {
+    /// What stands for `memory.fill`; what stands for `memory.copy` follows it.
+    fn bulk(&self) -> u32 {
+        first_added(self.module) + 2 + count(self.module.tables.len())
+    }
+
     fn add(&mut self, payload: Payload<'_>, to: &mut Sections) -> Result<(), Error> {
         match payload {
             Payload::TypeSection(section) => self.parse_type_section(&mut to.types, section),
@@ -151,7 +158,7 @@ impl Rewriter<'_> {
         to.code.function(&run);
         if !to.memories.is_empty() {
             to.functions.function(first + GROW_MEMORY);
-            to.code.function(&self.growing(0, PAGE, &Instruction::MemoryGrow(0)));
+            to.code.function(&self.growing(0, PAGE, None));
         } else if !self.module.tables.is_empty() {
             // Nobody calls it; it only keeps the place, for the tables' functions follow.
             to.functions.function(first + PLACE);
@@ -161,7 +168,13 @@ impl Rewriter<'_> {
             let element = self.ref_type(*ty)?;
             to.types.ty().function([ValType::Ref(element), ValType::I32], [ValType::I32]);
             to.functions.function(first + GROW_TABLE + table);
-            to.code.function(&self.growing(1, ELEMENT, &Instruction::TableGrow(table)));
+            to.code.function(&self.growing(1, ELEMENT, Some(table)));
+        }
+        if !to.memories.is_empty() {
+            let bulk = first + GROW_TABLE + count(self.module.tables.len());
+            to.types.ty().function([ValType::I32; 3], []);
+            to.functions.function(bulk).function(bulk);
+            to.code.function(&filling()).function(&copying());
         }
         Ok(())
     }
@@ -188,7 +201,7 @@ impl Rewriter<'_> {
 
     /// What stands for `memory.grow` and `table.grow`: the bytes are asked for, and given back when nothing grew. The number
     /// of units is the last parameter.
-    fn growing(&self, units: u32, unit: u64, grow: &Instruction<'_>) -> Function {
+    fn growing(&self, units: u32, unit: u64, table: Option<u32>) -> Function {
         let before = units + 1;
         let bytes = |sign: i64| {
             [
@@ -206,10 +219,32 @@ impl Rewriter<'_> {
             }
         };
         tell(&mut function, 1);
-        for parameter in 0..=units {
-            function.instruction(&Instruction::LocalGet(parameter));
+        match table {
+            None => {
+                function.instruction(&Instruction::LocalGet(0)).instruction(&Instruction::MemoryGrow(0));
+            }
+            // No table has more elements than one instruction may go through.
+            Some(table) => {
+                for instruction in [
+                    Instruction::TableSize(table),
+                    Instruction::I64ExtendI32U,
+                    Instruction::LocalGet(units),
+                    Instruction::I64ExtendI32U,
+                    Instruction::I64Add,
+                    Instruction::I64Const(MOST_ELEMENTS.cast_signed()),
+                    Instruction::I64GtU,
+                    Instruction::If(BlockType::Result(ValType::I32)),
+                    Instruction::I32Const(-1),
+                    Instruction::Else,
+                    Instruction::LocalGet(0),
+                    Instruction::LocalGet(units),
+                    Instruction::TableGrow(table),
+                    Instruction::End,
+                ] {
+                    function.instruction(&instruction);
+                }
+            }
         }
-        function.instruction(grow);
         function.instruction(&Instruction::LocalTee(before));
         function.instruction(&Instruction::I32Const(-1));
         function.instruction(&Instruction::I32Eq);
@@ -219,6 +254,103 @@ impl Rewriter<'_> {
         function.instruction(&Instruction::LocalGet(before));
         ended(function)
     }
+}
+
+/// Bytes that `memory.fill` and `memory.copy` go through at a time: in between the run can be stopped.
+const BULK: i32 = 1 << 20;
+
+/// The parameters of both: where to, what or where from, how many bytes.
+const TO: u32 = 0;
+const FROM: u32 = 1;
+const BYTES: u32 = 2;
+
+/// What stands for `memory.fill`: the same in pieces, of a place that lies inside of the memory as a whole.
+fn filling() -> Function {
+    use Instruction as I;
+    let fill = [I::LocalGet(TO), I::LocalGet(FROM), I::LocalGet(BYTES), I::MemoryFill(0)];
+    let piece = [I::LocalGet(TO), I::LocalGet(FROM), I::I32Const(BULK), I::MemoryFill(0)];
+    let pieces = [&piece[..], &stepped(TO), &left(), &again()].concat();
+    function(
+        &[&at_once(&[TO])[..], &fill, &[I::Return, I::End, I::Loop(BlockType::Empty)], &pieces, &fill]
+            .concat(),
+    )
+}
+
+/// What stands for `memory.copy`: the same in pieces, from the end where the two places could overlap otherwise.
+fn copying() -> Function {
+    use Instruction as I;
+    let memory = I::MemoryCopy { src_mem: 0, dst_mem: 0 };
+    let copy = [I::LocalGet(TO), I::LocalGet(FROM), I::LocalGet(BYTES), memory.clone()];
+    let piece = [I::LocalGet(TO), I::LocalGet(FROM), I::I32Const(BULK), memory.clone()];
+    let forwards = [&piece[..], &stepped(TO), &stepped(FROM), &left(), &again()].concat();
+    let behind = |place| [I::LocalGet(place), I::LocalGet(BYTES), I::I32Add];
+    let last = [&behind(TO)[..], &behind(FROM), &[I::I32Const(BULK), memory]].concat();
+    let backwards = [&left()[..], &last, &again()].concat();
+    let is_forwards = [I::LocalGet(TO), I::LocalGet(FROM), I::I32LeU, I::If(BlockType::Empty)];
+    let (repeat, end) = ([I::Loop(BlockType::Empty)], [I::End]);
+    let (direct, otherwise) = ([&copy[..], &[I::Return], &end].concat(), [I::Else]);
+    function(
+        &[
+            &at_once(&[TO, FROM])[..],
+            &direct,
+            &is_forwards,
+            &repeat,
+            &forwards,
+            &otherwise,
+            &repeat,
+            &backwards,
+            &end,
+            &copy,
+        ]
+        .concat(),
+    )
+}
+
+/// Opens a branch for what is small, and for what does not lie inside of the memory, which traps before anything is written.
+fn at_once(places: &[u32]) -> Vec<Instruction<'static>> {
+    use Instruction as I;
+    let mut is = vec![I::LocalGet(BYTES), I::I32Const(BULK), I::I32LeU];
+    for place in places {
+        is.extend([
+            I::LocalGet(*place),
+            I::I64ExtendI32U,
+            I::LocalGet(BYTES),
+            I::I64ExtendI32U,
+            I::I64Add,
+            I::MemorySize(0),
+            I::I64ExtendI32U,
+            I::I64Const(PAGE.cast_signed()),
+            I::I64Mul,
+            I::I64GtU,
+            I::I32Or,
+        ]);
+    }
+    is.push(I::If(BlockType::Empty));
+    is
+}
+
+fn stepped(place: u32) -> [Instruction<'static>; 4] {
+    use Instruction as I;
+    [I::LocalGet(place), I::I32Const(BULK), I::I32Add, I::LocalSet(place)]
+}
+
+fn left() -> [Instruction<'static>; 4] {
+    use Instruction as I;
+    [I::LocalGet(BYTES), I::I32Const(BULK), I::I32Sub, I::LocalSet(BYTES)]
+}
+
+/// Ends a loop, and goes on with it while more than a piece is left.
+fn again() -> [Instruction<'static>; 5] {
+    use Instruction as I;
+    [I::LocalGet(BYTES), I::I32Const(BULK), I::I32GtU, I::BrIf(0), I::End]
+}
+
+fn function(instructions: &[Instruction<'static>]) -> Function {
+    let mut function = Function::new([]);
+    for instruction in instructions {
+        function.instruction(instruction);
+    }
+    ended(function)
 }
 
 fn ended(mut function: Function) -> Function {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::budget::Budget;
+use super::budget::{Budget, STEP};
+use super::json_cost::json_cost;
 use super::memory::Memory;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
@@ -29,6 +30,13 @@ pub(super) struct Run {
 
 /// The latest refusals are remembered, for a plug-in to hand on.
 const REFUSALS: usize = 8;
+
+/// Bytes of a variable's name, and how many there may be: what is there when a run is over has to go within its time.
+const NAME: u64 = 64 << 10;
+const VARIABLES: usize = 65_536;
+
+/// Bytes of an argument's text.
+const ARGUMENT: u64 = 64 << 20;
 
 /// Bytes of the host that a variable costs beside its own.
 const VARIABLE: usize = 64;
@@ -87,6 +95,11 @@ impl Run {
         Ok(0)
     }
 
+    /// Gives back what was taken of the budget.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        self.budget.give_back(bytes);
+    }
+
     pub(super) fn grow(&mut self, bytes: i64) -> Result<u64> {
         if bytes < 0 {
             self.budget.give_back(bytes.unsigned_abs());
@@ -111,7 +124,7 @@ impl Run {
 
     /// A copy of a variable. The name's block is the host's from here on, as Extism has it.
     pub(super) fn variable(&mut self, name: u64) -> Result<u64> {
-        let name = self.taken(name);
+        let name = self.taken(name, NAME)?;
         match self.variables.get(&name) {
             Some(value) => self.memory.store(value, &mut self.budget),
             None => Ok(0),
@@ -120,13 +133,17 @@ impl Run {
 
     /// Keeps a variable for this run; without a value it is forgotten.
     pub(super) fn set_variable(&mut self, name: u64, value: u64) -> Result<u64> {
-        let (name, value) = (self.taken(name), (value != 0).then(|| self.taken(value)));
-        let cost = |name: &[u8], value: &[u8]| (name.len() + value.len() + VARIABLE) as u64;
+        let name = self.taken(name, NAME)?;
+        let cost = |name: &[u8], length: u64| (name.len() + VARIABLE) as u64 + length;
         if let Some(old) = self.variables.remove(&name) {
-            self.budget.give_back(cost(&name, &old));
+            self.budget.give_back(cost(&name, old.len() as u64));
         }
-        if let Some(value) = value {
-            self.budget.spend(cost(&name, &value))?;
+        if value != 0 {
+            if self.variables.len() == VARIABLES {
+                return Err(too_many("variables", VARIABLES));
+            }
+            self.budget.spend(cost(&name, self.memory.length(value)))?;
+            let value = self.taken(value, u64::MAX)?;
             self.variables.insert(name, value);
         }
         Ok(0)
@@ -134,19 +151,34 @@ impl Run {
 
     /// Writes to the run's log. The block is the host's from here on.
     pub(super) fn log(&mut self, level: LogLevel, message: u64) -> Result<u64> {
-        let message = self.taken(message);
+        // One byte beyond what a log may hold: that is how it is known to be too much.
+        let most = self.context.limits().output.saturating_add(1);
+        let message = self.taken(message, most)?;
         self.context.log(level, String::from_utf8_lossy(&message)).map(|()| 0)
     }
 
-    fn taken(&mut self, offset: u64) -> Vec<u8> {
-        let content = self.memory.block(offset).unwrap_or_default().to_vec();
+    /// What a block holds, up to so many bytes. The block is free from here on.
+    fn taken(&mut self, offset: u64, most: u64) -> Result<Vec<u8>> {
+        let block = self.memory.block(offset).unwrap_or_default();
+        let block = &block[..block.len().min(usize::try_from(most).unwrap_or(usize::MAX))];
+        let mut content = Vec::with_capacity(block.len());
+        for part in block.chunks(STEP) {
+            self.budget.goes_on()?;
+            content.extend_from_slice(part);
+        }
         self.memory.release(offset);
-        content
+        Ok(content)
     }
 
     /// The values whose texts lie at these offsets.
-    pub(super) fn arguments(&self, function: &HostFunction, offsets: &[u64]) -> Result<Vec<Value>> {
+    pub(super) fn arguments(
+        &mut self,
+        function: &HostFunction,
+        offsets: &[u64],
+        cost: &mut u64,
+    ) -> Result<Vec<Value>> {
         let read = |(param, offset): (usize, &u64)| {
+            *cost += self.argument_cost(*offset)?;
             self.argument(*offset).map_err(|reason| {
                 let name = function.params.get(param).map_or("an argument", |param| param.name);
                 let sentence = format!("{}: {name} {reason}", function.signature());
@@ -155,6 +187,20 @@ impl Run {
             })
         };
         offsets.iter().enumerate().map(read).collect()
+    }
+
+    /// Takes what the argument's value needs from the budget. How much that may be is bounded, for nobody can stop it being made.
+    fn argument_cost(&mut self, offset: u64) -> Result<u64> {
+        let text = self.memory.block(offset).unwrap_or_default();
+        if text.len() as u64 > ARGUMENT {
+            return Err(too_large("an argument", ARGUMENT));
+        }
+        let Ok(text) = std::str::from_utf8(text) else { return Ok(0) };
+        let cost = json_cost(text, &mut self.budget)?;
+        if cost > 2 * ARGUMENT {
+            return Err(too_large("an argument's value", 2 * ARGUMENT));
+        }
+        Ok(cost)
     }
 
     fn argument(&self, offset: u64) -> Result<Value, String> {
@@ -198,4 +244,13 @@ impl Run {
         let host = self.refusals.iter().rev().find(handed_on).map(|(_, error)| error.clone());
         Some(host.unwrap_or_else(|| SkillError::new(ErrorKind::Script, String::from_utf8_lossy(text))))
     }
+}
+
+fn too_many(what: &str, most: usize) -> SkillError {
+    SkillError::new(ErrorKind::Memory, format!("the plug-in keeps more {what} than the {most} it may"))
+}
+
+fn too_large(what: &str, most: u64) -> SkillError {
+    SkillError::new(ErrorKind::Memory, format!("{what} of a host function is larger than {} MiB", most >> 20))
+        .with_help("hand it over in parts")
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
-use metier::policy::{CancelToken, Permission};
+use metier::policy::{CancelToken, Isolation, Permission};
 
 use super::bounds::Bounds;
 use super::last_resort::Heard;
@@ -136,7 +136,12 @@ fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation
     for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {
         invocation = invocation.grant(permission);
     }
-    Ok((session.builder()?.config(args.provided.settings()?).secrets(secrets), invocation))
+    // Who wants no sandbox gets modules compiled where there is none.
+    let is_free = args.bounds.isolation() == Isolation::Off;
+    Ok((
+        session.builder()?.compile_in_process(is_free).config(args.provided.settings()?).secrets(secrets),
+        invocation,
+    ))
 }
 
 /// A name that is no permission warns and grants nothing.

@@ -28,6 +28,7 @@ pub struct EngineBuilder {
     tier: Tier,
     threads: usize,
     helper: Option<PathBuf>,
+    in_process: bool,
     loaders: Vec<(SkillRuntime, Loader)>,
     providers: Providers,
 }
@@ -42,6 +43,7 @@ impl EngineBuilder {
             tier: Tier::default(),
             threads: Threads::MOST,
             helper: None,
+            in_process: false,
             loaders: Vec::new(),
             providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
         }
@@ -86,6 +88,17 @@ impl EngineBuilder {
     /// this process, which takes the longer to make the more memory it has.
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// Whether WebAssembly modules may be compiled in this process where no helper can do it in a sandbox: in a build without
+    /// the feature `sandboxed`, off Linux, on a machine without what a sandbox takes, and in a program that has no helper. Off
+    /// when never said, so that a module which is not compiled yet is refused there.
+    ///
+    /// It gives up what the helper is for: a few kilobytes can keep a compiler busy for minutes and take gigabytes of memory,
+    /// and no deadline, limit or cancel stops it in here. Only for modules you would trust with that.
+    pub fn compile_in_process(mut self, allowed: bool) -> Self {
+        self.in_process = allowed;
         self
     }
 
@@ -154,6 +167,7 @@ impl EngineBuilder {
             loaded: Loaded::new(
                 self.loaders,
                 Shared::new(self.helper, self.tier)
+                    .compiling_in_process(self.in_process)
                     .with_callees(Arc::new(Callable::new(parts.clone(), &self.providers))),
             ),
             shipped: Unpacked::default(),

@@ -119,6 +119,8 @@ impl Loaded {
             function: script.function.clone(),
             digest: Sha256::digest(&script.source).into(),
         };
+        // What is large takes a while to be told from others.
+        cancel.check()?;
         let slot = self.slot(key);
         let filling = match slot.taken(cancel)? {
             Ok(executor) => return Ok(executor),

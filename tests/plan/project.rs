@@ -64,7 +64,7 @@ impl Project {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Project, ".metier", self.path(".metier/skills")));
-        Engine::builder(self.0.path()).roots(roots).tools(tools())
+        Engine::builder(self.0.path()).roots(roots).tools(tools()).compile_in_process(true)
     }
 
     pub fn engine(&self) -> Engine {

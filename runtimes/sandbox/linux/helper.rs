@@ -86,6 +86,12 @@ impl Launcher {
         }
     }
 
+    /// Whether the program that serves as the helper is this very one.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    pub(crate) fn is_itself(&self) -> bool {
+        self.source == Source::Itself
+    }
+
     #[cfg(test)]
     pub(super) fn signal_helper(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.helper_id()).unwrap(), signal).unwrap();

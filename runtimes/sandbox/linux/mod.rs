@@ -32,6 +32,16 @@ mod wire;
 pub(crate) use helper::{Launcher, Started};
 pub(crate) use system::inherited;
 
+use super::sandbox::FileRules;
+
+/// Shuts this process out of every file it has not open, and of the network. It must have one thread. An error where the kernel
+/// does not enforce that.
+#[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+pub(crate) fn shut_out_files() -> std::io::Result<()> {
+    let held = files::confine(&FileRules::default(), true, None)?;
+    if held.holds_files() { Ok(()) } else { Err(std::io::ErrorKind::Unsupported.into()) }
+}
+
 /// The argument that makes a program the helper.
 const HELPER: &str = "__metier-helper";
 

@@ -6,7 +6,7 @@ use super::{ECHO, fails, load, loaded, module, run, running, source};
 use crate::error::ErrorKind;
 use crate::executor::SkillInput;
 use crate::host::{Files, SkillContext};
-use crate::policy::{Asked, CancelToken, Permission, Permissions, Protection};
+use crate::policy::{Asked, Permission, Permissions, Protection};
 
 #[test]
 fn json_goes_in_and_comes_out() {
@@ -217,8 +217,5 @@ fn nothing_of_one_run_is_there_in_the_next() {
 fn the_contract_may_name_another_function() {
     let mut script = source(module(r#"(func (export "other") (call $fine))"#));
     script.function = Some("other".into());
-    assert_eq!(
-        load(&script, &CancelToken::new()).unwrap().execute(SkillInput::default()).unwrap().value,
-        json!("fine")
-    );
+    assert_eq!(load(&script).unwrap().execute(SkillInput::default()).unwrap().value, json!("fine"));
 }

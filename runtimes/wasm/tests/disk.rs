@@ -6,36 +6,50 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use sha2::Digest;
 use tempfile::TempDir;
 
 use super::super::cache::Cache;
 use super::super::compiled::Compiled;
 use super::super::engine::Machine;
-use super::super::entry::{self, Key};
+use super::super::entry::{self, Key, MacKey};
 use super::super::facts::Facts;
-use super::{module, source};
+use super::{module, shared, source};
 use crate::error::ErrorKind;
 use crate::executor::Script;
 use crate::host::SkillContext;
-use crate::policy::Limits;
+use crate::policy::{CancelToken, Limits};
 
 /// A cache of this test's own.
 struct Own {
     cache: Cache,
     folder: PathBuf,
+    state: PathBuf,
     _home: TempDir,
 }
 
 impl Own {
     fn new() -> Self {
         let home = TempDir::new().unwrap();
-        let base = home.path().join("cache \"quoted\"");
-        Self { cache: Cache::below(&base).unwrap(), folder: base.join("metier/wasm"), _home: home }
+        let (base, state) = (home.path().join("cache \"quoted\""), home.path().join("state/metier"));
+        let cache = Cache::at(&base.join("metier"), &state).unwrap();
+        Self { cache, folder: base.join("metier/wasm"), state, _home: home }
+    }
+
+    /// The key's file.
+    fn key(&self) -> PathBuf {
+        self.state.join("wasm-cache.key")
+    }
+
+    /// The same folders, as another process of the user's finds them.
+    fn again(&self) -> Result<Cache, String> {
+        Cache::at(self.folder.parent().unwrap(), &self.state)
     }
 
     /// What a plug-in answers that is loaded through the cache.
     fn answer(&self, script: &Script) -> Value {
-        let compiled = Compiled::new(script, false, Some(&self.cache)).unwrap();
+        let compiled =
+            Compiled::new(script, false, Some(&self.cache), &shared(), &CancelToken::new()).unwrap();
         let machine = Machine::new(compiled, &script.path, false).unwrap();
         machine.run(&Value::Null, &SkillContext::builder("test").build()).unwrap()
     }
@@ -132,7 +146,10 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
         fs::write(&path, &attack).unwrap();
         assert_eq!(own.answer(&script), json!(1), "{number}");
         let written = fs::read(&path).unwrap();
-        assert!(entry::read(&written, &Key::new(&script, false)).is_some(), "{number} was written anew");
+        assert!(
+            entry::read(&written, &Key::new(&script, false), own.cache.mac_key()).is_some(),
+            "{number} was written anew"
+        );
         assert_eq!(own.answer(&script), json!(1), "{number}, from the disk again");
     }
 }
@@ -140,20 +157,21 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
 #[test]
 fn no_bit_of_an_entry_can_change() {
     let script = digit(1);
-    let key = Key::new(&script, false);
+    let (key, mac) = (Key::new(&script, false), MacKey::new([7; 32]));
     let facts = Facts { imports: vec![None], first_added: 7, tables: 1, elements: 2, bytes: 3 };
-    let whole = entry::written(&key, &facts, b"machine code");
-    let (found, code) = entry::read(&whole, &key).unwrap();
+    let whole = entry::written(&key, &mac, &facts, b"machine code");
+    let (found, code) = entry::read(&whole, &key, &mac).unwrap();
     assert_eq!((found.first_added, found.uses_wasi(), code), (7, true, &b"machine code"[..]));
     for end in 0..whole.len() {
-        assert!(entry::read(&whole[..end], &key).is_none(), "cut at {end}");
+        assert!(entry::read(&whole[..end], &key, &mac).is_none(), "cut at {end}");
     }
     for at in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[at / 8] ^= 1 << (at % 8);
-        assert!(entry::read(&changed, &key).is_none(), "bit {at}");
+        assert!(entry::read(&changed, &key, &mac).is_none(), "bit {at}");
     }
-    assert!(entry::read(&whole, &Key::new(&digit(2), false)).is_none(), "another's");
+    assert!(entry::read(&whole, &Key::new(&digit(2), false), &mac).is_none(), "another's");
+    assert!(entry::read(&whole, &key, &MacKey::new([8; 32])).is_none(), "another user's");
 }
 
 #[test]
@@ -193,7 +211,7 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         let base = home.path().join("cache");
         fs::create_dir(&base).unwrap();
         lay_out(&base);
-        let found = Cache::below(&base).err().unwrap();
+        let found = Cache::at(&base.join("metier"), &home.path().join("metier")).err().unwrap();
         assert!(found.contains(reason), "{found}");
     };
     let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -214,6 +232,8 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         };
         refused(&lay_out, part);
     }
+    let state = TempDir::new().unwrap();
+    let at = |path: &str| Cache::at(Path::new(path), &state.path().join("metier"));
     // Only root can give a folder away; to anybody else, root's are somebody else's.
     if rustix::process::geteuid().is_root() {
         refused(&|base| chown(base, Some(65534), None).unwrap(), "belongs to somebody else");
@@ -223,10 +243,10 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         };
         refused(&lay_out, "belongs to somebody else");
     } else {
-        assert!(Cache::below(Path::new("/usr")).err().unwrap().contains("belongs to somebody else"));
+        assert!(at("/usr/metier").err().unwrap().contains("belongs to somebody else"));
     }
-    assert!(Cache::below(Path::new("/proc/metier")).is_err());
-    assert!(Cache::below(Path::new("/dev/null/cache")).is_err());
+    assert!(at("/proc/metier/metier").is_err());
+    assert!(at("/dev/null/cache/metier").is_err());
 }
 
 #[test]
@@ -273,7 +293,8 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
     ));
     let own = Own::new();
     for _ in 0..2 {
-        let compiled = Compiled::new(&script, true, Some(&own.cache)).unwrap();
+        let compiled =
+            Compiled::new(&script, true, Some(&own.cache), &shared(), &CancelToken::new()).unwrap();
         let machine = Machine::new(compiled, &script.path, true).unwrap();
         let run = |limits: Limits| {
             let context = SkillContext::builder("test").limits(limits).build();
@@ -281,5 +302,88 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
         };
         assert_eq!(run(Limits::default().memory(1 << 20).operations(1 << 40)), ErrorKind::Memory);
         assert_eq!(run(Limits::default().operations(100)), ErrorKind::Operations);
+    }
+}
+
+#[test]
+fn what_another_key_says_is_true_is_compiled_anew() {
+    let own = Own::new();
+    let script = digit(1);
+    let facts = || Facts { imports: Vec::new(), first_added: 0, tables: 0, elements: 0, bytes: 0 };
+    own.answer(&script);
+    let whole = fs::read(own.entry(&script)).unwrap();
+    let (key, theirs) = (Key::new(&script, false), MacKey::new([0; 32]));
+    let forged = entry::written(&key, &theirs, &facts(), b"machine code");
+    // A sum that takes no key, as it stood there before, and none at all.
+    let unsigned = [&whole[..16], &[0; 32], &whole[48..]].concat();
+    let plain = [&whole[..16], &sha2::Sha256::digest(&whole[48..])[..], &whole[48..]].concat();
+    for (number, forged) in [forged, unsigned, plain].into_iter().enumerate() {
+        fs::write(own.entry(&script), forged).unwrap();
+        assert_eq!(own.answer(&script), json!(1), "{number}");
+        assert!(fs::read(own.entry(&script)).unwrap().len() > 1000, "{number} was written anew");
+    }
+    // An entry of another module, made by this very host, under this one's name.
+    own.answer(&digit(2));
+    fs::copy(own.entry(&digit(2)), own.entry(&script)).unwrap();
+    assert_eq!(own.answer(&script), json!(1));
+}
+
+#[test]
+fn one_key_is_the_users_alone_and_stays() {
+    let own = Own::new();
+    own.answer(&digit(1));
+    assert_eq!((mode(&own.key()), mode(&own.state)), (0o600, 0o700));
+    let key = fs::read(own.key()).unwrap();
+    let entry = fs::read(own.entry(&digit(1))).unwrap();
+    let again = own.again().unwrap();
+    assert_eq!(fs::read(own.key()).unwrap(), key);
+    assert!(entry::read(&entry, &Key::new(&digit(1), false), again.mac_key()).is_some());
+    assert_eq!(fs::read_dir(&own.state).unwrap().count(), 1, "nothing unfinished is left");
+    // Without its key, nothing of before is believed.
+    fs::remove_file(own.key()).unwrap();
+    let another = own.again().unwrap();
+    assert_ne!(fs::read(own.key()).unwrap(), key);
+    assert!(entry::read(&entry, &Key::new(&digit(1), false), another.mac_key()).is_none());
+    // A host was killed while it made one.
+    fs::write(own.key(), &key[..9]).unwrap();
+    assert!(own.again().is_ok());
+    assert_eq!(fs::read(own.key()).unwrap().len(), 32);
+}
+
+#[test]
+fn a_key_that_somebody_else_may_know_is_not_used() {
+    let refused = |lay_out: &dyn Fn(&Path), reason: &str| {
+        let own = Own::new();
+        lay_out(&own.key());
+        let found = own.again().err().unwrap();
+        assert!(found.contains(reason), "{found}");
+    };
+    let open = |mode| move |key: &Path| fs::set_permissions(key, Permissions::from_mode(mode)).unwrap();
+    refused(&open(0o640), "can be read by others");
+    refused(&open(0o604), "can be read by others");
+    refused(&open(0o620), "can be written by others");
+    refused(&|key| fs::hard_link(key, key.with_extension("too")).unwrap(), "has another name");
+    refused(&|key| open(0o777)(key.parent().unwrap()), "can be written by others");
+    let moved = |key: &Path| {
+        fs::rename(key, key.with_extension("elsewhere")).unwrap();
+        key.with_extension("elsewhere")
+    };
+    refused(&|key| symlink(moved(key), key).unwrap(), "is a link");
+    refused(
+        &|key| {
+            moved(key);
+            fs::create_dir(key).unwrap();
+        },
+        "",
+    );
+    refused(
+        &|key| {
+            moved(key);
+            rustix::fs::mknodat(rustix::fs::CWD, key, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        },
+        "is no file",
+    );
+    if rustix::process::geteuid().is_root() {
+        refused(&|key| chown(key, Some(65534), None).unwrap(), "belongs to somebody else");
     }
 }

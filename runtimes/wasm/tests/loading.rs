@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use super::{ECHO, invalid, load, module, run, running, source};
-use crate::policy::CancelToken;
 
 #[test]
 fn text_and_binary_are_told_apart_by_what_they_hold() {
     let binary = wast::parser::ParseBuffer::new(&module(ECHO))
         .and_then(|buffer| wast::parser::parse::<wast::Wat>(&buffer)?.encode())
         .unwrap();
-    let executor = load(&source(binary), &CancelToken::new()).unwrap();
+    let executor = load(&source(binary)).unwrap();
     assert_eq!(executor.execute(json!([1]).into()).unwrap().value, json!([1]));
 }
 

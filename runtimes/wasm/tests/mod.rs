@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::load;
+use super::load as load_under;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Watchdog};
+use crate::runtimes::Shared;
 
 /// What the plug-ins here import, one page of memory, and `$text`: bytes of that memory as a block of Extism memory.
 const PRELUDE: &str = r#"
@@ -79,8 +80,17 @@ fn source(source: impl AsRef<[u8]>) -> Script {
     }
 }
 
+/// What these tests have in common: their program is no helper, so that they compile in process.
+fn shared() -> Shared {
+    Shared::default().compiling_in_process(true)
+}
+
+fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
+    load_under(script, &shared(), &CancelToken::new())
+}
+
 fn loaded(text: impl AsRef<[u8]>) -> Box<dyn SkillExecutor> {
-    match load(&source(&text), &CancelToken::new()) {
+    match load(&source(&text)) {
         Ok(executor) => executor,
         Err(error) => panic!("{error:?}: {}", own(&String::from_utf8_lossy(text.as_ref()))),
     }
@@ -103,7 +113,7 @@ fn own(text: &str) -> String {
 }
 
 fn invalid(script: &Script, sentence: &str) -> SkillError {
-    let error = load(script, &CancelToken::new()).err().unwrap_or_else(|| panic!("loaded, but {sentence}"));
+    let error = load(script).err().unwrap_or_else(|| panic!("loaded, but {sentence}"));
     assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{error:?}");
     assert!(error.message().contains(sentence), "{error:?}");
     error

@@ -1,0 +1,75 @@
+//! The user's key: what the host authenticates its machine code on disk with. It lies in a folder of metier's own that no
+//! script can reach, wherever that is, and the processes that compile never see it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::cache::belongs;
+use super::entry::MacKey;
+
+/// The file, 32 random bytes.
+const NAME: &str = "wasm-cache.key";
+const LENGTH: usize = 32;
+
+/// How many were made by this process, so that each has a name of its own until it is whole.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// The key in this folder, made where there is none; the reason where there can be none, or what lies there may not be believed.
+pub(super) fn key_in(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
+    let path = path.join(NAME);
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if let Some(key) = read(folder).map_err(|reason| failed(&reason))? {
+        return Ok(key);
+    }
+    made(folder).map_err(|error| failed(&error))?;
+    // Should another host have made one at the same time, one of them is there now.
+    read(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
+}
+
+/// The key that lies there; nothing where there is none, or not all of one. The folder is the user's alone.
+fn read(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(folder, NAME, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err("is a link; remove it".into()),
+        opened => File::from(opened.map_err(|error| error.to_string())?),
+    };
+    let found = fstat(&file).map_err(|error| error.to_string())?;
+    belongs(&found).map_err(str::to_owned)?;
+    let others = Mode::RWXG | Mode::RWXO | Mode::XUSR;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err("is no file; remove it".into());
+    }
+    if Mode::from_raw_mode(found.st_mode).intersects(others) {
+        return Err("can be read by others; remove it, and another one is made".into());
+    }
+    if found.st_nlink != 1 {
+        return Err("has another name; remove it, and another one is made".into());
+    }
+    let mut key = Vec::with_capacity(LENGTH + 1);
+    file.take(LENGTH as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
+    // One that is not whole was being made when its host was killed, or its disk was full.
+    Ok(<[u8; LENGTH]>::try_from(key).ok().map(MacKey::new))
+}
+
+fn made(folder: &OwnedFd) -> std::io::Result<()> {
+    let mut key = [0; LENGTH];
+    getrandom::fill(&mut key)?;
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let unfinished = format!(".new-{}-{count}", std::process::id());
+    unlinkat(folder, &unfinished, AtFlags::empty()).ok();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(folder, &unfinished, flags, Mode::RUSR | Mode::WUSR)?);
+    let written = file.write_all(&key).and_then(|()| file.sync_all());
+    let placed = written.and_then(|()| Ok(renameat(folder, &unfinished, folder, NAME)?));
+    if placed.is_err() {
+        unlinkat(folder, &unfinished, AtFlags::empty()).ok();
+    }
+    placed
+}

@@ -1,0 +1,83 @@
+//! Who compiles a module: a sandboxed process that does nothing else, with limits of its own, so that neither the time nor
+//! the memory it takes is the host's. The host compiles itself only where an embedder allows that and there is no such process.
+
+mod compilation;
+#[cfg(unix)]
+mod helper;
+mod message;
+#[cfg(unix)]
+mod process;
+#[cfg(not(unix))]
+mod helper {
+    //! Systems where nothing can be started in a sandbox.
+    use super::Failure;
+    use crate::executor::Script;
+    use crate::policy::CancelToken;
+    use crate::runtimes::Shared;
+
+    pub(super) fn answer(_: &Shared, _: &Script, _: &[u8], _: &CancelToken) -> Result<Vec<u8>, Failure> {
+        Err(Failure::no_sandbox())
+    }
+}
+
+#[cfg(unix)]
+pub(crate) use process::compiler_main;
+
+use super::facts::Facts;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+use crate::policy::CancelToken;
+use crate::runtimes::Shared;
+
+/// What is known of a module, and its machine code as `Engine::precompile_module` has it.
+pub(super) type Machined = (Facts, Vec<u8>);
+
+/// Why the helper process compiled nothing.
+enum Failure {
+    /// There is none to be had.
+    NoHelper(SkillError),
+    /// It was started.
+    Failed(SkillError),
+}
+
+/// Compiles a module; it counts operations where that is asked.
+pub(super) fn compile(
+    script: &Script,
+    counts: bool,
+    shared: &Shared,
+    cancel: &CancelToken,
+) -> Result<Machined> {
+    cancel.check()?;
+    let (cancel, _armed) = shared.bounded(cancel);
+    let request = message::request(script, counts);
+    let answer = match helper::answer(shared, script, &request, &cancel) {
+        Ok(answer) => answer,
+        Err(Failure::NoHelper(_)) if shared.compiles_in_process() => {
+            let compiled = compilation::compile(script, counts);
+            cancel.check()?;
+            return compiled;
+        }
+        Err(Failure::NoHelper(error) | Failure::Failed(error)) => return Err(error),
+    };
+    message::compiled(&answer, script, counts)
+}
+
+impl Failure {
+    /// Nothing can be started in a sandbox here.
+    fn no_sandbox() -> Self {
+        let sentence = "WebAssembly modules are compiled in a sandbox, and this build or system has none";
+        let help = "run it on Linux with the Cargo feature `sandboxed`; --sandbox off, or \
+                    EngineBuilder::compile_in_process, compiles in the host's own process, without a limit";
+        Self::NoHelper(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help))
+    }
+
+    /// This program cannot be started again to compile, and a copy of it must not.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    fn no_program() -> Self {
+        let sentence =
+            "WebAssembly modules are compiled in a process of the helper program, and this program has none";
+        let help = "begin its `main` with metier::helper_main(), or name a helper with EngineBuilder::helper; \
+                    EngineBuilder::compile_in_process compiles in this process, without a limit";
+        Self::NoHelper(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
+    }
+}
