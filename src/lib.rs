@@ -74,6 +74,18 @@ pub fn load_with_helper(
     runtimes::loader(runtime)?(script, &shared, &policy::CancelToken::new())
 }
 
+/// The same, run where this mode says.
+pub fn load_with_mode(
+    runtime: executor::SkillRuntime,
+    script: &executor::Script,
+    helper: impl Into<std::path::PathBuf>,
+    mode: policy::ExecutionMode,
+) -> error::Result<Box<dyn executor::SkillExecutor>> {
+    let shared = runtimes::Shared::new(Some(helper.into()), policy::Tier::default());
+    runtimes::load_isolated(mode, runtime, script, &shared)
+        .unwrap_or_else(|| runtimes::loader(runtime)?(script, &shared, &policy::CancelToken::new()))
+}
+
 /// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
 pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
     runtimes::loader(runtime).map(drop)
@@ -88,6 +100,7 @@ pub fn helper_main() {
     #[cfg(unix)]
     {
         runtimes::sandbox::helper_main();
+        runtimes::worker_main();
         runtimes::client_main();
     }
 }

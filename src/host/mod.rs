@@ -21,6 +21,7 @@ mod tools;
 pub(crate) use args::Args;
 pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
 pub use canned::Canned;
+pub(crate) use context::HostCalls;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
 pub(crate) use guarded::guarded;

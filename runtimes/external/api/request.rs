@@ -89,6 +89,11 @@ pub(super) fn answered(id: &Value, answer: &Result<Cow<'_, Value>>) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// The answer to a request that failed, with all parts of its error.
+pub(super) fn refused(id: &Value, error: &SkillError) -> Vec<u8> {
+    format!("{}\n", json!({"id": id, "error": error})).into_bytes()
+}
+
 /// The table of functions, as clients need it.
 pub(super) fn api() -> Value {
     let row = |function: &&HostFunction| {
