@@ -38,7 +38,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
 use crate::plan::Callees;
-use crate::policy::{CancelToken, Limits, Watchdog};
+use crate::policy::{CancelToken, ExecutionMode, Limits, Watchdog};
 
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use crate::host::own_folders;
@@ -53,6 +53,9 @@ pub(crate) struct Shared {
     /// Removes what runs leave. Gone before the launcher, whose helper removes what is left by then.
     #[cfg(unix)]
     sweeper: std::sync::Arc<sandbox::Sweeper>,
+    /// Worker processes that wait.
+    #[cfg(unix)]
+    isolated: std::sync::Arc<external::Pool>,
     /// Starts processes in cages.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
@@ -81,6 +84,12 @@ impl Shared {
         &self.sweeper
     }
 
+    /// Worker processes that wait.
+    #[cfg(unix)]
+    fn isolated(&self) -> &external::Pool {
+        &self.isolated
+    }
+
     /// What starts processes in cages.
     #[cfg(unix)]
     fn launcher(&self) -> &sandbox::Launcher {
@@ -105,6 +114,8 @@ impl Shared {
         Self {
             #[cfg(unix)]
             sweeper: std::sync::Arc::default(),
+            #[cfg(unix)]
+            isolated: std::sync::Arc::default(),
             #[cfg(unix)]
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
                 helper.map(sandbox::Source::Program).unwrap_or_default(),
@@ -243,6 +254,35 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
 pub(crate) fn compiler_main() {
     #[cfg(feature = "wasm-runtime")]
     wasm::compiler_main();
+}
+
+/// The executor of a script that runs where this mode says; nothing for those that do not ask.
+pub(crate) fn load_isolated(
+    mode: ExecutionMode,
+    runtime: SkillRuntime,
+    script: &Script,
+    shared: &Shared,
+) -> Option<Result<Box<dyn SkillExecutor>>> {
+    let is_asked = mode == ExecutionMode::Worker && matches!(runtime, SkillRuntime::Lua | SkillRuntime::Rhai);
+    is_asked.then(|| {
+        loader(runtime)?;
+        #[cfg(unix)]
+        return Ok(external::load_isolated(runtime, script, shared));
+        #[cfg(not(unix))]
+        {
+            let sentence =
+                format!("failed to run {}: there are no worker processes on this system", script.path);
+            let _ = shared;
+            return Err(SkillError::new(ErrorKind::SandboxUnavailable, sentence)
+                .with_help("run it in this process, by --execution in-process"));
+        }
+    })
+}
+
+/// Runs scripts for a host, where this program was started for that, and ends it.
+#[cfg(unix)]
+pub(crate) fn worker_main() {
+    external::worker_main();
 }
 
 /// Calls the host for a shell script, where this program was started for that, and ends it.

@@ -79,6 +79,7 @@ pub fn load_with_helper(
 pub struct LoadOptions {
     helper: Option<std::path::PathBuf>,
     compile_in_process: bool,
+    mode: policy::ExecutionMode,
     cancel: policy::CancelToken,
 }
 
@@ -101,6 +102,12 @@ impl LoadOptions {
         self
     }
 
+    /// Where the script runs: in this process, as a rule, or in a worker process.
+    pub fn execution_mode(mut self, mode: policy::ExecutionMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// The token that stops loading. A module that is compiled is stopped after the default deadline of a run, too.
     pub fn cancel(mut self, token: policy::CancelToken) -> Self {
         self.cancel = token;
@@ -116,7 +123,8 @@ impl LoadOptions {
         let shared = runtimes::Shared::new(self.helper, policy::Tier::default())
             .compiling_in_process(self.compile_in_process)
             .loading_for_no_run();
-        runtimes::loader(runtime)?(script, &shared, &self.cancel)
+        runtimes::load_isolated(self.mode, runtime, script, &shared)
+            .unwrap_or_else(|| runtimes::loader(runtime)?(script, &shared, &self.cancel))
     }
 }
 
@@ -136,6 +144,7 @@ pub fn helper_main() {
     {
         runtimes::sandbox::helper_main();
         runtimes::compiler_main();
+        runtimes::worker_main();
         runtimes::client_main();
     }
 }

@@ -12,12 +12,15 @@ mod not_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
 use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use metier::host::{Access, Canned, Example, Files, HostFunction, SkillContext, functions};
-use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection, Watchdog};
+use metier::policy::{
+    Asked, CancelToken, ExecutionMode, Limits, Permission, Permissions, Protection, Watchdog,
+};
 use not_run::{found, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -37,6 +40,7 @@ const PLUG_IN: &[u8] = include_bytes!("plugins/conformance.wasm");
 /// read JSON, `{{name}}` and `{{args}}` stand for those two; of WebAssembly, each script is a function of the plug-in.
 struct Language {
     runtime: SkillRuntime,
+    mode: ExecutionMode,
     /// The script's path, whose ending tells an interpreter.
     path: &'static str,
     /// The command without which it is not run, if there is one.
@@ -58,6 +62,7 @@ const LANGUAGES: &[Language] = &[
     #[cfg(feature = "lua-runtime")]
     Language {
         runtime: SkillRuntime::Lua,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
         call: "local args = input.args return ctx[input.name](table.unpack(args, 1, #args))",
@@ -73,6 +78,7 @@ const LANGUAGES: &[Language] = &[
     #[cfg(feature = "rhai-runtime")]
     Language {
         runtime: SkillRuntime::Rhai,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
         call: "let f = Fn(input.name);
@@ -96,6 +102,7 @@ const LANGUAGES: &[Language] = &[
     #[cfg(feature = "wasm-runtime")]
     Language {
         runtime: SkillRuntime::Wasm,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main",
         needs: None,
         call: "call",
@@ -111,6 +118,7 @@ const LANGUAGES: &[Language] = &[
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
         runtime: SkillRuntime::External,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main.py",
         needs: Some("python3"),
         call: "import json
@@ -136,6 +144,7 @@ while True: kept.append(bytearray(1 << 20))",
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
         runtime: SkillRuntime::External,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main.js",
         needs: Some("node"),
         call: "const {ctx, input} = require('metier');
@@ -153,6 +162,7 @@ try { ctx.write('a.txt', 'x') } catch (e) { console.log(JSON.stringify([e.kind, 
     #[cfg(all(feature = "sandboxed", target_os = "linux"))]
     Language {
         runtime: SkillRuntime::External,
+        mode: ExecutionMode::InProcess,
         path: "scripts/main.bash",
         needs: Some("bash"),
         call: "metier ctx --json {{name}} --args {{args}}",
@@ -324,11 +334,26 @@ impl Loaded {
             function,
         };
         let executor = match METIER {
-            Some(program) => metier::load_with_helper(language.runtime, &script, program),
+            Some(program) => metier::LoadOptions::new()
+                .helper(program)
+                .execution_mode(language.mode)
+                .load(language.runtime, &script),
             None => metier::LoadOptions::new().compile_in_process(true).load(language.runtime, &script),
         };
         Ok(Self { executor: executor?, _folder: folder })
     }
+}
+
+/// The embedded languages again, in worker processes.
+fn in_workers() -> impl Iterator<Item = &'static Language> {
+    static IN_WORKERS: LazyLock<Vec<Language>> = LazyLock::new(|| {
+        let embedded =
+            |language: &&Language| matches!(language.runtime, SkillRuntime::Lua | SkillRuntime::Rhai);
+        let can = METIER.is_some() && cfg!(all(feature = "sandboxed", target_os = "linux"));
+        let embedded = LANGUAGES.iter().filter(embedded).filter(|_| can);
+        embedded.map(|language| Language { mode: ExecutionMode::Worker, ..*language }).collect()
+    });
+    IN_WORKERS.iter()
 }
 
 /// The languages that can run here.
@@ -337,7 +362,7 @@ fn languages() -> impl Iterator<Item = &'static Language> {
         "bash" if METIER.is_none() => Some("built without cli".to_owned()),
         command => found(command).is_none().then(|| format!("{command} is not on PATH")),
     };
-    LANGUAGES.iter().filter(move |language| {
+    LANGUAGES.iter().chain(in_workers()).filter(move |language| {
         let lack = lacks(language);
         if let Some(reason) = &lack {
             not_run(&format!("conformance of {}", language.path), reason);

@@ -189,7 +189,7 @@ fn what_is_listed_is_counted_name_by_name() {
 fn patterns_that_would_grow_are_refused_soon() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "a").unwrap();
-    let nested = "(".repeat(20) + "a" + &"{1000})".repeat(20);
+    let nested = format!("{}a{}", "(".repeat(20), "{1000})".repeat(20));
     let refused = |function, pattern: &str, options| {
         let start = Instant::now();
         let args =
@@ -208,7 +208,7 @@ fn patterns_that_would_grow_are_refused_soon() {
         "**/".repeat(300),
         "?".repeat(1000),
         "[!a]".repeat(250),
-        "{".repeat(300) + &"}".repeat(300),
+        format!("{}{}", "{".repeat(300), "}".repeat(300)),
     ] {
         assert_eq!(refused("glob", &pattern, json!({})), None, "{:.20}", pattern);
     }
@@ -216,7 +216,7 @@ fn patterns_that_would_grow_are_refused_soon() {
         r"\w{1000}".repeat(9),
         nested,
         "(a|b)".repeat(MIB),
-        "(".repeat(5000) + &")".repeat(5000),
+        format!("{}{}", "(".repeat(5000), ")".repeat(5000)),
         r"[\w\W]".repeat(1300) + "{9999}",
     ] {
         assert_eq!(

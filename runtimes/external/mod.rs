@@ -26,6 +26,8 @@ mod history;
 mod home;
 mod interpreter;
 #[cfg(unix)]
+mod isolated;
+#[cfg(unix)]
 mod known;
 #[cfg(unix)]
 mod life;
@@ -57,6 +59,8 @@ pub(super) use self::api::{Clients, client_main};
 #[cfg(unix)]
 pub(super) use self::explained::{interpreters, machine, plan};
 use self::interpreter::Interpreter;
+#[cfg(unix)]
+pub(super) use self::isolated::{Pool, load as load_isolated, worker_main};
 #[cfg(unix)]
 pub(super) use self::known::Known;
 use self::run::External;

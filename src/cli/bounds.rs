@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use metier::error::Result;
-use metier::policy::{Isolation, Limits, OutputPolicy};
+use metier::policy::{ExecutionMode, Isolation, Limits, OutputPolicy};
 
 use super::amount;
 
@@ -36,10 +36,17 @@ pub struct Bounds {
     /// The cage around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
     #[arg(long, value_name = "POLICY", value_parser = sandbox())]
     sandbox: Option<Isolation>,
+    /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
+    #[arg(long, value_name = "MODE", value_parser = execution())]
+    execution: Option<ExecutionMode>,
 }
 
 fn on_output() -> impl TypedValueParser<Value = OutputPolicy> {
     PossibleValuesParser::new(OutputPolicy::all().map(OutputPolicy::name)).try_map(|word| word.parse())
+}
+
+fn execution() -> impl TypedValueParser<Value = ExecutionMode> {
+    PossibleValuesParser::new(ExecutionMode::all().map(ExecutionMode::name)).try_map(|word| word.parse())
 }
 
 fn sandbox() -> impl TypedValueParser<Value = Isolation> {
@@ -75,6 +82,11 @@ impl Bounds {
             limits = limits.operations(amount::count(count)?);
         }
         Ok(limits)
+    }
+
+    /// Where scripts of embedded languages run.
+    pub fn execution_mode(&self) -> ExecutionMode {
+        self.execution.unwrap_or_default()
     }
 
     /// How firmly processes are held.

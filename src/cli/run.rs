@@ -122,7 +122,8 @@ fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation
     let mut invocation = Invocation::new(&args.name)
         .args(&args.for_script)
         .limits(args.bounds.limits()?)
-        .isolation(args.bounds.isolation());
+        .isolation(args.bounds.isolation())
+        .execution_mode(args.bounds.execution_mode());
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }

@@ -51,7 +51,7 @@ impl Parts {
             // Loading a plan is checking it.
             let cancel = CancelToken::new();
             let _armed = self.watchdog.arm(latest(Instant::now(), &self.limits), &cancel);
-            self.loaded.load(runtime, &self.script(skill, selected)?, &cancel)?;
+            self.loaded.load(runtime, &self.script(skill, selected)?, self.execution, &cancel)?;
         }
         if runtime == SkillRuntime::External {
             worker::asked_for(skill.manifest(), runtime, &Limits::default())?;

@@ -15,7 +15,7 @@ use crate::host::temp_places::TempPlaces;
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
 };
-use crate::policy::{Isolation, Limits, Threads, Tier, Watchdog};
+use crate::policy::{ExecutionMode, Isolation, Limits, Threads, Tier, Watchdog};
 use crate::registry::{Registry, Roots};
 use crate::runtimes::Shared;
 
@@ -25,6 +25,7 @@ pub struct EngineBuilder {
     roots: Option<Roots>,
     limits: Limits,
     isolation: Isolation,
+    execution: ExecutionMode,
     tier: Tier,
     threads: usize,
     helper: Option<PathBuf>,
@@ -40,6 +41,7 @@ impl EngineBuilder {
             roots: None,
             limits: Limits::default(),
             isolation: Isolation::default(),
+            execution: ExecutionMode::default(),
             tier: Tier::default(),
             threads: Threads::MOST,
             helper: None,
@@ -65,6 +67,13 @@ impl EngineBuilder {
     /// never said.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
+        self
+    }
+
+    /// Where Lua and Rhai scripts run, for runs whose invocation does not say; in this process when never said. In a worker
+    /// process a script is killed at its deadline whatever it does.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution = mode;
         self
     }
 
@@ -164,6 +173,7 @@ impl EngineBuilder {
             protected,
             limits: self.limits,
             isolation: self.isolation,
+            execution: self.execution,
             loaded: Loaded::new(
                 self.loaders,
                 Shared::new(self.helper, self.tier)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::{Observer, SkillContext};
-use crate::policy::{CancelToken, Isolation, Limits, Permission};
+use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permission};
 
 /// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
 #[derive(Clone)]
@@ -18,6 +18,7 @@ pub struct Invocation {
     pub(super) granted: Vec<Permission>,
     pub(super) limits: Option<Limits>,
     pub(super) isolation: Option<Isolation>,
+    pub(super) execution: Option<ExecutionMode>,
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) caller: Option<SkillContext>,
@@ -44,6 +45,7 @@ impl Invocation {
             granted: Vec::new(),
             limits: None,
             isolation: None,
+            execution: None,
             cancel: CancelToken::new(),
             observer: None,
             caller: None,
@@ -87,6 +89,12 @@ impl Invocation {
         self
     }
 
+    /// Where scripts of embedded languages run, in place of the engine's word.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution = Some(mode);
+        self
+    }
+
     /// The token that cancels this run.
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
@@ -113,6 +121,7 @@ impl Invocation {
         Self {
             limits: Some(caller.limits_handed_on().clone()),
             isolation: Some(caller.isolation()),
+            execution: Some(caller.execution_mode()),
             cancel: caller.cancel().clone(),
             caller: Some(caller.clone()),
             journal: caller.journal_handed_on().map(|file| Remembered::At(file.to_owned())),

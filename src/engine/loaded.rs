@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
-use crate::policy::CancelToken;
+use crate::policy::{CancelToken, ExecutionMode};
 use crate::runtimes::{self, Shared};
 
 /// Compiles a script; see [`super::EngineBuilder::runtime`].
@@ -92,6 +92,7 @@ impl Drop for Filling<'_> {
 #[derive(PartialEq, Eq)]
 struct Key {
     runtime: SkillRuntime,
+    mode: ExecutionMode,
     skill: String,
     path: String,
     folder: Option<std::path::PathBuf>,
@@ -109,10 +110,12 @@ impl Loaded {
         &self,
         runtime: SkillRuntime,
         script: &Script,
+        mode: ExecutionMode,
         cancel: &CancelToken,
     ) -> Result<Arc<dyn SkillExecutor>> {
         let key = Key {
             runtime,
+            mode,
             skill: script.skill.clone(),
             path: script.path.clone(),
             folder: script.folder.clone(),
@@ -128,7 +131,10 @@ impl Loaded {
         };
         let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
             Some((_, load)) => load(script)?.into(),
-            None => runtimes::loader(runtime)?(script, &self.shared, cancel)?.into(),
+            None => match runtimes::load_isolated(mode, runtime, script, &self.shared) {
+                Some(executor) => executor?.into(),
+                None => runtimes::loader(runtime)?(script, &self.shared, cancel)?.into(),
+            },
         };
         filling.fill(&executor);
         Ok(executor)

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::host::temp_places::TempPlaces;
 use crate::host::{Machine, Providers};
-use crate::policy::{Isolation, Limits, Watchdog};
+use crate::policy::{ExecutionMode, Isolation, Limits, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 
@@ -54,6 +54,7 @@ struct Parts {
     protected: Vec<String>,
     limits: Limits,
     isolation: Isolation,
+    execution: ExecutionMode,
     loaded: loaded::Loaded,
     shipped: shipped::Unpacked,
     watchdog: Watchdog,

@@ -140,7 +140,8 @@ impl Parts {
     ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
         token.check()?;
         let (script, files) = self.script_and_files(skill, selected)?;
-        let executor = runtime(|| self.loaded.load(selected.runtime, &script, &token))?;
+        let mode = invocation.execution.unwrap_or(self.execution);
+        let executor = runtime(|| self.loaded.load(selected.runtime, &script, mode, &token))?;
         let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .qualified(skill.qualified())
@@ -149,6 +150,7 @@ impl Parts {
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())
             .isolation(invocation.isolation.unwrap_or(self.isolation))
+            .execution_mode(mode)
             .providers(self.providers.clone())
             .threads(Threads::new(self.threads))
             .cancel(token);

@@ -18,9 +18,15 @@ use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
+use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 pub use builder::ContextBuilder;
+
+/// Who answers the calls of a run that runs in another process than its host.
+pub(crate) trait HostCalls: Send + Sync {
+    /// Calls that function of the host.
+    fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value>;
+}
 
 /// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
 ///
@@ -36,6 +42,8 @@ struct Inner {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    execution: ExecutionMode,
+    calls: Option<Arc<dyn HostCalls>>,
     worker: Option<Worker>,
     journal: Journal,
     observer: Option<Arc<dyn Observer>>,
@@ -137,6 +145,16 @@ impl SkillContext {
     /// Whether the process of an external script answers further runs.
     pub fn worker(&self) -> Option<Worker> {
         self.0.worker
+    }
+
+    /// Where scripts of embedded languages run, its own and those of skills that it calls.
+    pub fn execution_mode(&self) -> ExecutionMode {
+        self.0.execution
+    }
+
+    /// Who answers its calls, where that is another process.
+    pub(crate) fn calls(&self) -> Option<&dyn HostCalls> {
+        self.0.calls.as_deref()
     }
 
     /// How firmly a process must be held before it may start.

@@ -29,6 +29,7 @@ pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
 pub use canned::Canned;
 #[cfg(unix)]
 pub(crate) use clearing::{BY_NAME, Clearing};
+pub(crate) use context::HostCalls;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
 pub(crate) use guarded::guarded;

@@ -1,6 +1,7 @@
 //! What a run may do and how much of it: permissions, limits, the signal that stops it.
 
 pub mod amount;
+mod execution;
 mod isolation;
 mod limits;
 mod overflow;
@@ -13,6 +14,7 @@ mod threads;
 mod watchdog;
 mod worker;
 
+pub use execution::ExecutionMode;
 pub use isolation::{Isolation, Tier};
 pub use limits::Limits;
 pub use overflow::OutputPolicy;

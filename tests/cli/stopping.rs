@@ -183,18 +183,71 @@ fn no_script_goes_on_after_its_deadline_whatever_it_calls() {
     {
         let script = format!("ctx.log('info', 'begun')\n{texts}do {script} end\nwhile true do end");
         let project = Project::new().lua("x", &script);
-        let begun = Instant::now();
-        let answer = project.metier(&["run", "x", "--json", "--timeout", "400ms", "--memory", "200MB"]);
-        assert!(begun.elapsed() < PROMPTLY, "{at}: {:?}", begun.elapsed());
-        let outcome = answer.json();
-        in_shape(&outcome);
-        // What needs more memory than there is ends for that.
-        let ends = [(5, "deadline"), (5, "memory")];
-        assert!(
-            ends.contains(&(answer.code, outcome["error"]["kind"].as_str().unwrap())),
-            "{at}: {outcome:#}"
-        );
-        assert_eq!(outcome["log"][0]["message"], "begun", "{at}");
-        assert_eq!(outcome["limits"]["deadline_ms"], 400, "{at}");
+        for mode in ["in-process", "worker"] {
+            let begun = Instant::now();
+            let answer = project.metier(&[
+                "run",
+                "x",
+                "--json",
+                "--timeout",
+                "800ms",
+                "--memory",
+                "200MB",
+                "--execution",
+                mode,
+            ]);
+            assert!(begun.elapsed() < PROMPTLY, "{at}: {:?}", begun.elapsed());
+            let outcome = answer.json();
+            in_shape(&outcome);
+            // What needs more memory than there is ends for that.
+            let ends = [(5, "deadline"), (5, "memory")];
+            assert!(
+                ends.contains(&(answer.code, outcome["error"]["kind"].as_str().unwrap())),
+                "{at}: {outcome:#}"
+            );
+            assert_eq!(outcome["log"][0]["message"], "begun", "{at}");
+            assert_eq!(outcome["limits"]["deadline_ms"], 800, "{at}");
+        }
+    }
+}
+
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn a_run_in_a_worker_comes_to_the_same_as_one_in_process() {
+    let project = Project::new()
+        .file(
+            ".metier/skills/x/SKILL.md",
+            "---\nname: x\ndescription: d\nallowed-tools: write skill:y\n---\n",
+        )
+        .file(
+            ".metier/skills/x/scripts/main.lua",
+            "print('hi') return ctx[input.call](table.unpack(input.args))",
+        )
+        .lua("y", "error('deep')")
+        .lua("broken", "return (")
+        .file("a.txt", "text")
+        .file(".env", "SECRET=1");
+    for (skill, input) in [
+        ("x", json!({"call": "read_file", "args": ["a.txt"]})),
+        ("x", json!({"call": "read_file", "args": [".env"]})),
+        ("x", json!({"call": "read_file", "args": ["../x"]})),
+        ("x", json!({"call": "write", "args": ["b.txt", "x"]})),
+        ("x", json!({"call": "skill", "args": ["y", {}]})),
+        ("x", json!({"call": "skill", "args": ["z", {}]})),
+        ("x", json!({"call": "nothing", "args": []})),
+        ("x", json!({"call": "head", "args": ["a.txt", "many"]})),
+        ("broken", json!({})),
+    ] {
+        let of = |mode: &str| {
+            let input = input.to_string();
+            let args = ["run", skill, "--json", "--allow", "skill:y", "--execution", mode, "--input", &input];
+            let mut outcome = project.metier(&args).json();
+            in_shape(&outcome);
+            let held = outcome["sandbox"].take();
+            assert!(mode == "in-process" || held["tier"] != "in-process", "{held}");
+            outcome["duration_ms"] = json!(0);
+            outcome
+        };
+        assert_eq!(of("worker"), of("in-process"), "{input}");
     }
 }

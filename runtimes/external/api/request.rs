@@ -87,6 +87,11 @@ pub(super) fn refused(id: &Value, error: &SkillError) -> Vec<u8> {
     format!("{told}\n").into_bytes()
 }
 
+/// The answer to a request that failed, with all parts of its error.
+pub(super) fn refused_whole(id: &Value, error: &SkillError) -> Vec<u8> {
+    format!("{}\n", json!({"id": id, "error": error})).into_bytes()
+}
+
 /// The table of functions, as clients need it.
 pub(super) fn api() -> Value {
     let row = |function: &&HostFunction| {

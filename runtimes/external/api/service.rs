@@ -32,6 +32,10 @@ pub(in super::super) struct Service<'a> {
     script: &'a str,
     input: &'a Value,
     fault: Mutex<Option<Fault>>,
+    /// Whether errors are answered with all their parts.
+    whole_errors: bool,
+    /// The kinds of errors that were answered.
+    refused: Mutex<Vec<ErrorKind>>,
 }
 
 /// An error that a process ends for, and the exit code it ends with.
@@ -50,7 +54,24 @@ impl<'a> Service<'a> {
     /// `script` is the name that errors carry.
     pub(in super::super) fn new(ctx: &SkillContext, script: &'a str, input: Option<&'a Value>) -> Self {
         let ctx = ctx.under(ctx.cancel().child());
-        Self { ctx, script, input: input.unwrap_or(&NOTHING), fault: Mutex::default() }
+        Self {
+            ctx,
+            script,
+            input: input.unwrap_or(&NOTHING),
+            fault: Mutex::default(),
+            whole_errors: false,
+            refused: Mutex::default(),
+        }
+    }
+
+    /// The same for a process that passes errors on as they are, with their places and violations.
+    pub(in super::super) fn with_whole_errors(self) -> Self {
+        Self { whole_errors: true, ..self }
+    }
+
+    /// Whether a call was answered with an error of that kind.
+    pub(in super::super) fn has_refused(&self, kind: ErrorKind) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind)
     }
 
     /// Answers what comes by these lines, and by those that are sent over them, until `over` hangs up or nobody is left.
@@ -122,7 +143,13 @@ impl<'a> Service<'a> {
         drop(held);
         let answer = answer.and_then(|value| request::answered(&id, &value, self.ctx.host_memory()));
         Some(answer.unwrap_or_else(|error| {
-            let answer = request::refused(&id, &error);
+            let mut kinds = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if !kinds.contains(&error.kind()) {
+                kinds.push(error.kind());
+            }
+            drop(kinds);
+            let written = if self.whole_errors { request::refused_whole } else { request::refused };
+            let answer = written(&id, &error);
             *refused = Some(Refused { id, error });
             answer
         }))

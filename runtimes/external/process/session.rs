@@ -183,7 +183,7 @@ impl Session {
     }
 
     /// Whether it lives and has nothing to say.
-    fn is_quiet(&mut self) -> bool {
+    pub(in super::super) fn is_quiet(&mut self) -> bool {
         let streams = [self.stdout.waiting(), self.stderr.waiting()];
         let are_still = streams.into_iter().all(|end| end.is_some_and(|end| !is_ready_now(end)));
         are_still && self.stdin.is_open() && !is_ready(&self.exit, PollFlags::IN) && self.lines.are_quiet()

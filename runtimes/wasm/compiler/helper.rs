@@ -80,6 +80,7 @@ fn order(program: &Path, launcher: &Launcher) -> io::Result<Order> {
         cage: Cage {
             files: Some(FileRules { read, own: vec![program], ..FileRules::default() }),
             shut_network: true,
+            may_lock: false,
             guard_calls: true,
             // Whatever the run allows its own processes, this one is never without.
             required: true,

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::{Inner, SkillContext};
+use super::{HostCalls, Inner, SkillContext};
 use crate::host::files::Files;
 use crate::host::journal::{Journal, Observer};
 use crate::host::memory::HostMemory;
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
-use crate::policy::{CancelToken, Isolation, Limits, Permissions, Room, Threads, Worker};
+use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permissions, Room, Threads, Worker};
 
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
@@ -20,6 +20,8 @@ pub struct ContextBuilder {
     permissions: Permissions,
     limits: Limits,
     isolation: Isolation,
+    execution: ExecutionMode,
+    calls: Option<Arc<dyn HostCalls>>,
     worker: Option<Worker>,
     threads: Threads,
     cancel: CancelToken,
@@ -42,6 +44,8 @@ impl ContextBuilder {
             permissions: Permissions::read_only(),
             limits: Limits::default(),
             isolation: Isolation::default(),
+            execution: ExecutionMode::default(),
+            calls: None,
             worker: None,
             threads: Threads::default(),
             cancel: CancelToken::new(),
@@ -108,6 +112,19 @@ impl ContextBuilder {
         self
     }
 
+    /// Where scripts of embedded languages run; in process when never said.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution = mode;
+        self
+    }
+
+    /// Who answers its calls, where that is another process.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "there are no worker processes there"))]
+    pub(crate) fn calls_answered_by(mut self, host: Arc<dyn HostCalls>) -> Self {
+        self.calls = Some(host);
+        self
+    }
+
     /// Whether the process of an external script answers further runs; not when never said.
     pub fn worker(mut self, worker: Option<Worker>) -> Self {
         self.worker = worker;
@@ -167,6 +184,8 @@ impl ContextBuilder {
             journal: Journal::new(self.limits.output),
             limits: self.limits,
             isolation: self.isolation,
+            execution: self.execution,
+            calls: self.calls,
             worker: self.worker,
             observer: self.observer,
             providers: self.providers,

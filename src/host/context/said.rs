@@ -12,6 +12,10 @@ impl SkillContext {
     ///
     /// A skill that another one called writes to the log of its caller: `name: message`.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
+        if let Some(host) = self.calls() {
+            let level = serde_json::to_value(level).unwrap_or_default();
+            return host.call("log", vec![level, message.into().into()]).map(drop);
+        }
         let message = self.redaction().text(message.into());
         if let Some(caller) = &self.0.caller {
             return caller.log(level, self.marked(message.shown()));

@@ -1,0 +1,97 @@
+//! The worker process: runs one script of an embedded language, run after run, and asks the host for everything else.
+//!
+//! Nothing is decided here: no files, no grants, no secrets but those that the host hands out.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::super::super::sandbox::{API, inherited};
+use super::super::super::{Shared, loader};
+use super::protocol::{self, Answer, Run, WORKER};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{SkillExecutor, SkillInput};
+use crate::host::{HostCalls, SkillContext, guarded};
+use crate::policy::CancelToken;
+
+/// Serves as a worker where this program was started for that, and ends; else goes on.
+pub(in super::super::super) fn worker_main() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == WORKER) && arguments.next().is_none() {
+        std::process::exit(i32::from(served().is_err()));
+    }
+}
+
+/// A script, compiled, or why it could not be.
+struct Loaded {
+    skill: String,
+    executor: Result<Box<dyn SkillExecutor>>,
+}
+
+fn served() -> io::Result<()> {
+    let host: Arc<dyn HostCalls> = Arc::new(Host::new(inherited(API)?)?);
+    let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
+    let mut loaded = None;
+    loop {
+        let mut line = Vec::new();
+        if stdin.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let mut run = protocol::read_request(&line).ok_or(io::ErrorKind::InvalidData)?;
+        drop(line);
+        if let Some((runtime, script)) = run.script.take() {
+            let load = || loader(runtime)?(&script, &Shared::default(), &CancelToken::new());
+            let executor = guarded("the runtime", ErrorKind::Script, load);
+            loaded = Some(Loaded { skill: script.skill.clone(), executor });
+        }
+        let loaded = loaded.as_ref().ok_or(io::ErrorKind::InvalidData)?;
+        let id = run.id;
+        let answer = protocol::answer(id, &came(loaded, run, &host));
+        stdout.write_all(&answer).and_then(|()| stdout.flush())?;
+    }
+}
+
+fn came(loaded: &Loaded, run: Run, host: &Arc<dyn HostCalls>) -> Answer {
+    let executor = loaded.executor.as_ref().map_err(Clone::clone)?;
+    let context =
+        SkillContext::builder(&loaded.skill).limits(run.limits).calls_answered_by(host.clone()).build();
+    let input = SkillInput { value: run.input, args: Vec::new() };
+    let output =
+        guarded("the runtime", ErrorKind::Script, || executor.execute_with_context(input, Some(&context)));
+    output.map(|output| output.value)
+}
+
+/// The way to the host.
+struct Host(Mutex<(File, BufReader<File>, u64)>);
+
+impl Host {
+    fn new(socket: std::os::fd::OwnedFd) -> io::Result<Self> {
+        let ours = File::from(socket);
+        let theirs = BufReader::new(ours.try_clone()?);
+        Ok(Self(Mutex::new((ours, theirs, 0))))
+    }
+}
+
+impl HostCalls for Host {
+    fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value> {
+        let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ours, theirs, id) = &mut *socket;
+        *id += 1;
+        let request = format!("{}\n", json!({"id": id, "call": function, "args": arguments}));
+        let mut text = String::new();
+        ours.write_all(request.as_bytes())
+            .and_then(|()| theirs.read_line(&mut text))
+            .map_err(|error| SkillError::io("the host does not answer", error))?;
+        let hung_up = || SkillError::new(ErrorKind::Unavailable, "the host has hung up");
+        // Read without what stands around it, so that it may nest as deep as any value.
+        let value =
+            text.strip_prefix(&format!("{{\"id\":{id},\"ok\":")).and_then(|text| text.strip_suffix("}\n"));
+        if let Some(value) = value {
+            return serde_json::from_str(value).map_err(|_| hung_up());
+        }
+        let mut answer: Value = serde_json::from_str(&text).map_err(|_| hung_up())?;
+        Err(protocol::read_error(answer["error"].take()).unwrap_or_else(hung_up))
+    }
+}
