@@ -82,6 +82,8 @@ pub(super) struct Running<'a> {
 impl Running<'_> {
     /// Whether the script was stopped because it executed more operations than it may.
     pub(super) fn is_exhausted(&self) -> bool {
+        // Asked while it stands, since then the count on this thread is its own.
+        debug_assert!(*self.target.locked(), "the run is over");
         OPERATIONS.get().is_some_and(|operations| operations.is_exhausted)
     }
 }

@@ -295,8 +295,9 @@ fn is_long_move(arguments: &Arguments) -> bool {
     };
     let target = if arguments.is_absent(5) { 1 } else { 5 };
     let are_tables = arguments.table(1).is_some() && arguments.table(target).is_some();
-    // What is no number fits in no bound either.
-    !(to - from <= bounded(ELEMENTS)) && are_tables && !arguments.is_frozen(target)
+    let is_short = to - from <= bounded(ELEMENTS);
+    // What is no number is not short either.
+    !is_short && are_tables && !arguments.is_frozen(target)
 }
 
 fn is_in_much_memory(arguments: &Arguments) -> bool {

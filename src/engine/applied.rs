@@ -15,7 +15,7 @@ const PROCESS: bool = cfg!(target_os = "linux");
 /// The table of README's section on limits.
 const HELD: [(SkillRuntime, [bool; 5]); 5] = [
     //                           memory   operations cpu    file_size open_files
-    (SkillRuntime::Lua, [true, false, false, true, false]),
+    (SkillRuntime::Lua, [true, true, false, true, false]),
     (SkillRuntime::Rhai, [true, true, false, true, false]),
     (SkillRuntime::Wasm, [true, true, false, true, false]),
     (SkillRuntime::ToolSequence, [true, false, false, true, false]),

@@ -71,16 +71,9 @@ fn a_callee_keeps_within_its_callers_contract() {
 
 #[test]
 fn a_limit_that_a_runtime_does_not_hold_is_not_applied() {
-    let told = report("limits: {operations: 1000}", None);
-    assert_eq!((told.operations, told.not_applied), (None, vec!["operations"]));
-    let named = Limits::default()
-        .operations(5)
-        .cpu(Duration::from_secs(1))
-        .file_size(6)
-        .open_files(7)
-        .memory(1 << 20);
+    let named = Limits::default().cpu(Duration::from_secs(1)).file_size(6).open_files(7).memory(1 << 20);
     let told = report("description: d", Some(named));
-    assert_eq!(told.not_applied, ["operations", "cpu", "open_files"]);
+    assert_eq!(told.not_applied, ["cpu", "open_files"]);
     assert_eq!(
         (told.memory_bytes, told.cpu_ms, told.file_bytes, told.open_files),
         (Some(1 << 20), None, Some(6), None)
@@ -89,14 +82,30 @@ fn a_limit_that_a_runtime_does_not_hold_is_not_applied() {
 }
 
 #[test]
+fn lua_counts_operations_where_a_limit_of_them_is_named() {
+    let told = report("limits: {operations: 1000}", None);
+    assert_eq!((told.operations, told.not_applied), (Some(1000), vec![]));
+    assert_eq!(report("description: d", None).operations, None);
+    let outcome = Project::with_contract("limits: {operations: 1000}", ENDLESS).run(&[]);
+    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Operations, Some("operations")));
+}
+
+#[test]
 fn limits_that_are_not_applied_are_in_the_log_once() {
-    let project = Project::lua_that_asks("skill:y", "for i = 1, 3 do ctx.skill('y') end")
-        .skill("y", "")
-        .file(".metier/skills/y/scripts/main.lua", "return 1")
-        .contract("y", "limits: {operations: 1000}");
+    let project =
+        Project::lua_that_asks("skill:y", "for i = 1, 3 do ctx.skill('y') end").skill("y", "").contract(
+            "y",
+            "limits: {operations: 1000}\nsteps:\n- {id: a, tool: glob, args: {pattern: '*.none'}}",
+        );
     let outcome = project.run(&["skill:y"]);
     let said: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
-    assert_eq!(said, ["y: the limit operations is not applied: the runtime lua does not hold it"]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with(
+            "y: the limit operations is not applied: the runtime tool-sequence does not hold it"
+        ),
+        "{said:?}"
+    );
 }
 
 #[test]
