@@ -97,7 +97,11 @@ fn search(ranges: &[Range]) -> Vec<sock_filter> {
         _ => {
             let (lower, upper) = ranges.split_at(ranges.len() / 2);
             let (lower, middle) = (search(lower), upper.first().map_or(0, |(first, _)| *first));
-            let mut found = vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))];
+            // The kernel translates every instruction anew for each script. A jump that is not far takes one.
+            let mut found = match u8::try_from(lower.len()) {
+                Ok(near) => vec![jump(IF_AT_LEAST, middle, near, 0)],
+                Err(_) => vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))],
+            };
             found.extend(lower);
             found.extend(search(upper));
             found
@@ -120,10 +124,16 @@ fn instructions(answer: &Answer) -> Vec<sock_filter> {
 /// Refuses where all conditions hold, and goes on behind where one does not.
 fn fits(rule: &Rule, errno: libc::c_int) -> Vec<sock_filter> {
     let mut program = vec![refusal(errno)];
-    for condition in rule.iter().rev() {
+    for (number, condition) in rule.iter().enumerate().rev() {
         let behind = u8::try_from(program.len()).unwrap_or(u8::MAX);
         let (then, otherwise) = if condition.is { (0, behind) } else { (behind, 0) };
-        let mut step = vec![instruction(LOAD, ARGUMENTS + 8 * u32::from(condition.argument))];
+        let before = number.checked_sub(1).and_then(|before| rule.get(before));
+        let is_loaded =
+            before.is_some_and(|before| before.argument == condition.argument && before.mask == u32::MAX);
+        let mut step = Vec::new();
+        if !is_loaded {
+            step.push(instruction(LOAD, ARGUMENTS + 8 * u32::from(condition.argument)));
+        }
         if condition.mask != u32::MAX {
             step.push(instruction(AND, condition.mask));
         }
@@ -205,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_row_refuses_where_all_conditions_of_one_of_its_rules_hold() {
-        let rules = vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)]];
+        let several = vec![is_not(0, 1), is_not(0, 4), is_not(0, 0), is(1, 7)];
+        let rules = vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)], several];
         let rows = vec![
             Row { number: 3, answer: Answer::RefusedWhere(rules, 1) },
             Row { number: 4, answer: Answer::Allowed },
@@ -218,6 +229,10 @@ mod tests {
             ([0, 0, 0x2f], true),
             ([5, 0, 0x121], true),
             ([0, 0, 0x30], false),
+            ([2, 7, 0], true),
+            ([2, 6, 0], false),
+            ([1, 7, 0], false),
+            ([4, 7, 0], false),
         ] {
             let expected = if refused { refusal(1).k } else { allowed().k };
             assert_eq!(ran(&program, HERE, 3, arguments), expected, "{arguments:?}");

@@ -166,7 +166,7 @@ static int areas(void) {
     size_t page = 4096, count = 65000;
     char *at = mmap(NULL, page * count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (size_t i = 0; i < count; i += 2) mprotect(at + i * page, page, PROT_READ);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 20; i++) {
         if (fork() == 0) break;
     }
     sleep(100);
