@@ -81,6 +81,7 @@ fn order(program: &Path, launcher: &Launcher) -> io::Result<Order> {
             files: Some(FileRules { read, own: vec![program], ..FileRules::default() }),
             shut_network: true,
             guard_calls: true,
+            may_lock: false,
             // Whatever the run allows its own processes, this one is never without.
             required: true,
             ceilings: Ceilings {
