@@ -27,7 +27,7 @@ impl Compiled {
         shared: &Shared,
         cancel: &CancelToken,
     ) -> Result<Self> {
-        let key = Key::new(script, counts);
+        let key = Key::under(script, counts, cancel)?;
         let kept = disk.and_then(|disk| Self::known(&disk.entry(&key.name())?, &key, disk.mac_key(), counts));
         if let Some(known) = kept {
             return Ok(known);

@@ -9,9 +9,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
+use super::budget::STEP;
 use super::engine::plain;
 use super::facts::Facts;
+use crate::error::Result;
 use crate::executor::Script;
+use crate::policy::CancelToken;
 
 /// What an entry begins with; the number changes with the layout.
 const MAGIC: &[u8; 16] = b"metier wasm 002\n";
@@ -57,9 +60,23 @@ const MAKERS: &[&str] = &[
 ];
 
 impl Key {
+    #[cfg(test)]
     pub(super) fn new(script: &Script, counts: bool) -> Self {
+        Self::under(script, counts, &CancelToken::new()).unwrap()
+    }
+
+    /// The key of a source, which may be large: the token is asked once per MiB of it.
+    pub(super) fn under(script: &Script, counts: bool, cancel: &CancelToken) -> Result<Self> {
         let function = script.function.as_deref().unwrap_or("run");
-        Self(sum([&made_by(counts)[..], function.as_bytes(), &script.source]))
+        let mut key = Sha256::new();
+        for part in [&made_by(counts)[..], function.as_bytes(), &script.source] {
+            key.update((part.len() as u64).to_le_bytes());
+            for piece in part.chunks(STEP) {
+                cancel.check()?;
+                key.update(piece);
+            }
+        }
+        Ok(Self(key.finalize().into()))
     }
 
     /// As the name of a file.

@@ -120,10 +120,8 @@ impl Loaded {
             path: script.path.clone(),
             folder: script.folder.clone(),
             function: script.function.clone(),
-            digest: Sha256::digest(&script.source).into(),
+            digest: digest(&script.source, cancel)?,
         };
-        // What is large takes a while to be told from others.
-        cancel.check()?;
         let slot = self.slot(key);
         let filling = match slot.taken(cancel)? {
             Ok(executor) => return Ok(executor),
@@ -170,6 +168,16 @@ impl Loaded {
         }
         runtimes::loader(runtime).map(drop)
     }
+}
+
+/// The digest of a source, which may be large: the token is asked once per MiB of it.
+fn digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
+    let mut digest = Sha256::new();
+    for piece in source.chunks(1 << 20) {
+        cancel.check()?;
+        digest.update(piece);
+    }
+    Ok(digest.finalize().into())
 }
 
 /// A loader that panicked left the slot empty, so a poisoned lock is still good.
