@@ -133,9 +133,8 @@ impl Isolated {
             return Err(cause.error());
         }
         let End::Line(line) = answered.end else { return Err(self.ended(ctx, answered.end)) };
-        let answer = protocol::read_answer(id, &line).map_err(|what| {
-            self.failure(format!("the worker process of {} wrote {what}", self.script.path))
-        })?;
+        let answer = protocol::read_answer(id, &line)
+            .map_err(|what| failure(format!("the worker process of {} wrote {what}", self.script.path)))?;
         if answered.is_quiet {
             self.shared.isolated().keep(key, worker);
         }
@@ -207,7 +206,7 @@ impl Isolated {
                 SkillError::new(kind, sentence)
                     .with_help("if it needs more memory, raise the limit with --memory")
             }
-            End::Line(_) | End::Stopped => self.failure(format!("{path} was stopped before it answered")),
+            End::Line(_) | End::Stopped => failure(format!("{path} was stopped before it answered")),
         }
     }
 
@@ -226,10 +225,10 @@ impl Isolated {
             None => believed,
         }
     }
+}
 
-    fn failure(&self, sentence: String) -> SkillError {
-        SkillError::new(ErrorKind::Script, sentence)
-    }
+fn failure(sentence: String) -> SkillError {
+    SkillError::new(ErrorKind::Script, sentence)
 }
 
 /// The order for a worker: this program, and nothing else.
