@@ -82,7 +82,6 @@ fn order(program: &Path, launcher: &Launcher) -> io::Result<Order> {
             shut_network: true,
             may_lock: false,
             guard_calls: true,
-            may_lock: false,
             // Whatever the run allows its own processes, this one is never without.
             required: true,
             ceilings: Ceilings {
