@@ -66,7 +66,11 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool>
             Step::Pin => guarded &= pin(path).is_ok(),
             Step::Keep => guarded &= keep(path).is_ok(),
             Step::Hide => guarded &= hide(path).is_ok(),
-            Step::Cover => hide(path)?,
+            // This process's own are there as long as it runs; another user's may go at any time.
+            Step::Cover => match hide(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                hidden => hidden?,
+            },
         }
     }
     Ok(guarded)
