@@ -24,6 +24,7 @@ use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::strangers::Strangers;
+use crate::host::temp_places;
 use crate::host::{Files, LogLevel, SandboxReport, SkillContext};
 use crate::policy::{Isolation, Need, Permissions, Worker};
 
@@ -171,6 +172,7 @@ impl External {
         }
         let offered = self.shared.clients().offer(&mut order, || self.shared.launcher().program(), &avoided);
         offered.map_err(unwritten)?;
+        order.leftovers.extend(temp_places::places().into_iter().map(Into::into));
         drop(avoided);
         Ok(Caged { order, scratch, installed, project, skill, own_reads })
     }

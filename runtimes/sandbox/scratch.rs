@@ -78,7 +78,7 @@ impl Leftover {
             remove(&self.0, |found| identity(found) == self.1);
         }
         // With all else that its host has left.
-        self.0.ancestors().nth(2).into_iter().for_each(temp_places::clear_after);
+        self.0.ancestors().skip(1).take(2).for_each(temp_places::clear_after);
     }
 }
 

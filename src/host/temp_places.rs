@@ -161,13 +161,28 @@ fn parents() -> impl Iterator<Item = PathBuf> {
 /// change it, whatever it was granted.
 pub(crate) fn own_places_in(folder: &Path) -> Vec<PathBuf> {
     let all = LASTING.iter().cloned().chain(parents());
-    all.filter(|own| own.starts_with(folder)).collect()
+    let mut own: Vec<PathBuf> = all.filter(|own| own.starts_with(folder)).collect();
+    for base in BASES.iter().filter(|base| base.starts_with(folder)) {
+        own.extend(of_others(base).filter(|found| !parents().any(|known| known == *found)));
+    }
+    own
+}
+
+/// The same folders of other users, which root can see into.
+fn of_others(base: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_number = |rest: &[u8]| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit);
+    let named = move |name: &OsStr| name.as_bytes().strip_prefix(b"metier-").is_some_and(is_number);
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.filter(move |entry| named(&entry.file_name())).map(|entry| entry.path())
 }
 
 /// The same, each made where it was missing, so that it can be covered before anything comes into it.
 pub(crate) fn covered_places_in(folder: &Path) -> Vec<PathBuf> {
     let mut own = own_places_in(folder);
     for place in &own {
+        if place.is_dir() && !parents().any(|own| own == *place) {
+            continue;
+        }
         if LASTING.contains(place) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(place).ok();
         } else {
@@ -175,7 +190,8 @@ pub(crate) fn covered_places_in(folder: &Path) -> Vec<PathBuf> {
             state().place(place).ok();
         }
     }
-    own.retain(|place| place.is_dir());
+    // No link is covered: what it leads to has a place of its own.
+    own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
     own
 }
 
@@ -318,8 +334,16 @@ pub(super) fn hold_draft(draft: impl AsFd) {
 
 /// The same for a host that was killed, by whoever saw it.
 pub(crate) fn clear_after(parent: &Path) {
-    clear(parent).map(JoinHandle::join);
-    fs::remove_dir(parent).ok();
+    let name = format!("metier-{}", geteuid().as_raw());
+    if parent.file_name().is_some_and(|last| last == OsStr::new(&name)) {
+        clear(parent).map(JoinHandle::join);
+        fs::remove_dir(parent).ok();
+    }
+}
+
+/// The folders of this process, which somebody else removes should it be killed.
+pub(crate) fn places() -> Vec<PathBuf> {
+    state().places.iter().map(|place| place.folder.clone()).collect()
 }
 
 /// Removes what was left here by processes that are gone, on a thread of its own where there is any.

@@ -91,9 +91,14 @@ fn cache() -> Tried {
 }
 
 fn around() -> Tried {
-    let stage =
-        Stage::bash("find . -path './metier-*/host-*' 2>/dev/null; cat metier-*/host-*/*/*; echo looked");
     let folder = std::env::temp_dir();
+    // As another user's, which root could see into. What other users make there meanwhile is not looked for.
+    let others = folder.join(format!("metier-{}", 4_000_000_000 - std::process::id()));
+    std::fs::create_dir_all(others.join("host-0123456789abcdef")).unwrap();
+    std::fs::write(others.join("host-0123456789abcdef/secret"), "secret").unwrap();
+    let own = format!("metier-{}", rustix::process::geteuid().as_raw());
+    let script = "for own in \"$@\"; do find \"$own\" -path '*/host-*'; cat \"$own\"/host-*/*; done 2>/dev/null; echo looked";
+    let stage = Stage::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
     let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills")));
     let builder = Engine::builder(&folder).roots(roots).tier(stage::tier());
     let builder = stage::helper().into_iter().fold(builder, |builder, program| builder.helper(program));
@@ -111,5 +116,6 @@ fn around() -> Tried {
         }
         assert_eq!(beside.join().unwrap().process.unwrap().stdout, "unharmed\n");
     });
+    std::fs::remove_dir_all(others).unwrap();
     Ok(())
 }
