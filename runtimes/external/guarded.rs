@@ -4,27 +4,26 @@
 //! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
 //! of since is found by another one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, FileType};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::super::sandbox::Guarded;
-use super::history;
-use crate::host::SkillContext;
-use crate::policy::Need;
+use super::super::sandbox::{Guarded, Version};
+use crate::host::temp_places::own_places_in;
+use crate::host::{SkillContext, git};
+use crate::policy::{Need, runs_when_built};
 
-/// Entries that are looked at before a folder is entered: some tens of milliseconds.
-const SEEN: usize = 1 << 15;
+/// Entries that are looked at.
+const SEEN: usize = 1 << 21;
 
-/// Entries of one folder that are looked at, whatever the rest has: who fills a folder hides nothing in it.
-const IN_ONE: usize = 1 << 18;
+/// Entries between two looks at whether the run was stopped.
+const PATIENCE: usize = 1 << 10;
 
-/// Paths that are hidden, and those that are kept: each costs a mount, and those on the way to it another. Who makes too many
-/// secrets takes nothing from what is kept.
-const FOUND: usize = 256;
+/// Mounts that a cage needs besides those over what is guarded.
+const OTHER_MOUNTS: usize = 1 << 10;
 
 /// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
 /// in it. Only names count: a mark in a folder could be a script's.
@@ -45,7 +44,7 @@ impl Marks {
     pub(super) fn of(guarded: &Guarded) -> Self {
         let marked = |path: &OsString| (path.clone(), mark(Path::new(path)));
         let all = |paths: &[OsString]| paths.iter().map(marked).collect();
-        Self { kept: all(&guarded.kept), hidden: all(&guarded.hidden), more: guarded.more }
+        Self { kept: all(&guarded.kept), hidden: all(&guarded.hidden), more: guarded.more.is_some() }
     }
 }
 
@@ -56,34 +55,52 @@ fn mark(path: &Path) -> Mark {
 
 /// What is guarded in the project and there when the run begins.
 pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
-    let top = Folder { place: project.to_owned(), path: String::new(), is_kept: false, is_downloaded: false };
-    let mut walk = Walk { ctx, project, seen: 0, guarded: Guarded::default(), waiting: VecDeque::new() };
+    let mut walk = Walk {
+        ctx,
+        project,
+        can_write: !ctx.permissions().writable().is_empty(),
+        seen: 0,
+        kept: BTreeSet::new(),
+        hidden: BTreeSet::new(),
+        linked: HashSet::new(),
+        built: Vec::new(),
+        more: None,
+        waiting: VecDeque::new(),
+        closed: own_places_in(project),
+    };
+    let top = Folder { is_guarded: true, ..Folder::top(project) };
     match walk.may("") {
         May::Everything => {
             // Skills come first, whatever else there is.
-            walk.keep_skills(project);
-            walk.waiting.push_back(top);
+            walk.keep_skills();
+            walk.waiting.push_back(Folder::top(project));
         }
         May::Read | May::Nothing => walk.keep(top),
     }
-    while let Some(folder) = walk.waiting.pop_front() {
-        if walk.seen >= SEEN || walk.look_into(&folder).is_err() {
-            walk.guarded.more = true;
-            break;
-        }
-    }
-    walk.guarded
+    walk.look();
+    walk.find_other_names();
+    walk.found()
 }
 
 struct Walk<'a> {
     ctx: &'a SkillContext,
     project: &'a Path,
+    can_write: bool,
     seen: usize,
-    guarded: Guarded,
+    kept: BTreeSet<PathBuf>,
+    hidden: BTreeSet<PathBuf>,
+    /// Files among them that have several names.
+    linked: HashSet<(u64, u64)>,
+    built: Vec<(OsString, Version)>,
+    /// Why not all of it was found.
+    more: Option<String>,
     /// Outer folders come first: what matters most lies at the top.
     waiting: VecDeque<Folder>,
+    /// metier's own folders, which are covered whole.
+    closed: Vec<PathBuf>,
 }
 
+#[derive(Default)]
 struct Folder {
     place: PathBuf,
     /// From the project, `/`-separated. Names that are not text hold no name that is guarded.
@@ -92,6 +109,14 @@ struct Folder {
     is_kept: bool,
     /// Whether the folders in it are a package manager's.
     is_downloaded: bool,
+    /// Whether something on the way to it is guarded, so that the names below say too little.
+    is_guarded: bool,
+}
+
+impl Folder {
+    fn top(project: &Path) -> Self {
+        Self { place: project.to_owned(), ..Self::default() }
+    }
 }
 
 /// What a script may do with a path.
@@ -103,84 +128,176 @@ enum May {
 }
 
 impl Walk<'_> {
-    fn look_into(&mut self, folder: &Folder) -> std::io::Result<()> {
-        for (number, entry) in fs::read_dir(&folder.place)?.enumerate() {
-            let entry = entry?;
-            if number >= IN_ONE {
-                self.guarded.more = true;
+    /// Looks into the folders that wait, and those found on the way.
+    fn look(&mut self) {
+        while let Some(folder) = self.waiting.pop_front() {
+            if let Err(why) = self.look_into(&folder) {
+                let path = if folder.path.is_empty() { "." } else { &folder.path };
+                self.more = Some(format!("{} {why}", path.escape_debug()));
                 break;
             }
-            self.seen += 1;
-            let (name, kind) = (entry.file_name(), entry.file_type()?);
-            let is_folder = kind.is_dir();
-            let name = name.to_string_lossy();
-            let path =
-                if folder.path.is_empty() { name.to_string() } else { format!("{}/{name}", folder.path) };
-            let is_downloaded = DOWNLOADED.contains(&&*name);
-            let inner = Folder { place: entry.path(), path, is_kept: folder.is_kept, is_downloaded };
-            let is_plain = is_folder && !is_git(&name) && !folder.is_downloaded;
-            let may = self.may(&inner.path);
-            if is_git(&name) && may == May::Read {
-                self.keep_histories(history::elsewhere(&inner.place));
+        }
+    }
+
+    fn look_into(&mut self, folder: &Folder) -> Result<(), String> {
+        let unread = |error: std::io::Error| format!("could not be read ({error})");
+        let entries = match fs::read_dir(&folder.place) {
+            Ok(entries) => entries,
+            // Who cannot look into it has no secrets there that the script could read.
+            Err(error) if is_out_of_reach(&folder.place, &error) => return Ok(()),
+            Err(error) => return Err(unread(error)),
+        };
+        let mut parts = [false; git::PARTS.len()];
+        for entry in entries {
+            let entry = entry.map_err(unread)?;
+            self.count()?;
+            let (name, kind) = (entry.file_name(), entry.file_type().map_err(unread)?);
+            if let Some(part) = git::PARTS.iter().position(|part| name == *part) {
+                parts[part] = true;
             }
-            match may {
-                May::Nothing if is_folder && self.opens_within(&inner) => self.waiting.push_back(inner),
-                May::Nothing if self.guarded.hidden.len() >= FOUND => self.guarded.more = true,
-                May::Nothing => self.guarded.hidden.push(inner.place.into()),
-                May::Read if is_plain => self.keep(inner),
-                May::Read if inner.is_kept => {}
-                May::Read => {
-                    self.add_kept(inner.place);
-                }
-                May::Everything if is_plain => self.waiting.push_back(inner),
-                May::Everything => {}
-            }
+            self.pass(folder, &name.to_string_lossy(), entry.path(), kind);
+        }
+        let has = |name: &str| git::PARTS.iter().zip(parts).any(|(part, is_there)| is_there && *part == name);
+        if self.can_write && !folder.is_kept && git::is_repository(has) && !self.is_named(&folder.path) {
+            // What lies in it waits already.
+            self.kept.insert(folder.place.clone());
         }
         Ok(())
     }
 
+    fn count(&mut self) -> Result<(), String> {
+        self.seen += 1;
+        if self.seen > SEEN {
+            return Err(format!("and what lies beyond it was not looked at, after {SEEN} files and folders"));
+        }
+        let is_stopped = self.seen.is_multiple_of(PATIENCE) && self.ctx.cancel().is_cancelled();
+        if is_stopped { Err("was being looked at when the run was stopped".to_owned()) } else { Ok(()) }
+    }
+
+    /// Passes by one name in a folder.
+    fn pass(&mut self, folder: &Folder, name: &str, place: PathBuf, kind: FileType) {
+        if self.closed.contains(&place) {
+            return;
+        }
+        let path = if folder.path.is_empty() { name.to_owned() } else { format!("{}/{name}", folder.path) };
+        let is_folder = kind.is_dir();
+        let is_plain = is_folder && !is_git(name) && !folder.is_downloaded;
+        let is_guarded = folder.is_guarded || self.is_guarded(&path);
+        if !is_guarded {
+            if self.can_write && kind.is_file() && runs_when_built(&path) {
+                self.built.extend(version(&place).map(|version| (place.clone().into(), version)));
+            }
+            if folder.is_kept && kind.is_file() {
+                self.note_names(&place);
+            }
+            if is_plain {
+                let is_downloaded = DOWNLOADED.contains(&name);
+                self.waiting.push_back(Folder {
+                    place,
+                    path,
+                    is_kept: folder.is_kept,
+                    is_downloaded,
+                    is_guarded,
+                });
+            }
+            return;
+        }
+        let may = self.may(&path);
+        if is_git(name) && may == May::Read {
+            self.keep_histories(&place, &folder.place);
+        }
+        let inner = Folder { place, path, is_kept: folder.is_kept, is_downloaded: false, is_guarded };
+        match may {
+            May::Nothing if is_folder && self.opens_within(&inner) => self.waiting.push_back(inner),
+            May::Nothing => self.hide(&inner.place, kind),
+            May::Read if is_plain => self.keep(inner),
+            May::Read => {
+                if !inner.is_kept {
+                    self.kept.insert(inner.place.clone());
+                }
+                self.note_names_below(&inner.place, kind);
+            }
+            May::Everything if is_plain => self.waiting.push_back(inner),
+            May::Everything => {}
+        }
+    }
+
+    /// Hides a secret: where it is a link, what it leads to in the project as well.
+    fn hide(&mut self, place: &Path, kind: FileType) {
+        self.hidden.insert(place.to_owned());
+        self.note_names_below(place, kind);
+        if !kind.is_symlink() {
+            return;
+        }
+        let Ok(real) = fs::canonicalize(place) else { return };
+        if self.project.starts_with(&real) {
+            self.more = Some(format!("{} is a link to the whole project", self.shown(place)));
+        } else if let Some(kind) = self.is_inside(&real) {
+            self.hidden.insert(real.clone());
+            self.note_names_below(&real, kind);
+        }
+    }
+
+    fn is_inside(&self, real: &Path) -> Option<FileType> {
+        let about = real.symlink_metadata().ok()?;
+        real.starts_with(self.project).then(|| about.file_type())
+    }
+
     /// Keeps a folder whole; what is to be hidden in it is looked for.
     fn keep(&mut self, folder: Folder) {
-        if folder.is_kept || self.add_kept(folder.place.clone()) {
+        if folder.is_kept || self.kept.insert(folder.place.clone()) {
             self.waiting.push_back(Folder { is_kept: true, ..folder });
         }
     }
 
-    /// Whether it was not kept before.
-    fn add_kept(&mut self, place: PathBuf) -> bool {
-        let kept = &mut self.guarded.kept;
-        let is_new = !kept.iter().any(|known| *known == place);
-        if is_new && kept.len() < FOUND {
-            kept.push(place.into());
-        } else if is_new {
-            self.guarded.more = true;
+    /// Keeps what a `.git` leads to, and what its configuration makes git run, where it lies in the project and no grant names it.
+    fn keep_histories(&mut self, git: &Path, tree: &Path) {
+        if !self.can_write {
+            return;
         }
-        is_new
-    }
-
-    /// Keeps what lies in the project, unless a grant names it.
-    fn keep_histories(&mut self, places: Vec<PathBuf>) {
-        for place in places {
+        for place in git::elsewhere(git).into_iter().chain(git::named_by_configuration(git, tree)) {
             let Ok(path) = place.strip_prefix(self.project) else { continue };
-            let is_kept = self.guarded.kept.iter().any(|kept| place.starts_with(kept));
-            let path = path.to_string_lossy();
-            if path.is_empty() {
+            let path = path.to_string_lossy().into_owned();
+            if self.project.starts_with(&place) {
                 // Nothing could be written at all.
-                self.guarded.more = true;
-            } else if !is_kept && !self.ctx.permissions().by_name().allows(&Need::write(&*path)) {
-                self.add_kept(place);
+                self.more = Some(format!("{} leads to the whole project", self.shown(git)));
+            } else if !self.is_named(&path) {
+                if let Ok(about) = place.symlink_metadata() {
+                    self.note_names_below(&place, about.file_type());
+                    self.kept.insert(place);
+                }
             }
         }
     }
 
-    fn keep_skills(&mut self, project: &Path) {
+    /// Whether a grant names what lies at this path and may be changed for it.
+    fn is_named(&self, path: &str) -> bool {
+        self.ctx.permissions().protecting(path, false).allows(&Need::write(path))
+    }
+
+    fn keep_skills(&mut self) {
         for path in self.ctx.permissions().protection().skill_folders() {
-            let place = project.join(path);
-            if place.symlink_metadata().is_ok_and(|found| found.is_dir()) && self.may(path) == May::Read {
-                let path = path.to_owned();
-                self.keep(Folder { place, path, is_kept: false, is_downloaded: false });
+            if self.may(path) != May::Read {
+                continue;
+            }
+            for link in links_on_the_way(self.project, Path::new(path)) {
+                self.kept.insert(link);
+            }
+            let place = self.project.join(path);
+            if place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                let is_real = fs::canonicalize(&place).is_ok_and(|real| real == place);
+                if is_real {
+                    let path = path.to_owned();
+                    self.keep(Folder { place, path, is_guarded: true, ..Folder::default() });
+                }
             }
         }
+    }
+
+    /// Whether the names in a path hint at something guarded; the folder it lies in does not.
+    fn is_guarded(&self, path: &str) -> bool {
+        let protection = self.ctx.permissions().protection();
+        protection.guards_last(path) || protection.guards_change_of_last(path)
     }
 
     fn may(&self, path: &str) -> May {
@@ -196,12 +313,163 @@ impl Walk<'_> {
 
     /// Whether a grant names something in a folder of secrets.
     fn opens_within(&self, folder: &Folder) -> bool {
-        let mut names = fs::read_dir(&folder.place).into_iter().flatten().filter_map(Result::ok).take(FOUND);
+        let mut names = fs::read_dir(&folder.place).into_iter().flatten().filter_map(Result::ok);
         names.any(|entry| {
             let name = entry.file_name();
             self.may(&format!("{}/{}", folder.path, name.to_string_lossy())) != May::Nothing
         })
     }
+
+    /// Remembers a file that has other names.
+    fn note_names(&mut self, place: &Path) {
+        let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
+        self.linked.extend(about.map(|about| (about.dev(), about.ino())));
+    }
+
+    /// The same for all files in a folder, but for what git only keeps there.
+    fn note_names_below(&mut self, place: &Path, kind: FileType) {
+        const STORED: [&str; 4] = ["objects", "refs", "logs", "lfs"];
+        let mut waiting = Vec::new();
+        match kind {
+            kind if kind.is_dir() => waiting.push(place.to_owned()),
+            kind if kind.is_file() => self.note_names(place),
+            _ => {}
+        }
+        while let Some(folder) = waiting.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+                if let Err(why) = self.count() {
+                    self.more = Some(format!("{} {why}", self.shown(&folder)));
+                    return;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                if kind.is_dir() && !STORED.iter().any(|stored| entry.file_name() == *stored) {
+                    waiting.push(entry.path());
+                } else if kind.is_file() {
+                    self.note_names(&entry.path());
+                }
+            }
+        }
+    }
+
+    /// Guards the other names of files that are guarded by one, wherever they lie in what the script can read.
+    fn find_other_names(&mut self) {
+        if self.linked.is_empty() || self.more.is_some() {
+            return;
+        }
+        let numbers: HashSet<u64> = self.linked.iter().map(|(_, number)| *number).collect();
+        let secret: HashSet<(u64, u64)> = self.hidden.iter().filter_map(|place| identity(place)).collect();
+        let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
+        let mut waiting = vec![self.project.to_owned()];
+        waiting.extend(skill.filter(|skill| !skill.starts_with(self.project)));
+        while let Some(folder) = waiting.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+                if let Err(why) = self.count() {
+                    self.more = Some(format!("{} {why}", self.shown(&folder)));
+                    return;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                let place = entry.path();
+                if kind.is_dir() && !self.hidden.contains(&place) && !self.closed.contains(&place) {
+                    waiting.push(place);
+                } else if kind.is_file() && numbers.contains(&entry.ino()) {
+                    let found = identity(&place).filter(|found| self.linked.contains(found));
+                    let Some(found) = found else { continue };
+                    if secret.contains(&found) || self.lies_in_hidden(found) {
+                        self.hidden.insert(place);
+                    } else {
+                        self.kept.insert(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a file has a name in a folder that is hidden whole.
+    fn lies_in_hidden(&self, file: (u64, u64)) -> bool {
+        let folders = self.hidden.iter().filter(|place| place.is_dir());
+        let mut waiting: Vec<PathBuf> = folders.cloned().collect();
+        while let Some(folder) = waiting.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
+                    Ok(_) if entry.ino() == file.1 => return true,
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+
+    fn shown(&self, place: &Path) -> String {
+        let path = place.strip_prefix(self.project).unwrap_or(place);
+        path.to_string_lossy().escape_debug().to_string()
+    }
+
+    fn found(self) -> Guarded {
+        let Self { kept, hidden, linked, built, mut more, .. } = self;
+        if kept.len() + hidden.len() > OTHER_MOUNTS && more.is_none() {
+            let room = mounts().saturating_sub(OTHER_MOUNTS);
+            if kept.len() + hidden.len() > room {
+                more = Some(format!(
+                    "there are {} of them, and the kernel allows {room} more mounts",
+                    kept.len() + hidden.len()
+                ));
+            }
+        }
+        let all = |places: BTreeSet<PathBuf>| places.into_iter().map(OsString::from).collect();
+        let linked = linked.into_iter().collect();
+        Guarded { kept: all(kept), hidden: all(hidden), own: Vec::new(), more, linked, built }
+    }
+}
+
+/// Mounts that the kernel still allows.
+fn mounts() -> usize {
+    const USUAL: usize = 100_000;
+    let most = fs::read_to_string("/proc/sys/fs/mount-max").ok();
+    let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL);
+    let used = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    most.saturating_sub(used.iter().filter(|byte| **byte == b'\n').count())
+}
+
+/// Whether there is nothing by now, or it is somebody else's who lets the user in no more than the script. What is the user's own
+/// a script could open.
+fn is_out_of_reach(folder: &Path, error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let is_own =
+        || fs::symlink_metadata(folder).is_ok_and(|about| about.uid() == rustix::process::getuid().as_raw());
+    match error.kind() {
+        NotFound | NotADirectory => true,
+        PermissionDenied => !is_own(),
+        _ => false,
+    }
+}
+
+fn version(place: &Path) -> Option<Version> {
+    let about = place.symlink_metadata().ok()?;
+    Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
+}
+
+fn identity(place: &Path) -> Option<(u64, u64)> {
+    let about = place.symlink_metadata().ok()?;
+    Some((about.dev(), about.ino()))
+}
+
+/// The links in a project that a path in it leads through, without links on the way to each.
+fn links_on_the_way(project: &Path, path: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut place = project.to_owned();
+    for part in path {
+        place.push(part);
+        if place.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+            links.push(place.clone());
+        }
+        let Ok(real) = fs::canonicalize(&place) else { break };
+        if !real.starts_with(project) {
+            break;
+        }
+        place = real;
+    }
+    links
 }
 
 pub(super) fn is_git(name: &str) -> bool {

@@ -11,25 +11,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::super::sandbox::Guarded;
+use super::super::sandbox::{Guarded, Version};
 use super::aside::set_aside;
 use super::guarded::{guarded, is_git};
 use super::reach;
 use super::run::warn;
 use super::trail::{Step, Trail};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::SkillContext;
-use crate::policy::Need;
+use crate::host::{SkillContext, git};
+use crate::policy::{Need, opened_at_the_top};
 
 /// What was there when a process began that may write. Dropping it sets aside what has come since nobody asked any more.
 pub(super) struct Before {
     free: Arc<Free>,
     /// Guarded paths that were there, where all of them are known.
     known: Option<BTreeSet<OsString>>,
+    /// What builds and tests run, as it was.
+    built: BTreeMap<OsString, Version>,
     /// Below these the script may write, from the project. What appears elsewhere is not its doing.
     writable: Vec<String>,
     /// The same, without links.
     open: Vec<PathBuf>,
+    /// Whether the project itself is what git takes for a repository.
+    is_repository: bool,
 }
 
 /// Places at the top of a project where nothing was.
@@ -62,15 +66,21 @@ impl Before {
         if open.is_empty() {
             return None;
         }
-        let known = |found: &Guarded| (!found.more).then(|| found.kept.iter().cloned().collect());
-        let known = found.map_or_else(|| known(&guarded(ctx, project)), known);
-        let top: Vec<&str> = [".git"].into_iter().chain(permissions.protection().skill_folders()).collect();
+        let own = found.is_none().then(|| guarded(ctx, project));
+        let found = found.or(own.as_ref());
+        let known =
+            found.filter(|found| found.more.is_none()).map(|found| found.kept.iter().cloned().collect());
+        let built = found.map(|found| found.built.iter().cloned().collect()).unwrap_or_default();
+        let opened: Vec<String> = opened_at_the_top().collect();
+        let top = [".git"].into_iter().chain(opened.iter().map(String::as_str));
+        let top: Vec<&str> = top.chain(permissions.protection().skill_folders()).collect();
         let (granted, watched): (Vec<&str>, Vec<&str>) =
             top.into_iter().partition(|path| permissions.allows(&Need::write(*path)));
         // What is there already was not made by it.
         let is_free = |path: &&str| !Trail::of(project, Path::new(path)).leads_somewhere();
         let granted = granted.into_iter().filter(is_free).map(str::to_owned).collect();
-        Some(Self { free: Free::of(project, &watched, granted), known, writable, open })
+        let is_repository = is_repository(project);
+        Some(Self { free: Free::of(project, &watched, granted), known, built, writable, open, is_repository })
     }
 
     /// Sets aside what has come since, or tells of it, in the log of the run. Says whether there was any; the error is that it
@@ -111,7 +121,22 @@ impl Before {
         self.free.confirm();
         let places = self.free.places().clone();
         let places = places.into_iter().filter(|(guarded, _)| !self.free.is_granted_to_another(guarded));
-        places.flat_map(|(guarded, before)| self.clear(&guarded, &before)).collect()
+        let mut all: Vec<Made> = places.flat_map(|(guarded, before)| self.clear(&guarded, &before)).collect();
+        all.extend(self.take_apart());
+        all
+    }
+
+    /// Takes from the project what makes a repository of it that it was not, should the script have been able to.
+    fn take_apart(&self) -> Option<Made> {
+        const NEEDED: &str = "HEAD";
+        let project = &self.free.project;
+        let is_its_doing = self.open.iter().any(|open| open == project);
+        if self.is_repository || !is_its_doing || !is_repository(project) {
+            return None;
+        }
+        let moved = set_aside(project, project, OsStr::new(NEEDED));
+        let is_gone = moved.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        (!is_gone).then(|| Made { guarded: NEEDED.to_owned(), path: project.join(NEEDED), moved })
     }
 
     /// What was at one place. Other runs may be under way, and make it again.
@@ -148,16 +173,39 @@ impl Before {
         let Some(known) = &mut self.known else { return };
         let project = &self.free.project;
         let now = guarded(ctx, project);
+        let protection = ctx.permissions().protection();
         for place in now.kept.iter().filter(|path| known.insert((*path).clone())).map(Path::new) {
-            let is_history = place.file_name().and_then(OsStr::to_str).is_some_and(is_git);
+            let is_named = place.file_name().and_then(OsStr::to_str).is_some_and(is_git);
             let path = place.strip_prefix(project).unwrap_or(place);
-            if !is_history || !is_below(&self.writable, path) {
+            let runs = protection.guards_change_of_last(&path.to_string_lossy())
+                && !protection.skill_folders().any(|folder| path.starts_with(folder));
+            if !is_below(&self.writable, path) || !(is_named || runs || is_repository(place)) {
                 continue;
             }
-            let path = path.to_string_lossy();
-            let sentence = format!("{path} came while {script} ran, which may not have made it");
-            warn(ctx, format!("{}; look at it before you let git", sentence.escape_debug()));
+            let path = path.to_string_lossy().escape_debug().to_string();
+            let came = if is_named || runs { "came" } else { "became a repository of git's" };
+            let sentence = format!("{path} {came} while {script} ran, which may not have made it");
+            let before = if runs { "before you open the folder" } else { "before you let git" };
+            warn(ctx, format!("{sentence}; look at it {before}"));
         }
+        self.tell_of_what_runs(ctx, script, now.built.into_iter().collect());
+    }
+
+    /// Tells of what builds and tests run and is not what it was.
+    fn tell_of_what_runs(&mut self, ctx: &SkillContext, script: &str, now: BTreeMap<OsString, Version>) {
+        const NAMED: usize = 20;
+        let is_new = |(path, version): &(&OsString, &Version)| self.built.get(*path) != Some(*version);
+        let inside = |(path, _): (&OsString, &Version)| self.within(Path::new(path));
+        let changed: Vec<String> = now.iter().filter(is_new).map(inside).collect();
+        if !changed.is_empty() {
+            let more = changed.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = changed.get(..NAMED).unwrap_or(&changed).join(", ");
+            let sentence =
+                format!("{named}{more} changed while {script} ran, and runs at the next build, test or push");
+            warn(ctx, format!("{sentence}; look at it before"));
+        }
+        self.built = now;
     }
 }
 
@@ -215,6 +263,11 @@ impl Free {
 
 fn living() -> MutexGuard<'static, Vec<Weak<Free>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether git takes a folder for a repository, whatever its name.
+fn is_repository(folder: &Path) -> bool {
+    git::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
 /// How often one place is cleared at a time.

@@ -21,7 +21,6 @@ mod file;
 #[cfg(unix)]
 mod guarded;
 #[cfg(unix)]
-mod history;
 #[cfg(unix)]
 mod home;
 mod interpreter;

@@ -204,9 +204,10 @@ impl External {
         let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
         let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
         let before = Before::of(ctx, project, found);
-        warn_of_more(ctx, &order);
+        let more = warn_of_more(ctx, &order);
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
+        let outcome = outcome.map_err(|error| verdict::with_more(error, more));
         drop(scratch);
         match before {
             Some(mut before) => before.settled(ctx, self.file.name(), outcome),
@@ -218,12 +219,12 @@ impl External {
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
         let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
-        warn_of_more(ctx, &order);
+        let more = warn_of_more(ctx, &order);
         let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
         let (marks, before) = (found.map(Marks::of).unwrap_or_default(), Before::of(ctx, project, found));
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
-        let report = probed.map_err(|error| self.not_started(ctx, error))?;
+        let report = probed.map_err(|error| verdict::with_more(self.not_started(ctx, error), more))?;
         let started = Session::start(Start::Caged(launcher, Box::new(order)), ctx.limits());
         self.life(started, worker, verdict::held(&report), Own { before, marks, scratch: Some(scratch) }, ctx)
     }
@@ -280,13 +281,11 @@ fn unwritten(error: io::Error) -> SkillError {
     SkillError::io("failed to write the clients of the host API", error)
 }
 
-/// Says where some of what is guarded was not looked for.
-fn warn_of_more(ctx: &SkillContext, order: &Order) {
-    if order.cage.files.as_ref().is_some_and(|rules| rules.guarded.more) {
-        let sentence =
-            "the project has more in it than is looked at: secrets and histories deep in it are not guarded";
-        warn(ctx, sentence.to_owned());
-    }
+/// Says where some of what is guarded may not have been found, which is the answer.
+fn warn_of_more(ctx: &SkillContext, order: &Order) -> Option<String> {
+    let more = order.cage.files.as_ref()?.guarded.more.clone()?;
+    warn(ctx, format!("not all secrets and histories of the project are guarded: {more}"));
+    Some(more)
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.

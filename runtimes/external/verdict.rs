@@ -79,6 +79,18 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
         .with_source(source)
 }
 
+/// The same error with why not all could be protected, where that is what failed.
+pub(super) fn with_more(error: SkillError, more: Option<String>) -> SkillError {
+    let is_it =
+        error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(super::process::PROTECTED);
+    let Some(more) = more.filter(|_| is_it) else { return error };
+    let with_more = SkillError::new(ErrorKind::SandboxUnavailable, format!("{}: {more}", error.message()));
+    match error.help() {
+        Some(help) => with_more.with_help(help),
+        None => with_more,
+    }
+}
+
 fn unavailable(sentence: String) -> SkillError {
     SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
         "run it with the rights of the user by --allow exec:unsandboxed, if you trust it with them",

@@ -10,7 +10,7 @@ mod sweeper;
 pub(crate) use super::cage::shut_out_files;
 pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
 pub(crate) use order::{
-    API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used,
+    API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used, Version,
 };
 pub(crate) use scratch::{Leftover, Scratch};
 pub(crate) use sweeper::Sweeper;

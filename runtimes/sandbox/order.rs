@@ -81,9 +81,17 @@ pub(crate) struct Guarded {
     pub(crate) hidden: Vec<OsString>,
     /// The same, and where it cannot be kept from being seen, nothing runs: what other runs rely on.
     pub(crate) own: Vec<OsString>,
-    /// Whether there are more of them than are listed here.
-    pub(crate) more: bool,
+    /// Where there may be more of them than are listed here, and why nobody knows.
+    pub(crate) more: Option<String>,
+    /// Files with several names, by device and number, of which all that can be reached are listed.
+    pub(crate) linked: Vec<(u64, u64)>,
+    /// What builds and tests run, and how it was when it was looked at: for the host alone.
+    #[serde(skip)]
+    pub(crate) built: Vec<(OsString, Version)>,
 }
+
+/// Device, number, size, and the moment of the last change by a clock that no script can set.
+pub(crate) type Version = (u64, u64, u64, i64, i64);
 
 /// What each process may use, and all of them together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

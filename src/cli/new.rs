@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
 fn place(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
     match &args.here {
         Some(folder) => Ok((folder.clone(), ".".to_owned())),
-        None => Ok((session.project()?, format!(".{}/skills", session.product()))),
+        None => Ok((session.project_to_open()?, format!(".{}/skills", session.product()))),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Global;
 use super::last_resort::LastResort;
+use super::terminal::visible_line;
+use super::{Global, output};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::registry::{Roots, project_root};
+use metier::registry::{Roots, holds_a_home, project_root};
 
 /// One call of the command line.
 #[derive(Clone)]
@@ -43,6 +44,26 @@ impl Session {
         }
     }
 
+    /// The project for whatever lets scripts at it: a home, or what holds homes, is one only for who names it, and is told what
+    /// that means.
+    pub fn project_to_open(&self) -> Result<PathBuf> {
+        let project = self.project()?;
+        if !holds_a_home(&project) {
+            return Ok(project);
+        }
+        let shown = visible_line(&project.display().to_string());
+        if self.named_project().is_none() {
+            let sentence =
+                format!("the working folder {shown} holds a user's home, and is no project by itself");
+            let help = "go to the folder of a project, or name one with --project";
+            return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
+        }
+        output::note(&format!(
+            "the project {shown} holds a user's home: scripts may read all of it but what is protected"
+        ));
+        Ok(project)
+    }
+
     /// The folder that `--project` named.
     pub fn named_project(&self) -> Option<&Path> {
         self.global.project.as_deref()
@@ -50,12 +71,12 @@ impl Session {
 
     /// An engine for the project, with the skills it finds.
     pub fn engine(&self) -> Result<Engine> {
-        self.builder()?.build()
+        Engine::builder(self.project()?).roots(self.roots()?).build()
     }
 
     /// An engine for the project that is still to be told what it offers to skills.
     pub fn builder(&self) -> Result<EngineBuilder> {
-        Ok(Engine::builder(self.project()?).roots(self.roots()?))
+        Ok(Engine::builder(self.project_to_open()?).roots(self.roots()?))
     }
 
     /// Where skills are looked for.

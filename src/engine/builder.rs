@@ -11,6 +11,7 @@ use super::tools::Held;
 use super::{Engine, Parts};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
+use crate::host::files::SecretLinks;
 use crate::host::temp_places::TempPlaces;
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
@@ -184,6 +185,7 @@ impl EngineBuilder {
             watchdog: Watchdog::new(),
             threads: self.threads,
             _temp_places: temp_places,
+            secret_links: SecretLinks::default(),
             project,
             providers: held(with_skills(self.providers, || Arc::new(Callees::new(parts.clone())))),
         })))

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::host::files::SecretLinks;
 use crate::host::temp_places::TempPlaces;
 use crate::host::{Machine, Providers};
 use crate::policy::{ExecutionMode, Isolation, Limits, Watchdog};
@@ -52,6 +53,7 @@ struct Parts {
     roots: Roots,
     registry: Registry,
     protected: Vec<String>,
+    secret_links: SecretLinks,
     limits: Limits,
     isolation: Isolation,
     execution: ExecutionMode,
@@ -67,6 +69,9 @@ struct Parts {
 
 impl Engine {
     /// An engine for the project at this folder.
+    ///
+    /// The folder is taken as it is: whoever hands over a home makes all of the home the project, which scripts may then be
+    /// granted. The command does so only where `--project` names it.
     pub fn builder(project: impl Into<PathBuf>) -> EngineBuilder {
         EngineBuilder::new(project.into())
     }

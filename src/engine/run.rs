@@ -145,7 +145,7 @@ impl Parts {
         let asked = besides(asks_of(skill, selected.runtime), executor.asks());
         let context = SkillContext::builder(skill.name())
             .qualified(skill.qualified())
-            .project(Files::open_itself(&self.project)?)
+            .project(Files::open_itself(&self.project)?.remembering(&self.secret_links))
             .skill_files(files)
             .permissions(self.permitted(skill, asked, invocation))
             .limits(limits.clone())

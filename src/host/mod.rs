@@ -8,6 +8,7 @@ mod clearing;
 mod context;
 pub mod files;
 mod functions;
+pub(crate) mod git;
 mod guarded;
 mod http;
 mod journal;

@@ -87,6 +87,22 @@ pub(crate) fn homes() -> HashSet<PathBuf> {
     set.into_iter().chain(home().cloned()).collect()
 }
 
+/// The homes that the system knows of people: of those whose numbers are given to people, and of root.
+pub(crate) fn homes_of_people() -> Vec<PathBuf> {
+    const FIRST: u32 = 1000;
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let of_people = fields.filter(|fields| {
+        let number = fields.get(2).and_then(|field| field.parse::<u32>().ok());
+        number.is_some_and(|number| number == 0 || (number >= FIRST && number < NOBODY))
+    });
+    let homes = of_people.filter_map(|fields| fields.get(5).map(|home| PathBuf::from(*home)));
+    homes.filter_map(|home| std::fs::canonicalize(home).ok()).filter(|home| home != Path::new("/")).collect()
+}
+
+/// Numbers from here on are nobody's.
+const NOBODY: u32 = 65534;
+
 /// The home that the system knows of the user, whatever the environment says.
 fn home() -> Option<&'static PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();

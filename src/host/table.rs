@@ -6,10 +6,11 @@ use super::args::Args;
 use super::context::SkillContext;
 use super::functions::TABLE;
 use super::http::host_of;
+use super::journal::LogLevel;
 use super::memory::is_left;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::heap::is_short;
-use crate::policy::Need;
+use crate::policy::{Need, runs_when_built};
 
 /// One function of the host API, the same in every language.
 pub struct HostFunction {
@@ -162,6 +163,15 @@ pub fn function(name: &str) -> Option<&'static HostFunction> {
     TABLE.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
 }
 
+/// Logs that a run has changed what a build or a test will run. A log too small for it is no reason to fail.
+fn tell_of_what_runs(ctx: &SkillContext, path: &str) {
+    if runs_when_built(path) {
+        let sentence =
+            format!("{path} was changed, which runs at the next build, test or push; look at it before");
+        ctx.log(LogLevel::Warn, sentence).ok();
+    }
+}
+
 impl HostFunction {
     /// Calls the function: arguments checked, permission checked, body run. `null` stands for an absent optional argument.
     ///
@@ -176,7 +186,11 @@ impl HostFunction {
         }
         let args = Args::check(self, ctx, arguments)?;
         self.permit(ctx, &args)?;
-        (self.body)(ctx, &args)
+        let answer = (self.body)(ctx, &args)?;
+        if let Access::Write(at) = self.access {
+            tell_of_what_runs(ctx, args.text(at));
+        }
+        Ok(answer)
     }
 
     /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.

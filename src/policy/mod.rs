@@ -1,6 +1,7 @@
 //! What a run may do and how much of it: permissions, limits, the signal that stops it.
 
 pub mod amount;
+mod autorun;
 mod execution;
 mod isolation;
 mod limits;
@@ -14,6 +15,7 @@ mod threads;
 mod watchdog;
 mod worker;
 
+pub(crate) use autorun::{opened_at_the_top, runs_when_built};
 pub use execution::ExecutionMode;
 pub use isolation::{Isolation, Tier};
 pub use limits::Limits;
@@ -21,6 +23,7 @@ pub use overflow::OutputPolicy;
 pub use permission::{Need, Permission};
 pub use permissions::{Asked, Permissions};
 pub use protected::Protection;
+pub(crate) use protected::within;
 pub use room::Room;
 pub use stop::{CancelToken, StopCause, StopGuard};
 pub use threads::{Thread, Threads};

@@ -73,6 +73,13 @@ impl Permissions {
         Self { granted, ..self.clone() }
     }
 
+    /// These permissions where another path is protected, for what it is: reading it as well, or changing it alone.
+    pub(crate) fn protecting(&self, path: &str, guards_read: bool) -> Self {
+        let mut narrowed = self.clone();
+        narrowed.protection = narrowed.protection.with_found(path, guards_read);
+        narrowed
+    }
+
     /// Whether the run may do this.
     pub fn allows(&self, need: &Need) -> bool {
         self.askers.iter().all(|asker| self.is_asked(asker, need)) && self.is_granted(need)

@@ -11,6 +11,7 @@ mod door;
 mod find;
 mod folder;
 mod head;
+mod home;
 mod look;
 mod order;
 mod origin;
@@ -26,6 +27,7 @@ mod user;
 
 pub use catalog::Catalog;
 pub use folder::Folder;
+pub use home::holds_a_home;
 pub use problem::Problem;
 pub use project::project_root;
 pub use root::{Root, Scope};

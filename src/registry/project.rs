@@ -2,15 +2,45 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::home::{holds_a_home, is_mounted_whole};
 use super::origin::slashed;
+use crate::host::strangers::homes;
 
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
+///
+/// The search ends below the homes of users and the root of a file system: what lies there in a folder of that name is the user's
+/// own, and no sign of a project. Whether `start` is such a folder itself says [`holds_a_home`](super::holds_a_home).
 pub fn project_root(start: &Path, product: &str) -> PathBuf {
     let start = absolute(start);
     let own = format!(".{product}");
-    let is_root = |folder: &&Path| folder.join(&own).exists() || folder.join(".git").exists();
-    let root = start.ancestors().find(is_root).unwrap_or(&start);
-    root.to_owned()
+    let has_sign = |folder: &Path| folder.join(&own).exists() || folder.join(".git").exists();
+    let homes = homes();
+    let is_home = |folder: &Path| std::fs::canonicalize(folder).is_ok_and(|folder| homes.contains(&folder));
+    for folder in start.ancestors() {
+        let is_mount = is_mount(folder);
+        if has_sign(folder) {
+            let is_start = folder == start;
+            let is_end = holds_a_home(folder) || (is_mount && !is_start && is_mounted_whole(folder));
+            return if is_end { start } else { folder.to_owned() };
+        }
+        if is_mount || is_home(folder) {
+            break;
+        }
+    }
+    start
+}
+
+/// Whether a folder lies on another file system than the one above it.
+#[cfg(unix)]
+fn is_mount(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |folder: &Path| folder.metadata().ok().map(|about| about.dev());
+    folder.parent().is_none_or(|above| device(above) != device(folder))
+}
+
+#[cfg(not(unix))]
+fn is_mount(folder: &Path) -> bool {
+    folder.parent().is_none()
 }
 
 /// The path from the root of the file system. Only where it holds `..` are links resolved: they decide where that leads.

@@ -73,3 +73,46 @@ fn a_user_without_a_home_is_served() {
         assert_eq!(super::cli::Answer::from(command.env_clear().output().unwrap()).code, 0, "{args:?}");
     }
 }
+
+/// What lies there is all that a user has.
+#[test]
+fn a_home_is_no_project_but_for_who_names_it() {
+    let project = Project::new()
+        .file("home/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n")
+        .file("home/.metier/skills/x/scripts/main.lua", "return ctx.list_dir('.')")
+        .file("home/.bash_history", "")
+        .file("home/work/deep/a", "")
+        .file("home/own/.git/HEAD", "")
+        .file("home/own/deep/b", "");
+    std::os::unix::fs::symlink("home", project.path("link")).unwrap();
+    let root = "root-of-the-machine";
+    for home in ["home", "link", "home/", "home/./"] {
+        let run = |folder: &str, args: &[&str]| {
+            let mut command = project.command(args);
+            let folder = if folder == root { "/".into() } else { project.path(folder) };
+            let answer = command.env("HOME", project.path(home)).current_dir(folder).output().unwrap();
+            super::cli::Answer::from(answer)
+        };
+        // The skill in the home is none of the project's from here on.
+        for folder in ["home/work", "home/work/deep", "home/own/deep", "link/work"] {
+            assert_eq!(run(folder, &["run", "x"]).code, 3, "{folder}");
+            assert_eq!(
+                run(folder, &["run", "word-count", "--input", r#"{"text": "a"}"#]).code,
+                0,
+                "{folder}"
+            );
+        }
+        for folder in ["home", "link", root] {
+            for args in [&["run", "x"][..], &["run", "x", "--explain"], &["new", "mine"]] {
+                let refused = run(folder, args);
+                assert!(
+                    refused.code == 2 && refused.stderr.contains("--project"),
+                    "{folder} {args:?}: {refused:?}"
+                );
+            }
+        }
+        let named = run("home/work", &["run", "x", "--project", ".."]);
+        assert!(named.code == 0 && named.stderr.contains("holds a user's home"), "{named:?}");
+        assert_eq!(run("home", &["list"]).code, 0, "nothing runs");
+    }
+}

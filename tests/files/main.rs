@@ -5,6 +5,7 @@
 #![cfg(unix)]
 
 mod changing;
+mod identity;
 mod links;
 #[path = "../support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]

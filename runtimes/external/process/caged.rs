@@ -85,8 +85,20 @@ pub(in super::super) fn checked(report: Report) -> io::Result<Report> {
 /// The last step of all.
 const PROGRAM: &str = "program";
 
-/// What some machines have and others do not.
-const NAMESPACES: &str = "namespaces";
+/// What some machines have and others do not, and what projects stand in the way of.
+const ADVICE: [(&str, &str); 2] = [
+    (
+        "namespaces",
+        "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
+    ),
+    (
+        PROTECTED,
+        "name a smaller project with --project; --sandbox best-effort goes on with what could be protected",
+    ),
+];
+
+/// The step that fails where not all could be protected that has to be.
+pub(in super::super) const PROTECTED: &str = "protected paths";
 
 /// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
 fn refused(step: &str, errno: i32) -> io::Error {
@@ -111,9 +123,8 @@ impl Refused {
 
     /// The way out, where the machine has what is missing and could not give it to this run.
     pub(in super::super) fn advice(&self) -> Option<&'static str> {
-        (self.step == NAMESPACES).then_some(
-            "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
-        )
+        let row = ADVICE.into_iter().find(|(step, _)| *step == self.step);
+        row.map(|(_, advice)| advice)
     }
 }
 

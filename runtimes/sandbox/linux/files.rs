@@ -156,6 +156,14 @@ pub(super) fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     }
 }
 
+/// The same, where a link at the end is what is meant.
+pub(super) fn open_link_too(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, HANDLE | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOSYS | Errno::PERM) => open_by_steps(path),
+        opened => opened,
+    }
+}
+
 /// The same from folder to folder.
 fn open_by_steps(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     let mut here = open(OsStr::new("/"))?;

@@ -3,8 +3,8 @@
 //! What may be written is copied before the rest is shut and put back over itself afterwards. It stays what it was when the
 //! run began, whatever becomes of its path.
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, OsStr, OsString};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use rustix::mount::{
 };
 
 use super::super::sandbox::{Exactly, FileRules, Guarded};
-use super::files::{open_exactly, open_itself};
+use super::files::{open_exactly, open_itself, open_link_too};
 use super::system::{Mounts, change_mounts};
 use super::twice::are_shown_twice;
 
@@ -53,21 +53,22 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool>
     change_mounts(&CWD, c"/", Mounts::Private)?;
     // Before there are mounts of ours but `/proc`. What can only be read needs no more than one place where it cannot be changed.
     let is_shown_twice = are_shown_twice(&files.guarded.hidden);
-    let (steps, all_are_pinned) = steps(files, shared)?;
+    let steps = steps(files, shared)?;
     // Nothing is put over the root, and nothing need be where all of it may be written.
     if !files.write.iter().any(|place| place.path == ROOT) {
         change_mounts(&CWD, c"/", Mounts::ReadOnly)?;
     }
-    let mut guarded = !files.guarded.more && !is_shown_twice && all_are_pinned;
+    let mut guarded = files.guarded.more.is_none() && !is_shown_twice;
+    let linked: BTreeSet<(u64, u64)> = files.guarded.linked.iter().copied().collect();
     // Outer paths come before inner ones.
     for (path, step) in &steps {
         match step {
             Step::Open(copy) => put_back(copy, path)?,
             Step::Pin => guarded &= pin(path).is_ok(),
-            Step::Keep => guarded &= keep(path).is_ok(),
-            Step::Hide => guarded &= hide(path).is_ok(),
+            Step::Keep => guarded &= keep(path, &linked).is_ok(),
+            Step::Hide => guarded &= hide(path, &linked).is_ok(),
             // This process's own are there as long as it runs; another user's may go at any time.
-            Step::Cover => match hide(path) {
+            Step::Cover => match hide(path, &linked) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 hidden => hidden?,
             },
@@ -79,33 +80,24 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool>
 /// Everything there is.
 const ROOT: &str = "/";
 
-/// Folders that are pinned: each costs a mount. Who has more of them made loses what is guarded nothing but its place.
-const PINNED: usize = 1 << 10;
-
-/// What to do at which path, and whether every folder is pinned that has to be; `shared` is how much memory may be shared by
-/// name.
-fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf, Step>, bool)> {
+/// What to do at which path; `shared` is how much memory may be shared by name.
+fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, Step>> {
     let Guarded { kept, hidden, own, .. } = &files.guarded;
-    let is_below = |path: &Path, others: &[OsString]| others.iter().any(|other| path.starts_with(other));
+    let all_kept: BTreeSet<&Path> = kept.iter().map(Path::new).collect();
+    let is_below_kept = |path: &Path| path.ancestors().any(|above| all_kept.contains(above));
     let open: BTreeMap<PathBuf, &Exactly> =
         files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
     // What lies in another needs no copy of its own, unless something guarded lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
     for path in open.keys() {
-        let is_own = is_below(path, kept) || path.as_os_str() == SHARED_MEMORY;
+        let is_own = is_below_kept(path) || path.as_os_str() == SHARED_MEMORY;
         if is_own || !needed.iter().any(|outer| path.starts_with(outer)) {
             needed.push(path.clone());
         }
     }
     let mut steps = BTreeMap::new();
-    let mut all_are_pinned = true;
-    // Who makes too many secrets takes nothing from what is kept.
     for path in own.iter().chain(kept).chain(hidden).flat_map(|path| between(Path::new(path), &needed)) {
-        if !is_below(&path, kept) && !steps.contains_key(&path) {
-            all_are_pinned = steps.len() < PINNED;
-            if !all_are_pinned {
-                break;
-            }
+        if !is_below_kept(&path) && !steps.contains_key(&path) {
             steps.insert(path, Step::Pin);
         }
     }
@@ -117,7 +109,7 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<(BTreeMap<PathBuf
     steps.extend(kept.iter().map(|path| (path.into(), Step::Keep)));
     steps.extend(hidden.iter().map(|path| (path.into(), Step::Hide)));
     steps.extend(own.iter().map(|path| (path.into(), Step::Cover)));
-    Ok((steps, all_are_pinned))
+    Ok(steps)
 }
 
 /// The folders from a folder that may be written down to something guarded in it. Mounted on themselves they cannot be renamed,
@@ -155,17 +147,17 @@ fn pin(path: &Path) -> io::Result<()> {
     attach(&cloned(&there)?, &there)
 }
 
-fn keep(path: &Path) -> io::Result<()> {
-    let there = open_itself(path.as_os_str())?;
+fn keep(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let there = open_link_too(path.as_os_str())?;
     let copy = cloned(&there)?;
     change_mounts(&copy, c"", Mounts::ReadOnly)?;
     attach(&copy, &there)?;
-    is_only_here(&fstat(&there)?)
+    all_names_are_known(&fstat(&there)?, linked)
 }
 
 /// Puts a device that cannot be opened over a file, and an empty folder that cannot be entered over a folder.
-fn hide(path: &Path) -> io::Result<()> {
-    let there = open_itself(path.as_os_str())?;
+fn hide(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let there = open_link_too(path.as_os_str())?;
     let about = fstat(&there)?;
     let nothing = if kind(&about) == FileType::Directory {
         own_memory(c"000", None)?
@@ -174,13 +166,14 @@ fn hide(path: &Path) -> io::Result<()> {
     };
     change_mounts(&nothing, c"", Mounts::Dead)?;
     attach(&nothing, &there)?;
-    is_only_here(&about)
+    all_names_are_known(&about, linked)
 }
 
-/// A file that has another name cannot be guarded by this one.
-fn is_only_here(about: &Stat) -> io::Result<()> {
-    let is_free = kind(about) == FileType::Directory || about.st_nlink <= 1;
-    if is_free { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+/// A file with a name that nobody knows cannot be guarded by the others.
+fn all_names_are_known(about: &Stat, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let is_single = kind(about) != FileType::RegularFile || about.st_nlink <= 1;
+    let is_known = is_single || linked.contains(&(about.st_dev, about.st_ino));
+    if is_known { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
 }
 
 fn kind(about: &Stat) -> FileType {

@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
+
 use super::leader::Failed;
 use super::namespaces::{Entered, Namespaces};
 use super::stub::{self, Ready};
@@ -41,16 +43,19 @@ pub(super) fn done(
         && cage.files.as_ref().is_some_and(|files| !files.guarded.own.is_empty());
     let furnished =
         entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.furnish(files, cage.ceilings));
-    let lost = |ready: Result<Ready, Failed>, error| {
+    let lost = |ready: Result<Ready, Failed>, step: &'static str, error| {
         ready.into_iter().for_each(Ready::dismiss);
-        (Err(("namespaces", error)), None)
+        (Err((step, error)), None)
     };
     let (ready, made) = match furnished.transpose() {
         // Whoever requires a cage is given all of it that there is on this machine, or none.
         // Nothing but a mount keeps what lies in the project from being seen.
-        Ok(_) if is_uncovered => lost(ready, rustix::io::Errno::OPNOTSUPP.into()),
-        Ok(_) if parcel.is_lowered && cage.required => lost(ready, rustix::io::Errno::AGAIN.into()),
-        Err(error) if cage.required => lost(ready, error),
+        Ok(_) if is_uncovered => lost(ready, "namespaces", Errno::OPNOTSUPP.into()),
+        Ok(_) if parcel.is_lowered && cage.required => lost(ready, "namespaces", Errno::AGAIN.into()),
+        Ok(Some(made)) if !made.guarded && cage.required => {
+            lost(ready, "protected paths", Errno::NOTSUP.into())
+        }
+        Err(error) if cage.required => lost(ready, "namespaces", error),
         Ok(made) => (ready, made),
         Err(_) => return 1,
     };

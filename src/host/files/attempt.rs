@@ -10,17 +10,28 @@ use crate::policy::Need;
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     verb: &'static str,
-    changes: bool,
+    pub(super) changes: bool,
+    opens_a_file: bool,
     pub(super) path: &'a str,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn look(verb: &'static str, path: &'a str) -> Self {
-        Self { verb, changes: false, path }
+        Self { verb, changes: false, opens_a_file: false, path }
+    }
+
+    /// Reading what can only be a file: there is nothing below its path.
+    pub(super) fn read(path: &'a str) -> Self {
+        Self { opens_a_file: true, ..Self::look("read", path) }
     }
 
     pub(super) fn change(verb: &'static str, path: &'a str) -> Self {
-        Self { verb, changes: true, path }
+        Self { verb, changes: true, opens_a_file: false, path }
+    }
+
+    /// Whether only what the path lies in matters, since it can be no folder.
+    pub(super) fn opens_a_file(&self) -> bool {
+        self.opens_a_file
     }
 
     /// What doing this to `path` takes.

@@ -20,6 +20,8 @@ pub(super) struct Door {
     pub(super) dir: fn(&Dir, &Path) -> io::Result<Dir>,
     /// The names in a directory, in the system's order. Each is counted first, and none taken beyond an error.
     pub(super) entries: fn(&Dir, &Path, &mut Count<'_>) -> io::Result<Vec<Named>>,
+    /// Whether there is anything at a path: what stands in its place later is another question, and links are not looked for.
+    pub(super) is_there: fn(&Dir, &Path) -> bool,
 }
 
 /// Hears the length of each name before it is kept.
@@ -29,7 +31,7 @@ pub(super) type Count<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
 pub(super) type Named = (OsString, EntryKind);
 
 /// Works everywhere.
-pub(super) const PORTABLE: Door = Door { file, dir, entries };
+pub(super) const PORTABLE: Door = Door { file, dir, entries, is_there };
 
 fn file(root: &Dir, path: &Path) -> io::Result<File> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
@@ -51,6 +53,10 @@ fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Nam
         Ok((name, kind(entry.file_type()?)))
     };
     listed.map(|entry| entry.and_then(&mut named)).collect()
+}
+
+fn is_there(root: &Dir, path: &Path) -> bool {
+    root.symlink_metadata(path).is_ok()
 }
 
 fn kind(file_type: FileType) -> EntryKind {

@@ -174,8 +174,10 @@ impl View<'_> {
     ) -> Result<(Vec<String>, Vec<Skipped>)> {
         let mut files = Vec::new();
         let skipped = self.walk(folder, &Walk { cancel, tidy, depth: None }, |entry| {
-            let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
-            if entry.kind == EntryKind::File && self.may_look_into(name, &entry.path) {
+            if entry.kind == EntryKind::File
+                && self.may_look_into(&entry.path)
+                && self.may_look_at(&entry.path)?
+            {
                 held.grow(entry.weight())?;
                 files.push(entry.path);
             }
@@ -282,7 +284,21 @@ impl Search<'_> {
         matches: &mut Matches<'_>,
     ) -> io::Result<()> {
         let file = (self.view.files.door.file)(&self.view.files.dir, &names::os(path))?;
-        searcher.search_reader(&self.grep.matcher, Stoppable { file, cancel: self.cancel, longest }, matches)
+        let mut reader = Stoppable { file, cancel: self.cancel, longest };
+        searcher.search_reader(&self.grep.matcher, &mut reader, &mut *matches)?;
+        if matches.is_empty() {
+            return Ok(());
+        }
+        // Who finds nothing learns nothing, and to ask of every file would cost.
+        let about = reader.file.metadata()?;
+        let permitted = self.view.permit_opened(Attempt::read(path), path, &about);
+        permitted.map_err(|refused| match refused.kind() {
+            // Of one file; the search goes on.
+            ErrorKind::Denied => {
+                io::Error::new(io::ErrorKind::PermissionDenied, refused.message().to_owned())
+            }
+            _ => through_io(refused),
+        })
     }
 
     fn searcher(&self) -> Searcher {

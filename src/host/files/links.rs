@@ -28,6 +28,7 @@ impl View<'_> {
         act: impl Fn(&str) -> io::Result<T>,
     ) -> Result<T> {
         self.open_to_scripts(attempt, attempt.path)?;
+        self.permit(attempt, attempt.path)?;
         let refused = match act(attempt.path) {
             Ok(done) => return Ok(done),
             Err(refused) => refused,
@@ -44,6 +45,7 @@ impl View<'_> {
         if let Some(permissions) = self.permissions {
             permissions.require(&attempt.need(&real), attempt)?;
         }
+        self.permit(attempt, &real)?;
         act(&real).map_err(|error| attempt.io(error))
     }
 

@@ -16,7 +16,7 @@ use super::door::{Count, Door, Named};
 use super::walk::EntryKind;
 
 /// Needs `openat2`, Linux 5.6 or newer and not filtered out.
-pub(super) const DOOR: Door = Door { file, dir, entries };
+pub(super) const DOOR: Door = Door { file, dir, entries, is_there };
 
 /// Whether `openat2` works here; old container runtimes answer `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
@@ -66,6 +66,10 @@ fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Nam
         found.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind(file_type)));
     }
     Ok(found)
+}
+
+fn is_there(root: &Dir, path: &Path) -> bool {
+    rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 fn open(root: &Dir, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {

@@ -67,6 +67,9 @@ impl View<'_> {
         let attempt = Attempt::look("look at", path);
         let is_symlink = self.metadata(attempt, Last::Itself)?.is_symlink();
         let facts = self.metadata(attempt, Last::Followed)?;
+        if !facts.is_dir() {
+            self.permit_opened(attempt, path, &facts)?;
+        }
         let modified = facts.modified().ok().and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok());
         Ok(Stat {
             size: facts.len(),
@@ -78,7 +81,7 @@ impl View<'_> {
         })
     }
 
-    fn metadata(&self, attempt: Attempt<'_>, last: Last) -> Result<cap_std::fs::Metadata> {
+    pub(super) fn metadata(&self, attempt: Attempt<'_>, last: Last) -> Result<cap_std::fs::Metadata> {
         self.reach(attempt, last, |path| {
             if path.is_empty() {
                 return self.files.dir.dir_metadata();

@@ -73,6 +73,11 @@ impl<'a> Matches<'a> {
         Self { file, context, rows: Vec::new(), before: VecDeque::new(), open: 0, is_binary: false, held }
     }
 
+    /// Whether no line was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The rows; none of a binary file.
     pub(super) fn rows(self) -> Vec<Row> {
         if self.is_binary { Vec::new() } else { self.rows }

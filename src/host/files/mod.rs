@@ -19,6 +19,7 @@ mod matches;
 mod names;
 mod path;
 mod place;
+mod protected;
 mod read;
 mod remove;
 mod walk;
@@ -27,6 +28,7 @@ pub use grep::{Grep, Grepped, Row};
 pub use list::Stat;
 pub(crate) use path::beneath;
 pub use path::relative;
+pub(crate) use protected::SecretLinks;
 pub use walk::{Entry, EntryKind, Skipped, Tidy, Walk};
 
 use std::path::{Path, PathBuf};
@@ -35,6 +37,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use self::door::Door;
+use self::protected::Known;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::memory::{Bounds, Held};
 use crate::policy::Permissions;
@@ -46,6 +49,7 @@ pub struct Files {
     door: Door,
     /// Paths in it that are metier's own: nobody who works for a script comes there.
     closed: Vec<String>,
+    known: Known,
 }
 
 /// Paths below a root, `/`-separated, that are closed to scripts.
@@ -72,7 +76,7 @@ impl Files {
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
         let door = quickest_door(&dir);
         let closed = closed(&root);
-        Ok(Self { dir, root, door, closed })
+        Ok(Self { dir, root, door, closed, known: Known::default() })
     }
 
     /// Opens the tree below a root that was reached before, by its path without links: one that has come there since is not
@@ -81,7 +85,7 @@ impl Files {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let dir = opened_itself(root).map_err(failed)?;
         let door = quickest_door(&dir);
-        Ok(Self { dir, root: root.to_owned(), door, closed: closed(root) })
+        Ok(Self { dir, root: root.to_owned(), door, closed: closed(root), known: Known::default() })
     }
 
     /// The same tree, opened component by component, as systems without `openat2` have to.

@@ -22,12 +22,12 @@ struct Opened {
 impl View<'_> {
     /// The bytes of a file. Files beyond [`Limits::FILE`] and whatever is not a regular file are `io` errors.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        self.contents(Attempt::look("read", path), &mut self.hold())
+        self.contents(Attempt::read(path), &mut self.hold())
     }
 
     /// The bytes of a file as what `encode` makes of them, a third more.
     pub(crate) fn encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
-        let (attempt, mut held) = (Attempt::look("read", path), self.hold());
+        let (attempt, mut held) = (Attempt::read(path), self.hold());
         let bytes = self.contents(attempt, &mut held)?;
         held.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| attempt.own(error))?;
         Ok(encode(&bytes))
@@ -35,12 +35,12 @@ impl View<'_> {
 
     /// The text of a file; `io` when it is not UTF-8.
     pub fn text(&self, path: &str) -> Result<String> {
-        self.contents_as_text(Attempt::look("read", path), &mut self.hold())
+        self.contents_as_text(Attempt::read(path), &mut self.hold())
     }
 
     /// The first lines of a text file, joined by `\n`.
     pub fn head(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = Attempt::look("read", path);
+        let attempt = Attempt::read(path);
         let (mut file, mut held) = (self.open(attempt)?.file, self.hold());
         let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
         let bytes = first_lines(&mut file, lines, grow).map_err(|error| attempt.io(error))?;
@@ -49,7 +49,7 @@ impl View<'_> {
 
     /// The last lines of a text file, joined by `\n`. Reads no more of the file than they take.
     pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = Attempt::look("read", path);
+        let attempt = Attempt::read(path);
         let (mut opened, mut held) = (self.open(attempt)?, self.hold());
         let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
         let bytes = last_lines(&mut opened, lines, grow).map_err(|error| attempt.io(error))?;
@@ -79,15 +79,17 @@ impl View<'_> {
     }
 
     fn open(&self, attempt: Attempt<'_>) -> Result<Opened> {
-        self.reach(attempt, Last::Followed, |path| {
+        let (opened, about, path) = self.reach(attempt, Last::Followed, |path| {
             let file = (self.files.door.file)(&self.files.dir, &names::os(path))?;
             let metadata = file.metadata()?;
             match metadata.is_file() {
-                true => Ok(Opened { file, size: metadata.len() }),
+                true => Ok((Opened { file, size: metadata.len() }, metadata, path.to_owned())),
                 false if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
                 false => Err(irregular()),
             }
-        })
+        })?;
+        self.permit_opened(attempt, &path, &about)?;
+        Ok(opened)
     }
 }
 

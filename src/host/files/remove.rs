@@ -8,7 +8,7 @@ use super::View;
 use super::attempt::Attempt;
 use super::links::Last;
 use super::place::Place;
-use super::walk::{Entry, Tidy, Walk};
+use super::walk::{Entry, EntryKind, Tidy, Walk};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::memory::Held;
 use crate::policy::{CancelToken, Need};
@@ -18,6 +18,7 @@ impl View<'_> {
     pub fn remove(&self, path: &str) -> Result<()> {
         let attempt = Attempt::change("remove", path);
         not_the_root(attempt)?;
+        self.keeps_the_way(attempt)?;
         self.reach(attempt, Last::Itself, |path| remove_one(&self.files.place(path)?))
     }
 
@@ -35,6 +36,16 @@ impl View<'_> {
             self.empty(&folder, attempt, cancel)?;
         }
         self.remove(path)
+    }
+
+    /// Refuses a link by which something is reached that is protected by its name: without it, it would be gone.
+    fn keeps_the_way(&self, attempt: Attempt<'_>) -> Result<()> {
+        let Some(permissions) = self.permissions else { return Ok(()) };
+        let Some(below) = permissions.protection().guarded_below(attempt.path) else { return Ok(()) };
+        match self.metadata(attempt, Last::Itself)?.is_symlink() {
+            true => permissions.require(&Need::write(below), attempt),
+            false => Ok(()),
+        }
     }
 
     fn empty(&self, folder: &str, attempt: Attempt<'_>, cancel: &CancelToken) -> Result<()> {
@@ -63,6 +74,10 @@ impl View<'_> {
                 if need.is_protected(permissions.protection()) {
                     permissions.require(&need, format_args!("{attempt}: failed to remove {}", entry.path))?;
                 }
+            }
+            self.open_to_scripts(attempt, &entry.path)?;
+            if entry.kind == EntryKind::Dir {
+                self.permit(attempt, &entry.path)?;
             }
             held.grow(entry.weight())?;
             entries.push(entry);

@@ -112,6 +112,10 @@ impl View<'_> {
             walk.cancel.check()?;
             let mut weight = folder.weight();
             let entries = walker.entries(&folder, &mut weight)?;
+            if !walker.may_look_among(&folder, &entries)? {
+                walker.held.shrink(weight);
+                continue;
+            }
             walker.add_rules(&mut folder, &entries)?;
             for named in entries {
                 if let Some(entry) = walker.pass(&folder, named)? {
@@ -123,10 +127,10 @@ impl View<'_> {
         Ok(walker.skipped)
     }
 
-    /// Whether the run may read what has this name, given that it may read the folder it lies in.
-    pub(super) fn may_look_into(&self, name: &str, path: &str) -> bool {
+    /// Whether the run may read what has this path, given that it may read the folder it lies in.
+    pub(super) fn may_look_into(&self, path: &str) -> bool {
         self.permissions.is_none_or(|permissions| {
-            !permissions.protection().guards_read(name) || permissions.allows(&Need::read(path))
+            !permissions.protection().guards_last(path) || permissions.allows(&Need::read(path))
         })
     }
 }
@@ -205,6 +209,15 @@ impl Walker<'_> {
         Ok(())
     }
 
+    /// Whether the names in a folder may be passed by: it may be protected for what it is. The start was permitted.
+    fn may_look_among(&self, folder: &Folder, entries: &[Named]) -> Result<bool> {
+        let has = |name: &str| entries.iter().any(|(found, _)| found == name);
+        match self.walk.tidy == Tidy::Nothing || folder.depth == 0 {
+            true => Ok(true),
+            false => self.view.may_look_among(&folder.path, has),
+        }
+    }
+
     /// Adds the folder's own rules to those from above.
     fn add_rules(&mut self, folder: &mut Folder, entries: &[Named]) -> Result<()> {
         let is_rules = |(name, kind): &Named| *kind == EntryKind::File && name == ignore_rules::FILE_NAME;
@@ -231,7 +244,7 @@ impl Walker<'_> {
             return Ok(None);
         }
         let depth = folder.depth + 1;
-        if is_dir && self.walk.depth.is_none_or(|most| depth < most) && self.enters(&name, &path) {
+        if is_dir && self.walk.depth.is_none_or(|most| depth < most) && self.enters(&path) {
             if depth >= DEEPEST {
                 let fault = format!("folders lie more than {DEEPEST} deep");
                 return Err(self.attempt.refused(fault, "search a folder below it"));
@@ -246,9 +259,9 @@ impl Walker<'_> {
         if error.kind() == ErrorKind::Memory { self.attempt.own(error) } else { error }
     }
 
-    fn enters(&self, name: &str, path: &str) -> bool {
+    fn enters(&self, path: &str) -> bool {
         let is_open = !self.view.files.is_closed(path);
-        is_open && (self.walk.tidy == Tidy::Nothing || self.view.may_look_into(name, path))
+        is_open && (self.walk.tidy == Tidy::Nothing || self.view.may_look_into(path))
     }
 
     fn count(&mut self) -> Result<()> {

@@ -28,6 +28,12 @@ pub const CASES: &[Case] = &[
     case("F32n", "history that somebody else makes while a script runs that cannot", not_there_of_others),
     case("F32o", "secrets at the top of what a package manager unpacks into", in_downloaded),
     case("F32p", "history that lies elsewhere in the project", elsewhere),
+    case("F32q", "history and skills behind links and second names", linked),
+    case("F32r", "repositories under any name, and what a configuration names", repositories),
+    case("F32s", "a repository made of what was none", made_bare),
+    case("F32v", "what editors, shells and builds run by themselves", run_by_others),
+    case("F32t", "a project filled with secrets and folders by the run before", filled),
+    case("F32u", "a folder that was shut by the run before", shut),
     case("F18", "a second name of a file outside, there before", hard_link),
     case("F30", "the project moved away while the script runs", project_moved),
 ];
@@ -193,46 +199,172 @@ fn elsewhere() -> Tried {
     Ok(())
 }
 
-/// Neither can be guarded by a mount, which has to be said.
+/// A file is a secret by all of its names, and so is what a link with the name of one leads to.
 fn second_names() -> Tried {
-    let stage = Stage::bash("cat .env 2>/dev/null; echo ran").file("project/settings", "x\n");
-    symlink("settings", stage.at("project/.env")).unwrap();
+    let script = format!(
+        "{TRY}for file in again deep/third conf/live keys/own pre; do try \"cat $file\"; try \"echo x > $file\"; done
+        try 'rm -f .env.local'; try 'mv .ssh x'; try 'ln -sfn x .env.local'; try 'mv conf/live x'; try 'cat own'; cat plain"
+    );
+    let stage = Stage::bash(&script)
+        .grant("write")
+        .file("project/.env", "secret\n")
+        .file("project/conf/live", "secret\n")
+        .file("project/keys/own", "secret\n")
+        .file("project/.aws/own", "secret\n")
+        .file("project/plain", "fine\n");
+    for (one, other) in [(".env", "again"), (".env", "deep/third"), (".aws/own", "own"), ("plain", "beside")]
+    {
+        stage.write(&format!("project/{other}"), "");
+        fs::remove_file(stage.at(&format!("project/{other}"))).unwrap();
+        fs::hard_link(stage.at(&format!("project/{one}")), stage.at(&format!("project/{other}"))).unwrap();
+    }
+    symlink("conf/live", stage.at("project/.env.local")).unwrap();
+    symlink("keys", stage.at("project/.ssh")).unwrap();
+    symlink("conf/live", stage.at("project/pre")).unwrap();
     let ran = stage.run();
-    assert!(ran.well().said().ends_with("ran\n") && !ran.sandbox().protected_paths, "{ran:?}");
-    let stage = Stage::bash("cat again; cat .env 2>/dev/null; echo ran").file("project/.env", "x\n");
-    fs::hard_link(stage.at("project/.env"), stage.at("project/again")).unwrap();
-    let ran = stage.run();
-    assert!(ran.well().said().ends_with("ran\n") && !ran.sandbox().protected_paths, "{ran:?}");
+    if ran.sandbox().tier == "namespaces" {
+        assert!(ran.sandbox().protected_paths && !ran.said().contains("secret"), "{ran:?}");
+        assert!(ran.said().ends_with("fine\n"), "{}", ran.said());
+        return refused(&ran, 15);
+    }
+    assert!(!ran.well().sandbox().protected_paths);
     Ok(())
 }
 
-/// What lies at the top is guarded all the same.
+/// What git and skills are reached by stays what it is, links and second names included.
+fn linked() -> Tried {
+    let script = format!(
+        "{TRY}try 'echo x > real/hooks/pre-commit'; try 'echo x > real/config'; try 'rm .git'; try 'ln -sfn x .git'
+        try 'mv real x'; try 'echo x > hook'; try 'echo x > code'; try 'rm .metier'; try 'ln -sfn x .metier'
+        try 'echo x > mine/skills/y/SKILL.md'; try 'mkdir mine/skills/z'; try 'mv mine x'
+        cat .git/config >/dev/null || echo unreadable"
+    );
+    let stage = Stage::bash(&script)
+        .grant("write")
+        .file("project/real/config", "theirs\n")
+        .file("project/real/hooks/own", "theirs\n")
+        .file("project/mine/skills/y/SKILL.md", "theirs\n");
+    symlink("real", stage.at("project/.git")).unwrap();
+    symlink("mine", stage.at("project/.metier")).unwrap();
+    fs::hard_link(stage.at("project/real/hooks/own"), stage.at("project/hook")).unwrap();
+    fs::hard_link(stage.at("project/mine/skills/y/SKILL.md"), stage.at("project/code")).unwrap();
+    let ran = stage.ran(stage.builder().roots(own_skills(&stage)).build().unwrap().run(stage.invocation()));
+    assert!(!ran.said().contains("unreadable"), "{ran:?}");
+    refused(&ran, 12)
+}
+
+/// What git takes for a repository is kept under any name, and so is what a configuration makes it run.
+fn repositories() -> Tried {
+    let script = format!(
+        "{TRY}for folder in bare deep/down; do try \"echo x > $folder/config\"; try \"mkdir -p $folder/hooks/x\"; try \"mv $folder x\"; done
+        try 'echo x > .husky/_/pre-commit'; try 'rm -rf .husky/_'; try 'echo x > tools/watch.sh'; try 'rm more.cfg'
+        echo x > tools/other && echo x > deep/other && echo fine"
+    );
+    let stage = Stage::bash(&script)
+        .grant("write")
+        .file(
+            "project/.git/config",
+            "[core]\nhooksPath = .husky/_\nfsmonitor = tools/watch.sh\n[include]\npath = ../more.cfg\n",
+        )
+        .file("project/.husky/_/own", "theirs\n")
+        .file("project/tools/watch.sh", "theirs\n")
+        .file("project/more.cfg", "# theirs\n");
+    for folder in ["bare", "deep/down"] {
+        for file in ["HEAD", "config", "objects/x", "refs/x"] {
+            stage.write(&format!("project/{folder}/{file}"), "theirs\n");
+        }
+    }
+    let ran = stage.run();
+    assert!(ran.said().ends_with("fine\n"), "{ran:?}");
+    refused(&ran, 10)
+}
+
+/// Told of where it lies deep inside, as a `.git` there is; at the top it is taken apart.
+fn made_bare() -> Tried {
+    let stage = Stage::bash("for at in . src; do mkdir -p $at/objects $at/refs; echo 'ref: refs/heads/x' > $at/HEAD; echo x > $at/config; done")
+        .grant("write")
+        .file("project/src/own", "theirs\n");
+    let ran = stage.run();
+    assert!(ran.well().warned("src became a repository of git's"), "{ran:?}");
+    assert!(ran.warned("made HEAD") && !stage.at("project/HEAD").exists(), "{ran:?}");
+    assert!(stage.at("project/src/HEAD").exists(), "it may be somebody else's");
+    Ok(())
+}
+
+/// What runs when a folder is opened is kept where it is, moved aside at the top where it was not, and told of elsewhere; what a
+/// build runs is told of.
+fn run_by_others() -> Tried {
+    let stage = Stage::bash(&format!(
+        "{TRY}try 'echo x > .vscode/tasks.json'; try 'echo x > sub/.envrc'
+        mkdir -p .claude sub/.idea; echo x > .claude/settings.json; echo x > sub/.idea/x; echo x > package.json; echo x >> sub/Makefile"
+    ))
+    .grant("write")
+    .file("project/.vscode/tasks.json", "theirs\n")
+    .file("project/sub/.envrc", "theirs\n")
+    .file("project/sub/Makefile", "theirs\n");
+    let ran = stage.run();
+    assert!(ran.warned("made .claude, ") && !stage.at("project/.claude").exists(), "{ran:?}");
+    assert!(ran.warned("sub/.idea came while"), "{ran:?}");
+    assert!(ran.warned("package.json, sub/Makefile changed while"), "{ran:?}");
+    refused(&ran, 2)
+}
+
+/// A run that fills the project hides nothing from the next one: what is there is guarded, or nothing runs.
+fn filled() -> Tried {
+    let stage = Stage::bash(&format!("{TRY}try 'cat deep/er/.env'; try 'cat aa7.pem'"))
+        .file("project/deep/er/.env", "secret\n");
+    for number in 0..1500 {
+        stage.write(&format!("project/aa{number}.pem"), "secret\n");
+        fs::create_dir_all(stage.at(&format!("project/a{number}/b"))).unwrap();
+    }
+    let ran = stage.run();
+    if ran.sandbox().tier == "namespaces" {
+        assert!(ran.sandbox().protected_paths && !ran.said().contains("secret"), "{ran:?}");
+    }
+    refused(&ran, 2)
+}
+
+/// Nobody looks into a folder that its owner has shut, and a script could open it again.
+fn shut() -> Tried {
+    let stage = Stage::bash("chmod 700 deep; cat deep/.env; echo ran")
+        .grant("write")
+        .file("project/deep/.env", "secret\n");
+    fs::set_permissions(stage.at("project/deep"), fs::Permissions::from_mode(0o000)).unwrap();
+    let outcome = stage.engine().run(stage.invocation());
+    fs::set_permissions(stage.at("project/deep"), fs::Permissions::from_mode(0o755)).unwrap();
+    match &outcome.result {
+        Err(error) => assert!(error.message().contains("deep could not be read"), "{outcome:?}"),
+        // Root looks into everything.
+        Ok(_) => {
+            let ran = stage.ran(outcome);
+            assert!(!ran.sandbox().protected_paths || !ran.said().contains("secret"), "{ran:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A project with more in it than was looked at before is looked at whole.
 fn too_much() -> Tried {
-    let stage = project(&format!("{TRY}try 'echo x > .git/config'; try 'cat .env'"));
+    let stage =
+        project(&format!("{TRY}try 'echo x > .git/config'; try 'cat .env'; try 'cat many/33/zz/.env'"));
     for folder in 0..34 {
         fs::create_dir_all(stage.at(&format!("project/many/{folder}"))).unwrap();
         (0..1000)
             .for_each(|number| fs::write(stage.at(&format!("project/many/{folder}/{number}")), "").unwrap());
     }
-    let ran = stage.run();
-    assert!(!ran.well().sandbox().protected_paths && ran.warned("more in it than is looked at"), "{ran:?}");
-    if ran.sandbox().tier == "namespaces" {
-        ran.refused(2, &["refused"]);
-    }
-    Ok(())
+    stage.write("project/many/33/zz/.env", "secret\n");
+    refused(&stage.run(), 3)
 }
 
-/// History and skills are kept however many secrets there are.
+/// History and skills are kept however many secrets there are, and so are those.
 fn too_many() -> Tried {
-    let stage = project(&format!("{TRY}try 'echo x > .git/config'; try 'mkdir .metier/skills/z'"));
+    let stage = project(&format!(
+        "{TRY}try 'echo x > .git/config'; try 'mkdir .metier/skills/z'; try 'cat aa4999.pem'; try 'rm -f aa0.pem'"
+    ));
     (0..5000).for_each(|number| fs::write(stage.at(&format!("project/aa{number}.pem")), "").unwrap());
     let roots = own_skills(&stage);
     let ran = stage.ran(stage.builder().roots(roots).build().unwrap().run(stage.invocation()));
-    assert!(!ran.well().sandbox().protected_paths && ran.warned("more in it than is looked at"), "{ran:?}");
-    if ran.sandbox().tier == "namespaces" {
-        ran.refused(2, &["refused"]);
-    }
-    Ok(())
+    refused(&ran, 4)
 }
 
 /// A mount holds what was there, wherever it goes.

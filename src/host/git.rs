@@ -1,0 +1,339 @@
+//! Where git keeps what it runs and reads: the folders a `.git` leads to, what a repository looks like under any name, and the
+//! programs and files that a configuration names.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{File, OpenOptions};
+
+/// Bytes of a file that names a folder.
+const LONGEST_PATH: u64 = 4096;
+/// Bytes of a configuration that are read.
+const LARGEST_CONFIG: u64 = 1 << 20;
+/// Files that one configuration may lead to, itself among them.
+const MOST_CONFIGS: usize = 64;
+
+/// The folders and files to which a `.git` leads, without links: where a link leads, the `PATH` of a file that says
+/// `gitdir: PATH`, and what the folder of a worktree shares.
+pub(crate) fn elsewhere(git: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let is_link = git.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    let Some(real) = std::fs::canonicalize(git).ok() else { return found };
+    let above = git.parent().unwrap_or(Path::new("/"));
+    let own = named_in(&real, above, b"gitdir: ");
+    let shared_in = own.clone().unwrap_or_else(|| real.clone());
+    let shared = named_in(&shared_in.join("commondir"), &shared_in, b"");
+    found.extend(is_link.then_some(real));
+    found.extend(own);
+    found.extend(shared);
+    found
+}
+
+/// Whether a folder in which these names are is what git takes for a repository, whatever it is called.
+pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// The names that make a folder a repository.
+pub(crate) const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+/// The folder that a file names after these words. A path that is not absolute begins at `above`.
+fn named_in(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
+    let text = text(file, LONGEST_PATH)?;
+    let path = text.strip_prefix(words)?;
+    let end = path.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let folder = std::fs::canonicalize(above.join(os(path.get(..=end)?)?)).ok()?;
+    folder.is_dir().then_some(folder)
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps, reason = "elsewhere names are text")]
+fn os(bytes: &[u8]) -> Option<&OsStr> {
+    use std::os::unix::ffi::OsStrExt;
+    Some(OsStr::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn os(bytes: &[u8]) -> Option<&OsStr> {
+    std::str::from_utf8(bytes).ok().map(OsStr::new)
+}
+
+/// What is in a file. A pipe is none that anybody waits at.
+fn text(file: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true).nonblock(true).follow(FollowSymlinks::No);
+    let file = File::open_ambient_with(file, &options, ambient_authority()).ok()?;
+    let mut text = Vec::new();
+    let is_file = file.metadata().ok()?.is_file();
+    is_file.then(|| file.take(most).read_to_end(&mut text).ok()).flatten()?;
+    Some(text)
+}
+
+/// What git reads or runs in the folder `tree` because a configuration says so: the user's, and that of the repository whose
+/// `.git` this is. Without links as far as it exists, and whether it exists or not.
+pub(crate) fn named_by_configuration(git: &Path, tree: &Path) -> Vec<PathBuf> {
+    let mut named = Named { tree, seen: Vec::new(), paths: Vec::new() };
+    let own = std::fs::canonicalize(git).ok();
+    let own = own.into_iter().chain(elsewhere(git)).filter(|folder| folder.is_dir());
+    let own = own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)));
+    for file in own.chain(of_the_user()) {
+        named.read(&file);
+    }
+    let Named { mut paths, .. } = named;
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+/// The configurations that hold in every repository.
+fn of_the_user() -> Vec<PathBuf> {
+    if let Some(only) = std::env::var_os("GIT_CONFIG_GLOBAL").filter(|file| !file.is_empty()) {
+        return vec!["/etc/gitconfig".into(), only.into()];
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
+    let base = base.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let own = home.map(|home| home.join(".gitconfig")).into_iter();
+    let own = own.chain(base.map(|base| base.join("git/config")));
+    std::iter::once("/etc/gitconfig".into()).chain(own).collect()
+}
+
+/// What was named so far.
+struct Named<'a> {
+    tree: &'a Path,
+    seen: Vec<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+impl Named<'_> {
+    fn read(&mut self, file: &Path) {
+        let Ok(file) = std::fs::canonicalize(file) else { return };
+        if self.seen.len() >= MOST_CONFIGS || self.seen.contains(&file) {
+            return;
+        }
+        self.seen.push(file.clone());
+        let Some(text) = text(&file, LARGEST_CONFIG) else { return };
+        for (key, value) in entries(&String::from_utf8_lossy(&text)) {
+            let above = file.parent().unwrap_or(Path::new("/"));
+            if matches!(key.as_str(), "include.path" | "includeif.path") {
+                let included = expanded(&value, above);
+                self.paths.extend(real(&included));
+                self.read(&included);
+            } else if key == "core.hookspath" {
+                self.add_hooks(&expanded(&value, self.tree));
+            } else if runs(&key) || value.starts_with('!') {
+                for word in value.trim_start_matches('!').split_whitespace() {
+                    self.add_program(word.trim_matches(['"', '\'', ';', '(', ')']));
+                }
+            }
+        }
+    }
+
+    fn add_hooks(&mut self, folder: &Path) {
+        let Some(folder) = real(folder) else { return };
+        if self.tree.starts_with(&folder) {
+            // The whole project cannot be kept for them; their names can.
+            self.paths.extend(HOOKS.map(|hook| folder.join(hook)));
+        } else {
+            self.paths.push(folder);
+        }
+    }
+
+    /// A word of a command, where it is a path.
+    fn add_program(&mut self, word: &str) {
+        if word.is_empty() || word.starts_with('-') {
+            return;
+        }
+        let Some(path) = real(&expanded(word, self.tree)) else { return };
+        if path.is_file() || (word.contains('/') && !path.is_dir()) {
+            self.paths.push(path);
+        }
+    }
+}
+
+/// Whether the value of this key is a command.
+fn runs(key: &str) -> bool {
+    const LAST: [&str; 22] = [
+        "askpass",
+        "clean",
+        "cmd",
+        "command",
+        "difffilter",
+        "driver",
+        "editor",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "helper",
+        "packobjectshook",
+        "pager",
+        "path",
+        "process",
+        "program",
+        "receivepack",
+        "smudge",
+        "sshcommand",
+        "textconv",
+        "uploadpack",
+        "alternaterefscommand",
+    ];
+    key.starts_with("pager.") || key.rsplit('.').next().is_some_and(|last| LAST.contains(&last))
+}
+
+/// The hooks that git knows.
+const HOOKS: [&str; 24] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+    "proc-receive",
+];
+
+fn expanded(path: &str, above: &Path) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(below), Some(home)) => Path::new(&home).join(below),
+        _ => above.join(path),
+    }
+}
+
+/// A path without links on the way, as far down as it exists; none where `..` leads through what does not.
+fn real(path: &Path) -> Option<PathBuf> {
+    let (above, real) =
+        path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
+    let rest = path.strip_prefix(above).ok()?;
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+/// `section.key` in small letters, without the name in a section's quotes, and the value.
+fn entries(text: &str) -> Vec<(String, String)> {
+    let text = text.trim_start_matches('\u{feff}').replace("\\\r\n", "").replace("\\\n", "");
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut line = line.trim();
+        if let Some(head) = line.strip_prefix('[') {
+            let end = head.rfind(']').unwrap_or(head.len());
+            let name = head.get(..end).unwrap_or(head);
+            section = name.split(['"', ' ', '.', '\t']).next().unwrap_or_default().to_ascii_lowercase();
+            line = head.get(end + 1..).unwrap_or_default().trim();
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        if key.starts_with(['#', ';']) {
+            continue;
+        }
+        found.push((format!("{section}.{}", key.trim().to_ascii_lowercase()), unquoted(value.trim())));
+    }
+    found
+}
+
+/// A value without its quotes and its comment.
+fn unquoted(value: &str) -> String {
+    let (mut plain, mut is_quoted, mut letters) = (String::new(), false, value.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '\\' => plain.extend(letters.next()),
+            '#' | ';' if !is_quoted => break,
+            letter => plain.push(letter),
+        }
+    }
+    plain.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_repository_is_known_by_what_it_holds() {
+        let is = |names: &[&str]| is_repository(|name| names.contains(&name));
+        assert!(is(&["HEAD", "objects", "refs"]) && is(&["HEAD", "commondir"]));
+        assert!(!is(&["HEAD", "objects"]) && !is(&["objects", "refs", "commondir"]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_a_worktree_and_a_link_lead_to_where_the_history_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        for made in ["meta", "trees/one", "shared", "plain/.git", "wide/.git"] {
+            fs::create_dir_all(top.join(made)).unwrap();
+        }
+        let says = |file: &str, text: &str| fs::write(top.join(file), text).unwrap();
+        let of = |git: &str| elsewhere(&top.join(git));
+        says("one", "gitdir: meta\n");
+        assert_eq!(of("one"), [top.join("meta")]);
+        says("trees/one/commondir", "../../shared\n");
+        says("two", &format!("gitdir: {}\r\n", top.join("trees/one").display()));
+        assert_eq!(of("two"), [top.join("trees/one"), top.join("shared")]);
+        says("wide/.git/commondir", "../../shared");
+        assert_eq!(of("wide/.git"), [top.join("shared")]);
+        std::os::unix::fs::symlink("meta", top.join("link")).unwrap();
+        assert_eq!(of("link"), [top.join("meta")]);
+        std::os::unix::fs::symlink("two", top.join("twice")).unwrap();
+        assert_eq!(of("twice"), [top.join("two"), top.join("trees/one"), top.join("shared")]);
+        for text in ["", "gitdir: ", "gitdir: gone\n", "meta\n", "gitdir: one\n", "gitdir: me\0ta"] {
+            says("three", text);
+            assert!(of("three").is_empty(), "{text:?}");
+        }
+        assert!(of("plain/.git").is_empty() && of("gone").is_empty());
+        let pipe = top.join("plain/.git/commondir");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_err() || of("plain/.git").is_empty(), "nobody waits at a pipe");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_configuration_names_what_git_runs_and_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        let says = |file: &str, text: &str| {
+            fs::create_dir_all(top.join(file).parent().unwrap()).unwrap();
+            fs::write(top.join(file), text).unwrap();
+        };
+        says("tools/watch.sh", "");
+        says("more/own.cfg", "[diff \"x\"]\n textconv = sh \"tools/show.sh\" --all\n[core] editor = vi\n");
+        says(
+            ".git/config",
+            "# hooksPath = no\n[Core]\n\thooksPath = \".husky/_\" ; ours\n fsmonitor=tools/watch.sh\n\
+             [include]\n path = ../more/own.cfg\n[includeIf \"gitdir:~/x/\"] path = ../later.cfg\n\
+             [alias]\n go = !tools/\\\ngo.sh\n[branch \"main\"]\n merge = refs/heads/main\n",
+        );
+        let named = named_by_configuration(&top.join(".git"), &top);
+        let inside: Vec<_> = named
+            .iter()
+            .filter_map(|path| path.strip_prefix(&top).ok())
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(
+            inside,
+            [".husky/_", "later.cfg", "more/own.cfg", "tools/go.sh", "tools/show.sh", "tools/watch.sh"]
+        );
+        says(".git/config", "[core]\nhooksPath = .\n");
+        assert!(named_by_configuration(&top.join(".git"), &top).contains(&top.join("pre-commit")));
+    }
+}

@@ -1,0 +1,206 @@
+//! Files that other programs run by themselves, by what it takes: that a folder is opened or entered, or that somebody builds,
+//! tests or installs.
+
+/// Files and folders that a shell, an editor, an agent or git obeys as soon as a folder is opened or entered, wherever they lie.
+/// Changing them takes a permission that names them.
+const WHEN_OPENED: [&str; 48] = [
+    ".aider.conf.yml",
+    ".autoenv",
+    ".autoenv.zsh",
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".claude",
+    ".codex",
+    ".continue",
+    ".cursor",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".dir-locals-2.el",
+    ".dir-locals.el",
+    ".envrc",
+    ".exrc",
+    ".fleet",
+    ".gdbinit",
+    ".gemini",
+    ".gitconfig",
+    ".githooks",
+    ".husky",
+    ".idea",
+    ".kiro",
+    ".lldbinit",
+    ".lvimrc",
+    ".mcp.json",
+    ".mise",
+    ".mise.local.toml",
+    ".mise.toml",
+    ".nvim.lua",
+    ".nvimrc",
+    ".profile",
+    ".roo",
+    ".vimrc",
+    ".vs",
+    ".vscode",
+    ".windsurf",
+    ".zed",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "mise.local.toml",
+    "mise.toml",
+];
+
+/// The same where the name alone says little: the end of the folder it lies in, and the name.
+const WHEN_OPENED_IN: [(&str, &str); 8] = [
+    (".cargo", "config"),
+    (".cargo", "config.toml"),
+    (".config", "autostart"),
+    (".config", "fish"),
+    (".config", "git"),
+    (".config", "mise"),
+    (".config", "nvim"),
+    (".config/systemd", "user"),
+];
+
+/// What runs when somebody builds, tests, installs or pushes: a run that changes it says so.
+const WHEN_BUILT: [&str; 48] = [
+    ".gitattributes",
+    ".gitlab-ci.yml",
+    ".gitmodules",
+    ".lintstagedrc",
+    ".pnpmfile.cjs",
+    ".pre-commit-config.yaml",
+    ".tool-versions",
+    "agents.md",
+    "azure-pipelines.yml",
+    "binding.gyp",
+    "build.gradle",
+    "build.gradle.kts",
+    "build.rs",
+    "cargo.toml",
+    "claude.md",
+    "cmakelists.txt",
+    "compose.yaml",
+    "compose.yml",
+    "composer.json",
+    "configure",
+    "conftest.py",
+    "deno.json",
+    "docker-compose.yaml",
+    "docker-compose.yml",
+    "dockerfile",
+    "gemfile",
+    "gnumakefile",
+    "go.mod",
+    "gulpfile.js",
+    "jenkinsfile",
+    "justfile",
+    "lefthook.yml",
+    "makefile",
+    "meson.build",
+    "noxfile.py",
+    "package.json",
+    "pom.xml",
+    "procfile",
+    "pyproject.toml",
+    "rakefile",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "setup.cfg",
+    "setup.py",
+    "sitecustomize.py",
+    "tox.ini",
+    "usercustomize.py",
+    "vagrantfile",
+];
+
+/// Folders of which the same is true.
+const WHEN_BUILT_IN: [(&str, &str); 5] = [
+    (".github", "workflows"),
+    (".github", "actions"),
+    (".circleci", "config.yml"),
+    ("gradle/wrapper", "gradle-wrapper.properties"),
+    (".yarn", "releases"),
+];
+
+/// What tools take for their settings, which are programs: `vite.config.ts`.
+const CONFIGURED_BY_PROGRAMS: [&str; 8] = ["js", "cjs", "mjs", "ts", "cts", "mts", "py", "pth"];
+
+/// Whether something runs by itself what lies at the end of this path, as soon as its folder is opened or entered; `above` is
+/// empty or ends with `/`.
+pub(super) fn runs_when_opened(above: &str, name: &str) -> bool {
+    let is = |known: &&str| known.eq_ignore_ascii_case(name);
+    WHEN_OPENED.iter().any(|known| is(&known))
+        || WHEN_OPENED_IN.iter().any(|(folder, known)| is(&known) && lies_in(above, folder))
+}
+
+/// The places of all of these at the top of a project.
+pub(crate) fn opened_at_the_top() -> impl Iterator<Item = String> {
+    let inner = WHEN_OPENED_IN.iter().map(|(folder, name)| format!("{folder}/{name}"));
+    WHEN_OPENED.iter().map(|name| (*name).to_owned()).chain(inner)
+}
+
+/// Whether a build, a test, an installation or a push runs what lies at this path (relative, `/`-separated).
+pub(crate) fn runs_when_built(path: &str) -> bool {
+    let mut start = 0;
+    path.split('/').any(|name| {
+        let above = path.get(..start).unwrap_or_default();
+        start += name.len() + 1;
+        let is_last = start > path.len();
+        let is = |known: &&str| known.eq_ignore_ascii_case(name);
+        let is_configuration = || {
+            let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+            let is_program = CONFIGURED_BY_PROGRAMS.iter().any(|known| known.eq_ignore_ascii_case(ending));
+            is_program && (ending.eq_ignore_ascii_case("pth") || has_config(stem))
+        };
+        (is_last && (WHEN_BUILT.iter().any(|known| is(&known)) || is_configuration()))
+            || WHEN_BUILT_IN.iter().any(|(folder, known)| is(&known) && lies_in(above, folder))
+    })
+}
+
+/// Whether a name without its ending is one like `vite.config` or `.eslintrc`.
+fn has_config(stem: &str) -> bool {
+    let stem = stem.to_ascii_lowercase();
+    stem.ends_with(".config") || (stem.starts_with('.') && stem.ends_with("rc"))
+}
+
+/// Whether `above`, which ends with `/`, is this folder wherever it lies.
+pub(super) fn lies_in(above: &str, folder: &str) -> bool {
+    let above = above.strip_suffix('/').unwrap_or(above);
+    let Some(start) = above.len().checked_sub(folder.len()) else { return false };
+    above.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(folder))
+        && (start == 0 || above.as_bytes().get(start - 1) == Some(&b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_is_known_by_its_name_wherever_it_lies() {
+        for name in WHEN_OPENED {
+            assert!(runs_when_opened("", name) && runs_when_opened("a/b/", &name.to_uppercase()), "{name}");
+            assert!(!runs_when_opened("", &format!("{name}x")), "{name}");
+        }
+        for (folder, name) in WHEN_OPENED_IN {
+            assert!(runs_when_opened(&format!("{folder}/"), name) && !runs_when_opened("a/", name), "{name}");
+        }
+        for name in WHEN_BUILT {
+            assert!(
+                runs_when_built(name) && runs_when_built(&format!("a/{}", name.to_uppercase())),
+                "{name}"
+            );
+            assert!(!runs_when_built(&format!("{name}/below")) && !runs_when_opened("", name), "{name}");
+        }
+        for path in [".github/workflows/x.yml", "vite.config.ts", "a/.eslintrc.cjs", "lib/x.pth"] {
+            assert!(runs_when_built(path), "{path}");
+        }
+        for path in ["src/main.rs", "a.md", "config.py", "workflows/x.yml", "x.config.json", "rc.js"] {
+            assert!(!runs_when_built(path) && !runs_when_opened("", path), "{path}");
+        }
+    }
+}

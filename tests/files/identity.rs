@@ -1,0 +1,267 @@
+//! What is protected for what it is: the other names of history and of secrets, and what git would take for history.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use metier::error::ErrorKind;
+use metier::host::{Files, SkillContext};
+use metier::policy::{Asked, Permission, Permissions, Protection};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Project(TempDir);
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let project = Self(TempDir::new().unwrap());
+        files.iter().for_each(|(path, text)| project.write(path, text));
+        project
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, target: &str, name: &str) {
+        symlink(target, self.0.path().join(name)).unwrap();
+    }
+
+    fn twice(&self, name: &str, other: &str) {
+        fs::hard_link(self.0.path().join(name), self.0.path().join(other)).unwrap();
+    }
+
+    fn run(&self, allow: &[&str]) -> SkillContext {
+        let granted: Vec<Permission> = allow.iter().map(|text| text.parse().unwrap()).collect();
+        let protection = Protection::new([".metier/skills", "real/skills"]);
+        SkillContext::builder("test")
+            .project(Files::open(self.0.path()).unwrap())
+            .permissions(Permissions::new(Asked::These(granted.clone()), granted, protection))
+            .build()
+    }
+
+    fn call(&self, allow: &[&str], name: &str, arguments: Value) -> Result<Value, ErrorKind> {
+        let Value::Array(arguments) = arguments else { unreachable!() };
+        self.run(allow).call(name, arguments).map_err(|error| error.kind())
+    }
+
+    #[track_caller]
+    fn denies(&self, name: &str, arguments: Value) {
+        let allow = ["write", "write:.", "read:."];
+        assert_eq!(
+            self.call(&allow[..2], name, arguments.clone()),
+            Err(ErrorKind::Denied),
+            "{name} {arguments}"
+        );
+    }
+
+    #[track_caller]
+    fn lets(&self, allow: &[&str], name: &str, arguments: Value) {
+        let answer = self.call(allow, name, arguments.clone());
+        assert!(answer.is_ok(), "{name} {arguments}: {answer:?}");
+    }
+
+    /// No way in, neither to look nor to change.
+    #[track_caller]
+    fn guards(&self, file: &str) {
+        for look in ["read_file", "stat", "grep"] {
+            let arguments = if look == "grep" { json!(["x", file]) } else { json!([file]) };
+            self.denies(look, arguments);
+        }
+        self.denies("head", json!([file, 1]));
+        self.denies("tail", json!([file, 1]));
+        self.denies_change(file);
+    }
+
+    #[track_caller]
+    fn denies_change(&self, file: &str) {
+        self.denies("write", json!([file, "x"]));
+        self.denies("append", json!([file, "x"]));
+        self.denies("edit", json!([file, "theirs", "x"]));
+        self.denies("remove", json!([file]));
+        self.denies("mkdir", json!([format!("{file}-new")]));
+        let folder = file.rsplit_once('/').unwrap().0;
+        self.denies("remove", json!([folder, {"recursive": true}]));
+        self.denies("write", json!([format!("{folder}/deep/er"), "x"]));
+    }
+}
+
+#[test]
+fn history_that_lies_elsewhere_is_history() {
+    let project = Project::new(&[
+        (".git", "gitdir: meta\n"),
+        ("meta/hooks/own", "theirs"),
+        ("meta/commondir", "../shared/it\n"),
+        ("shared/it/config", "theirs"),
+        ("other/plain", "x"),
+    ]);
+    project.guards("meta/hooks/own");
+    project.guards("shared/it/config");
+    project.link("meta", "way");
+    project.guards("way/hooks/own");
+    project.denies("remove", json!(["shared", {"recursive": true}]));
+    project.lets(&["write"], "write", json!(["other/new", "x"]));
+    project.lets(&["write"], "write", json!(["shared/beside", "x"]));
+    for named in [["write", "write:meta"], ["write", "write:.git"], ["write", "write:meta/hooks"]] {
+        project.lets(&named, "write", json!(["meta/hooks/own", "theirs"]));
+    }
+    project.lets(&["read:meta"], "read_file", json!(["meta/hooks/own"]));
+}
+
+#[test]
+fn a_link_to_history_protects_where_it_leads() {
+    let project = Project::new(&[("realgit/config", "theirs"), ("realgit/hooks/own", "theirs")]);
+    project.link("realgit", ".git");
+    project.guards("realgit/config");
+    project.guards("realgit/hooks/own");
+    project.denies("remove", json!([".git"]));
+    // A link to the file that leads there.
+    let project = Project::new(&[("it", "gitdir: meta\n"), ("meta/hooks/own", "theirs")]);
+    project.link("it", ".git");
+    project.guards("meta/hooks/own");
+    project.denies("write", json!(["it", "gitdir: mine\n"]));
+    // One deeper down, on the way to what it leads to.
+    let project = Project::new(&[("sub/.git", "gitdir: meta\n"), ("sub/meta/hooks/own", "theirs")]);
+    project.guards("sub/meta/hooks/own");
+}
+
+#[test]
+fn what_git_takes_for_a_repository_is_one_whatever_its_name() {
+    let bare = ["HEAD", "refs/heads/main", "objects/x/y", "config", "hooks/own"];
+    for folder in ["bare", "deep/down/x.git", "Trees"] {
+        let files: Vec<String> = bare.iter().map(|file| format!("{folder}/{file}")).collect();
+        let project = Project::new(&files.iter().map(|file| (file.as_str(), "theirs")).collect::<Vec<_>>());
+        project.guards(&format!("{folder}/config"));
+        project.guards(&format!("{folder}/hooks/own"));
+        project.lets(
+            &["write", &format!("write:{folder}")],
+            "write",
+            json!([format!("{folder}/config"), "x"]),
+        );
+        let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+        assert_eq!(found.as_array().map(Vec::len), Some(0), "{found}");
+    }
+    let project =
+        Project::new(&[("trees/one/HEAD", "x"), ("trees/one/commondir", ".."), ("trees/one/own", "theirs")]);
+    project.guards("trees/one/own");
+}
+
+#[test]
+fn nothing_makes_a_folder_a_repository() {
+    for (there, last) in [
+        (vec!["HEAD", "objects/x"], "refs/x"),
+        (vec!["HEAD", "refs/x"], "objects/pack/x"),
+        (vec!["objects/x", "refs/x"], "HEAD"),
+        (vec!["commondir"], "HEAD"),
+        (vec!["HEAD"], "commondir"),
+    ] {
+        for at in ["", "src/"] {
+            let files: Vec<String> = there.iter().map(|file| format!("{at}{file}")).collect();
+            let project =
+                Project::new(&files.iter().map(|file| (file.as_str(), "theirs")).collect::<Vec<_>>());
+            let last = format!("{at}{last}");
+            project.denies("write", json!([last, "x"]));
+            project.denies("append", json!([last, "x"]));
+            project.denies("mkdir", json!([last]));
+            project.lets(&["write"], "write", json!([format!("{at}other"), "x"]));
+        }
+    }
+    let project = Project::new(&[]);
+    for (path, is_fine) in [("a/refs/x", true), ("a/objects/x", true), ("a/config", true), ("a/HEAD", false)]
+    {
+        let made = project.call(&["write"], "write", json!([path, "ref: refs/heads/main"]));
+        assert_eq!(made.is_ok(), is_fine, "{path}: {made:?}");
+    }
+}
+
+#[test]
+fn what_a_configuration_names_is_kept() {
+    let project = Project::new(&[
+        (
+            ".git/config",
+            "[core]\n hooksPath = .husky/_\n fsmonitor = tools/watch.sh\n[include]\n path = ../more.cfg\n",
+        ),
+        ("more.cfg", "[diff \"x\"]\n textconv = \"sh tools/show.sh\"\n"),
+        ("tools/show.sh", ""),
+        ("tools/watch.sh", ""),
+        ("tools/other.sh", ""),
+    ]);
+    project.denies("remove", json!(["more.cfg"]));
+    for kept in [".husky/_/pre-commit", "tools/show.sh", "tools/watch.sh", "more.cfg"] {
+        project.denies("write", json!([kept, "x"]));
+        project.lets(&["write", "write:.git", "write:.husky"], "write", json!([kept, "x"]));
+    }
+    project.lets(&["write"], "write", json!(["tools/other.sh", "x"]));
+    project.lets(&[], "read_file", json!(["tools/show.sh"]));
+}
+
+#[test]
+fn a_secret_is_one_by_all_of_its_names() {
+    let project = Project::new(&[(".env", "theirs"), ("deep/.ssh/own", "theirs"), ("src/x", "theirs")]);
+    project.twice(".env", "again");
+    project.twice("deep/.ssh/own", "src/again");
+    project.twice("src/x", "src/y");
+    for name in ["again", "src/again"] {
+        for look in ["read_file", "stat"] {
+            project.denies(look, json!([name]));
+        }
+        project.denies("head", json!([name, 1]));
+        project.denies("edit", json!([name, "theirs", "x"]));
+    }
+    for allow in ["read:again", "read:.env"] {
+        project.lets(&[allow], "read_file", json!(["again"]));
+    }
+    project.lets(&[], "read_file", json!(["src/y"]));
+    let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+    let files: Vec<_> = found.as_array().unwrap().iter().map(|row| row["file"].as_str().unwrap()).collect();
+    assert_eq!(files, ["src/x", "src/y"], "{found}");
+}
+
+#[test]
+fn where_a_secret_is_a_link_what_it_leads_to_is_the_secret() {
+    let project = Project::new(&[("conf/live", "theirs"), ("conf/other", "theirs"), ("keys/own", "theirs")]);
+    project.link("conf/live", ".env");
+    project.link("keys", ".ssh");
+    for file in ["conf/live", "keys/own"] {
+        project.denies("read_file", json!([file]));
+        project.denies("write", json!([file, "x"]));
+    }
+    project.lets(&["read:.env"], "read_file", json!(["conf/live"]));
+    project.lets(&[], "read_file", json!(["conf/other"]));
+    let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+}
+
+#[test]
+fn a_link_on_the_way_to_skills_stays() {
+    let project = Project::new(&[("real/skills/x/SKILL.md", "theirs")]);
+    project.link("real", ".metier");
+    project.denies("remove", json!([".metier"]));
+    project.denies("write", json!([".metier/skills/x/SKILL.md", "x"]));
+    project.denies("write", json!(["real/skills/x/SKILL.md", "x"]));
+    project.lets(&["write", "write:.metier/skills"], "remove", json!([".metier"]));
+}
+
+#[test]
+fn what_runs_when_a_folder_is_opened_takes_a_permission_that_names_it() {
+    let project = Project::new(&[("own", "theirs")]);
+    for path in [
+        ".vscode/tasks.json",
+        "sub/.envrc",
+        ".cargo/config.toml",
+        ".claude/settings.json",
+        ".husky/pre-commit",
+    ] {
+        project.denies("write", json!([path, "x"]));
+        project.denies("append", json!([path, "x"]));
+        project.lets(&["write", &format!("write:{path}")], "write", json!([path, "x"]));
+    }
+    project.denies("mkdir", json!([".VSCode"]));
+    let ctx = project.run(&["write"]);
+    for path in ["package.json", "sub/conftest.py", ".github/workflows/x.yml", "plain.txt"] {
+        ctx.call("write", vec![path.into(), "x".into()]).unwrap();
+    }
+    let told: Vec<String> = ctx.take_log().into_iter().map(|line| line.message).collect();
+    assert!(told.len() == 3 && told[1].starts_with("sub/conftest.py was changed, which runs"), "{told:?}");
+}
