@@ -10,7 +10,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("heap", &[]),
     ("unicode", &[]),
     ("policy", &["error"]),
-    ("host", &["error", "policy", "unicode"]),
+    ("host", &["error", "heap", "policy", "unicode"]),
     ("skill", &["error", "policy"]),
     ("plan", &["error", "exact", "policy", "host", "skill"]),
     ("executor", &["error", "policy", "host"]),

@@ -132,8 +132,29 @@ fn every_file_it_links_to_is_there() {
     let targets =
         README.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     for target in targets.filter(|target| !target.contains("://")) {
-        assert!(package().join(target).exists(), "the README links to {target}, which is not there");
+        let (file, part) = target.split_once('#').unwrap_or((target, ""));
+        let text = if file.is_empty() { Some(README.to_owned()) } else { read(file) };
+        let is_there = match text {
+            Some(text) => part.is_empty() || headings(&text).any(|heading| heading == part),
+            None => part.is_empty() && package().join(file).exists(),
+        };
+        assert!(is_there, "the README links to {target}, which is not there");
     }
+}
+
+fn read(file: &str) -> Option<String> {
+    std::fs::read_to_string(package().join(file)).ok()
+}
+
+/// What links call the headings of a text.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let titles =
+        text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    titles.map(|title| {
+        let kept =
+            title.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    })
 }
 
 /// What stands in backticks in the first cell of the tables' rows.

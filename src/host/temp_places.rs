@@ -192,6 +192,10 @@ pub(crate) fn covered_places_in(folder: &Path) -> Vec<PathBuf> {
     }
     // No link is covered: what it leads to has a place of its own.
     own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
+    // What covers a folder covers what lies in it, which is then no longer there to be covered.
+    let outer = own.clone();
+    own.retain(|place| !outer.iter().any(|other| place != other && place.starts_with(other)));
+    own.dedup();
     own
 }
 

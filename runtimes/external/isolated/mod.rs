@@ -40,8 +40,9 @@ const READ: [&str; 9] = [
     "/usr/bin/true",
 ];
 
-/// Bytes of address space beside what the script may have: the program, stacks, the copies that conversions make.
-const SLACK: u64 = 1 << 30;
+/// Bytes of address space beside what the script may have: the program, the copies that conversions make, and the stack that
+/// Rhai reserves, up to 4 GiB. Little of it is ever used, and what is used counts as held.
+const SLACK: u64 = 6 << 30;
 /// The same for what it holds.
 const HELD: u64 = 256 << 20;
 

@@ -65,19 +65,13 @@ pub(super) fn put_up(files: &FileRules, shared: Option<u64>) -> io::Result<bool>
         match step {
             Step::Open(copy) => put_back(copy, path)?,
             Step::Pin => guarded &= pin(path).is_ok(),
-<<<<<<< HEAD
             Step::Keep => guarded &= keep(path, &linked).is_ok(),
             Step::Hide => guarded &= hide(path, &linked).is_ok(),
-            Step::Cover => hide(path, &linked)?,
-=======
-            Step::Keep => guarded &= keep(path).is_ok(),
-            Step::Hide => guarded &= hide(path).is_ok(),
             // This process's own are there as long as it runs; another user's may go at any time.
-            Step::Cover => match hide(path) {
+            Step::Cover => match hide(path, &linked) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 hidden => hidden?,
             },
->>>>>>> main
         }
     }
     Ok(guarded)
