@@ -220,7 +220,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
         name: SkillRuntime::Rhai,
         feature: Some("rhai-runtime"),
         #[cfg(feature = "rhai-runtime")]
-        load: Some(|script, _, _| rhai::load(script)),
+        load: Some(|script, _, cancel| rhai::load(script, cancel)),
         #[cfg(not(feature = "rhai-runtime"))]
         load: None,
     },

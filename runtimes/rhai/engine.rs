@@ -1,20 +1,18 @@
 //! One Rhai engine: made once from shared modules, given the limits and the scope of each run.
 
-use std::mem::ManuallyDrop;
 use std::sync::{Arc, LazyLock};
 
 use rhai::packages::{Package, StandardPackage};
-use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope, Shared};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, Position, Scope, Shared};
 use serde_json::Value as Json;
 
 use super::super::border::out_of_memory;
 use super::host::{self, Slot};
-use super::leaks::Leaks;
 use super::meter::Meter;
+use super::parse::Parsed;
 use super::stack::{self, Stack};
 use super::{failure, from_rhai, leaks, to_rhai};
-use crate::error::{ErrorKind, Result, SkillError};
-use crate::executor::Script;
+use crate::error::{Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Limits;
 
@@ -36,68 +34,17 @@ const REMOVED: [&str; 3] = ["eval", "import", "export"];
 const CALLS: usize = 128;
 const NESTING: (usize, usize) = (64, 32);
 /// Functions of a script, and variables in sight at once.
-const NAMES: usize = 1024;
-
-/// A script, parsed; what it does not know until it runs is looked up then.
-pub(super) struct Parsed {
-    file: String,
-    ast: ManuallyDrop<AST>,
-    leaks: Leaks,
-}
-
-/// Bytes of a script. Rhai's parser looks through all keys of a map, cases of a `switch` or constants for each further one,
-/// so what it takes grows with the square of the text.
-const MAX_SOURCE: usize = 64 << 10;
-/// Keys that a map in the text of a script may have.
-const MAX_KEYS: usize = 2048;
-
-pub(super) fn parsed(script: &Script) -> Result<Parsed> {
-    let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
-    let size = script.source.len();
-    if size > MAX_SOURCE {
-        let sentence = format!("{} has {size} bytes, and a Rhai script may have {MAX_SOURCE}", script.path);
-        return Err(
-            invalid(sentence).with_help("put data into a file of the skill and read it with ctx.asset")
-        );
-    }
-    let text = std::str::from_utf8(&script.source)
-        .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
-    let mut stack = Stack::for_script()?;
-    let compiled = stack.run(|| bare().set_max_map_size(MAX_KEYS).compile(text));
-    stack.keep();
-    let ast = compiled.map_err(|error| {
-        let at = failure::location(&script.path, error.position());
-        let error = invalid(error.err_type().to_string());
-        match at {
-            Some(at) => error.with_location(at),
-            None => error,
-        }
-    })?;
-    Ok(Parsed { file: script.path.clone(), ast: ManuallyDrop::new(ast), leaks: Leaks::default() })
-}
-
-/// A tree is dropped by recursion, too.
-impl Drop for Parsed {
-    fn drop(&mut self) {
-        let tree = std::mem::take(&mut *self.ast);
-        match Stack::for_script() {
-            Ok(mut stack) => {
-                stack.run(|| drop(tree));
-                stack.keep();
-            }
-            // Without a stack it stays where it is: that is better than no host.
-            Err(_) => std::mem::forget(tree),
-        }
-    }
-}
+pub(super) const NAMES: usize = 1024;
 
 /// An engine with the language in it and nothing else.
-fn bare() -> Engine {
+pub(super) fn bare() -> Engine {
     let mut engine = Engine::new_raw();
     engine.register_global_module(STANDARD.clone());
     for symbol in REMOVED {
         engine.disable_symbol(symbol);
     }
+    // The optimiser compares each case of a `switch` with all others, and gains nothing that a run would notice.
+    engine.set_optimization_level(OptimizationLevel::None);
     engine
         .set_max_modules(0)
         .set_max_call_levels(CALLS)

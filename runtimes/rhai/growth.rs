@@ -12,6 +12,8 @@ type Call<'a> = NativeCallContext<'a>;
 
 /// Bytes a piece of text takes beside its letters: its place in the list and its own allocation.
 const PIECE: u64 = 96;
+/// Values put into a list between two questions whether the run goes on.
+const ASK_EVERY: usize = 16 << 10;
 
 /// Registers the guarded functions.
 pub(super) fn install(module: &mut Module) {
@@ -45,7 +47,7 @@ fn pads(module: &mut Module) {
     });
     module.set_native_fn("to_array", |call: Call, bytes: &mut Blob| {
         room(&call, bytes.len(), size_of::<Dynamic>() as u64)?;
-        Ok(bytes.iter().map(|byte| Dynamic::from_int(i64::from(*byte))).collect::<Array>())
+        listed(&call, bytes.iter().map(|byte| Dynamic::from_int(i64::from(*byte))))
     });
 }
 
@@ -84,7 +86,7 @@ fn splits(module: &mut Module) {
     });
     module.set_native_fn("to_chars", |call: Call, text: &str| {
         room(&call, text.len(), size_of::<Dynamic>() as u64)?;
-        Ok(text.chars().map(Dynamic::from_char).collect::<Array>())
+        listed(&call, text.chars().map(Dynamic::from_char))
     });
 }
 
@@ -123,7 +125,22 @@ fn pieces<'a>(call: &Call, pieces: impl Iterator<Item = &'a str>) -> Result<Arra
         if list.len() == most {
             return Err(too_large("The array").into());
         }
+        if list.len().is_multiple_of(ASK_EVERY) {
+            go_on(call)?;
+        }
         list.push(piece.into());
+    }
+    Ok(list)
+}
+
+/// A list of small values, for which there is room.
+fn listed(call: &Call, values: impl Iterator<Item = Dynamic>) -> Result<Array, Thrown> {
+    let mut list = Array::with_capacity(values.size_hint().0);
+    for value in values {
+        if list.len().is_multiple_of(ASK_EVERY) {
+            go_on(call)?;
+        }
+        list.push(value);
     }
     Ok(list)
 }

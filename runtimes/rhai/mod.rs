@@ -11,6 +11,7 @@ mod json;
 mod leaks;
 mod letters;
 mod meter;
+mod parse;
 mod sorting;
 mod stack;
 mod text;

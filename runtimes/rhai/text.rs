@@ -1,10 +1,11 @@
-//! Lists and maps as text. A list may name one long string a thousand times, so what is written is held to the memory left.
+//! Lists, maps, blobs and quoted strings as text. A list may name one long string a thousand times, so what is written is
+//! held to the memory left.
 //!
 //! Takes the place of the library's own functions, with the same answers.
 
 use std::fmt::{self, Write};
 
-use rhai::{Array, Dynamic, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
+use rhai::{Array, Blob, Dynamic, FnPtr, FuncRegistration, ImmutableString, Map, Module, NativeCallContext};
 
 use super::growth::{go_on, left};
 use super::host::run_out;
@@ -15,7 +16,7 @@ const NAMES: [&str; 4] = ["print", "to_string", "debug", "to_debug"];
 /// Nesting of what is written; deeper, a reader is lost as well.
 const DEPTH: usize = 500;
 
-/// Registers them for lists and maps; every other value is written in little more space than it takes.
+/// Registers them for what may be large; every other value is written in little more space than it takes.
 pub(super) fn install(module: &mut Module) {
     for name in NAMES {
         let named = || FuncRegistration::new(name).in_global_namespace().with_purity(true);
@@ -25,8 +26,17 @@ pub(super) fn install(module: &mut Module) {
         named().set_into_module(module, |call: NativeCallContext, map: &mut Map| {
             written(&call, |text| text.map(map, 0))
         });
+        named().set_into_module(module, |call: NativeCallContext, bytes: &mut Blob| {
+            written(&call, |text| text.blob(bytes))
+        });
         // Without what it holds, which may be much, or itself.
         named().set_into_module(module, |function: &mut FnPtr| format!("Fn({})", function.fn_name()));
+    }
+    for name in ["debug", "to_debug"] {
+        let named = FuncRegistration::new(name).in_global_namespace().with_purity(true);
+        named.set_into_module(module, |call: NativeCallContext, string: &mut ImmutableString| {
+            written(&call, |text| text.quoted(string))
+        });
     }
 }
 
@@ -48,8 +58,8 @@ struct Text<'a, 'b> {
     unasked: usize,
 }
 
-/// Bytes between two questions.
-const ASK_EVERY: usize = 1 << 20;
+/// Bytes between two questions, and of a string that is quoted at once.
+const ASK_EVERY: usize = 64 << 10;
 
 impl Text<'_, '_> {
     fn list(&mut self, list: &[Dynamic], depth: usize) -> fmt::Result {
@@ -71,6 +81,39 @@ impl Text<'_, '_> {
         self.write_str("}")
     }
 
+    /// In groups of eight, as in the library.
+    fn blob(&mut self, bytes: &[u8]) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.write_str("[")?;
+        let mut group = String::new();
+        for (position, eight) in bytes.chunks(8).enumerate() {
+            group.clear();
+            if position > 0 {
+                group.push(' ');
+            }
+            for byte in eight {
+                group.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                group.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+            self.write_str(&group)?;
+        }
+        self.write_str("]")
+    }
+
+    /// Piece by piece: what a letter becomes does not depend on those beside it.
+    fn quoted(&mut self, mut string: &str) -> fmt::Result {
+        self.write_str("\"")?;
+        let mut piece = String::new();
+        while !string.is_empty() {
+            let (first, rest) = string.split_at(string.floor_char_boundary(ASK_EVERY));
+            piece.clear();
+            write!(piece, "{first:?}")?;
+            self.write_str(&piece[1..piece.len() - 1])?;
+            string = rest;
+        }
+        self.write_str("\"")
+    }
+
     fn value(&mut self, value: &Dynamic, depth: usize) -> fmt::Result {
         if depth > DEPTH {
             return self.write_str("…");
@@ -82,7 +125,10 @@ impl Text<'_, '_> {
             return self.map(&map, depth);
         }
         if let Ok(text) = value.as_immutable_string_ref() {
-            return write!(self, "{:?}", text.as_str());
+            return self.quoted(&text);
+        }
+        if let Ok(bytes) = value.as_blob_ref() {
+            return self.blob(&bytes);
         }
         let written = self.call.call_native_fn_raw("to_debug", true, &mut [&mut value.clone()]);
         match written.ok().and_then(|written| written.into_immutable_string().ok()) {

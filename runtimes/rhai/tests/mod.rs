@@ -22,13 +22,18 @@ fn script(source: &str) -> Box<dyn SkillExecutor> {
 }
 
 fn loaded(source: &str) -> Result<Box<dyn SkillExecutor>> {
-    load(&Script {
+    loaded_under(source, &CancelToken::new())
+}
+
+fn loaded_under(source: &str, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
+    let script = Script {
         skill: "test".into(),
         path: "scripts/main.rhai".into(),
         folder: None,
         source: source.as_bytes().into(),
         function: None,
-    })
+    };
+    load(&script, cancel)
 }
 
 fn run(source: &str, input: Value) -> Result<Value> {
@@ -79,7 +84,7 @@ fn stopped_within(body: &str, deadline: Duration) -> SkillError {
     let started = Instant::now();
     let error = executor.execute_with_context(SkillInput::default(), Some(&hostile));
     let error = error.err().unwrap_or_else(|| panic!("{body} ended"));
-    assert!(started.elapsed() < deadline + Duration::from_secs(1), "{body}: {:?}", started.elapsed());
+    assert!(started.elapsed() < deadline + Duration::from_millis(500), "{body}: {:?}", started.elapsed());
     let (calm, _armed) = context(Duration::from_secs(30));
     let again = executor.execute_with_context(json!("again").into(), Some(&calm)).unwrap();
     assert_eq!(again.value, json!("fine"), "{body}");
@@ -156,13 +161,14 @@ fn a_script_that_does_not_parse_is_an_invalid_skill() {
     let at = error.location().unwrap();
     assert_eq!((at.line, at.column), (Some(2), Some(9)), "{error}");
     assert!(loaded("1 + \u{0}").is_err());
-    let error = load(&Script {
+    let script = Script {
         skill: "test".into(),
         path: "scripts/main.rhai".into(),
         folder: None,
         source: b"\"a\xff\"".as_slice().into(),
         function: None,
-    });
+    };
+    let error = load(&script, &CancelToken::new());
     assert_eq!(error.err().unwrap().message(), "scripts/main.rhai is not UTF-8 at byte 2");
 }
 

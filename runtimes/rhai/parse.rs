@@ -1,0 +1,168 @@
+//! A script as Rhai reads it: in a moment, or not at all.
+//!
+//! Rhai's parser looks through all names it knows for each name it meets, and through all keys of a map for each further one.
+//! So there are limits to the text, its names, its keys and the work, and at every token the run is asked whether it still waits.
+
+use std::collections::HashSet;
+use std::mem::ManuallyDrop;
+use std::sync::{Mutex, PoisonError};
+
+use rhai::{AST, Engine, LexError, Token};
+
+use super::engine::{NAMES, bare};
+use super::failure;
+use super::leaks::Leaks;
+use super::stack::Stack;
+use crate::error::{ErrorKind, SkillError};
+use crate::executor::Script;
+use crate::policy::CancelToken;
+
+/// Bytes of a script.
+const MAX_SOURCE: usize = 64 << 10;
+/// Keys that a map in the text of a script may have.
+const MAX_KEYS: usize = 1024;
+/// Names that are compared with others, in all. A comparison takes up to 20 ns, and ten times that in a build that is not
+/// optimised. Usual code of 64 KiB needs about half.
+const MAX_WORK: usize = 4_000_000;
+
+/// A script, parsed; what it does not know until it runs is looked up then.
+pub(super) struct Parsed {
+    pub(super) file: String,
+    pub(super) ast: ManuallyDrop<AST>,
+    pub(super) leaks: Leaks,
+}
+
+pub(super) fn parsed(script: &Script, cancel: &CancelToken) -> crate::error::Result<Parsed> {
+    let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
+    let size = script.source.len();
+    if size > MAX_SOURCE {
+        let sentence = format!("{} has {size} bytes, and a Rhai script may have {MAX_SOURCE}", script.path);
+        return Err(
+            invalid(sentence).with_help("put data into a file of the skill and read it with ctx.asset")
+        );
+    }
+    let text = std::str::from_utf8(&script.source)
+        .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
+    let mut stack = Stack::for_script()?;
+    let compiled = stack.run(|| {
+        let mut engine = bare();
+        engine.set_max_map_size(MAX_KEYS);
+        watch(&mut engine, cancel);
+        engine.compile(text)
+    });
+    stack.keep();
+    let parsed = compiled.map(|ast| Parsed {
+        file: script.path.clone(),
+        ast: ManuallyDrop::new(ast),
+        leaks: Leaks::default(),
+    });
+    cancel.check()?;
+    parsed.map_err(|error| {
+        let at = failure::location(&script.path, error.position());
+        let error = invalid(error.err_type().to_string());
+        match at {
+            Some(at) => error.with_location(at),
+            None => error,
+        }
+    })
+}
+
+/// Ends the parser at its next token when nobody waits for it, or when the script is too much work.
+#[allow(deprecated, reason = "what Rhai calls volatile it marks in this way")]
+fn watch(engine: &mut Engine, cancel: &CancelToken) {
+    let cancel = cancel.clone();
+    let work = Mutex::new(Work::default());
+    engine.on_parse_token(move |token, _, _| {
+        if cancel.check().is_err() {
+            return refused("the run has ended".to_owned());
+        }
+        match work.lock().unwrap_or_else(PoisonError::into_inner).add(&token) {
+            Ok(()) => token,
+            Err(sentence) => refused(sentence),
+        }
+    });
+}
+
+fn refused(sentence: String) -> Token {
+    Token::LexError(Box::new(LexError::Runtime(sentence)))
+}
+
+/// What the parser has to look through, never less than it does.
+#[derive(Default)]
+struct Work {
+    names: HashSet<String>,
+    functions: usize,
+    /// Closures around the token; a closure looks again for whatever is named in it, when it begins and when it ends.
+    closures: usize,
+    /// How many were around each bracket that is open.
+    outside: Vec<usize>,
+    is_after_value: bool,
+    is_after_period: bool,
+    done: usize,
+}
+
+impl Work {
+    fn add(&mut self, token: &Token) -> Result<(), String> {
+        match token {
+            Token::LeftBrace | Token::LeftParen | Token::LeftBracket | Token::MapStart => {
+                self.outside.push(self.closures);
+            }
+            Token::RightBrace | Token::RightParen | Token::RightBracket => {
+                self.closures = self.outside.pop().unwrap_or_default();
+            }
+            Token::SemiColon => self.closures = self.outside.last().copied().unwrap_or_default(),
+            Token::Fn => self.functions += 1,
+            Token::Pipe | Token::Or if !self.is_after_value => {
+                self.functions += 1;
+                self.closures += 1;
+            }
+            // What comes after a period is looked for when the script runs.
+            Token::Identifier(name) if !self.is_after_period => self.look_for(name)?,
+            _ => {}
+        }
+        self.is_after_value = matches!(
+            token,
+            Token::Identifier(_)
+                | Token::IntegerConstant(_)
+                | Token::FloatConstant(_)
+                | Token::CharConstant(_)
+                | Token::StringConstant(_)
+                | Token::True
+                | Token::False
+                | Token::RightParen
+                | Token::RightBracket
+        );
+        self.is_after_period = matches!(token, Token::Period | Token::Elvis);
+        Ok(())
+    }
+
+    fn look_for(&mut self, name: &str) -> Result<(), String> {
+        if !self.names.contains(name) {
+            if self.names.len() == NAMES {
+                return Err(format!("a script may have {NAMES} different names, and this is one more"));
+            }
+            self.names.insert(name.to_owned());
+        }
+        self.done += (self.names.len() + self.functions) * (1 + 2 * self.closures);
+        if self.done > MAX_WORK {
+            return Err("the script has too many names in too much text: leave some of it to another script"
+                .to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A tree is dropped by recursion, too.
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        let tree = std::mem::take(&mut *self.ast);
+        match Stack::for_script() {
+            Ok(mut stack) => {
+                stack.run(|| drop(tree));
+                stack.keep();
+            }
+            // Without a stack it stays where it is: that is better than no host.
+            Err(_) => std::mem::forget(tree),
+        }
+    }
+}
