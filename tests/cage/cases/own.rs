@@ -109,7 +109,9 @@ fn around() -> Tried {
         let beside = scope.spawn(|| engine.run(other.invocation()));
         std::thread::sleep(std::time::Duration::from_millis(500));
         let ran = stage.ran(builder.build().unwrap().run(stage.invocation()));
-        if ran.is_in_namespaces() {
+        // What else lies there may be too much or too deep to be looked through, and then nothing runs either.
+        let refused = ran.0.result.as_ref().err().filter(|error| error.message().contains("protected paths"));
+        if ran.is_in_namespaces() && refused.is_none() {
             assert_eq!(ran.said(), "looked\n", "{ran:?}");
         } else {
             assert_eq!(ran.error().kind(), ErrorKind::SandboxUnavailable, "{ran:?}");
