@@ -261,12 +261,11 @@ impl Walk<'_> {
             if self.project.starts_with(&place) {
                 // Nothing could be written at all.
                 self.more = Some(format!("{} leads to the whole project", self.shown(git)));
-            } else if !self.is_named(&path) {
-                if let Ok(about) = place.symlink_metadata() {
+            } else if !self.is_named(&path)
+                && let Ok(about) = place.symlink_metadata() {
                     self.note_names_below(&place, about.file_type());
                     self.kept.insert(place);
                 }
-            }
         }
     }
 

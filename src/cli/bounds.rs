@@ -27,7 +27,7 @@ pub struct Bounds {
     /// Bytes a process may have in a file it writes [default: 256MB]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
-    /// Files a process may have open [default: 1024]
+    /// Files a process may have open [default: 512]
     #[arg(long, value_name = "COUNT")]
     open_files: Option<String>,
     /// Operations the run may execute, in languages that count them [default: 10m in Rhai]

@@ -94,7 +94,7 @@ pub(crate) fn homes_of_people() -> Vec<PathBuf> {
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let of_people = fields.filter(|fields| {
         let number = fields.get(2).and_then(|field| field.parse::<u32>().ok());
-        number.is_some_and(|number| number == 0 || (number >= FIRST && number < NOBODY))
+        number.is_some_and(|number| number == 0 || (FIRST..NOBODY).contains(&number))
     });
     let homes = of_people.filter_map(|fields| fields.get(5).map(|home| PathBuf::from(*home)));
     homes.filter_map(|home| std::fs::canonicalize(home).ok()).filter(|home| home != Path::new("/")).collect()

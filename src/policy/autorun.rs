@@ -134,8 +134,8 @@ const CONFIGURED_BY_PROGRAMS: [&str; 8] = ["js", "cjs", "mjs", "ts", "cts", "mts
 /// empty or ends with `/`.
 pub(super) fn runs_when_opened(above: &str, name: &str) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
-    WHEN_OPENED.iter().any(|known| is(&known))
-        || WHEN_OPENED_IN.iter().any(|(folder, known)| is(&known) && lies_in(above, folder))
+    WHEN_OPENED.iter().any(&is)
+        || WHEN_OPENED_IN.iter().any(|(folder, known)| is(known) && lies_in(above, folder))
 }
 
 /// The places of all of these at the top of a project.
@@ -157,8 +157,8 @@ pub(crate) fn runs_when_built(path: &str) -> bool {
             let is_program = CONFIGURED_BY_PROGRAMS.iter().any(|known| known.eq_ignore_ascii_case(ending));
             is_program && (ending.eq_ignore_ascii_case("pth") || has_config(stem))
         };
-        (is_last && (WHEN_BUILT.iter().any(|known| is(&known)) || is_configuration()))
-            || WHEN_BUILT_IN.iter().any(|(folder, known)| is(&known) && lies_in(above, folder))
+        (is_last && (WHEN_BUILT.iter().any(&is) || is_configuration()))
+            || WHEN_BUILT_IN.iter().any(|(folder, known)| is(known) && lies_in(above, folder))
     })
 }
 

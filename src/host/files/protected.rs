@@ -129,14 +129,12 @@ impl View<'_> {
         let files = View { permissions: None, ..*self };
         let (mut secrets, mut held) = (HashMap::new(), self.hold());
         let walked = files.walk("", &walk, |entry| {
-            if entry.kind == EntryKind::File && protection.guards_read(&entry.path) {
-                if let Ok(about) = self.files.about(&names::os(&entry.path)) {
-                    if about.nlink() > 1 {
+            if entry.kind == EntryKind::File && protection.guards_read(&entry.path)
+                && let Ok(about) = self.files.about(&names::os(&entry.path))
+                    && about.nlink() > 1 {
                         held.grow(entry.weight())?;
                         secrets.insert((about.dev(), about.ino()), entry.path);
                     }
-                }
-            }
             Ok(())
         });
         match walked {
@@ -211,10 +209,7 @@ impl Files {
     /// The repository that a path lies in, or makes of a folder.
     fn repository_of(&self, attempt: Attempt<'_>, path: &str) -> Option<Alias> {
         let mut folders = folders_of(path, attempt.opens_a_file());
-        let found = folders.find(|folder| match attempt.changes {
-            true => self.is_or_becomes_repository(folder, path),
-            false => self.folder(folder).is_repository,
-        });
+        let found = folders.find(|folder| if attempt.changes { self.is_or_becomes_repository(folder, path) } else { self.folder(folder).is_repository });
         found.map(|folder| Alias::repository(folder.to_owned()))
     }
 

@@ -101,7 +101,7 @@ fn around() -> Tried {
     let stage = Stage::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
     let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills")));
     let builder = Engine::builder(&folder).roots(roots).tier(stage::tier());
-    let builder = stage::helper().into_iter().fold(builder, |builder, program| builder.helper(program));
+    let builder = stage::helper().into_iter().fold(builder, metier::engine::EngineBuilder::helper);
     // Another run has something there meanwhile.
     let other = Stage::bash("echo secret > \"$HOME/secret\"; sleep 2; echo unharmed");
     let engine = other.engine();
