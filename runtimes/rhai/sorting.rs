@@ -92,7 +92,7 @@ impl<'a, 'b> Builtin<'a, 'b> {
         };
         let kind = first.type_id();
         if list.iter().any(|item| item.type_id() != kind) {
-            return Err(unsortable("elements of different types cannot be sorted"));
+            return Err(unsortable("elements of different types cannot be sorted").into());
         }
         let is = |other: TypeId| kind == other;
         if is(TypeId::of::<i64>()) {
@@ -116,7 +116,7 @@ impl<'a, 'b> Builtin<'a, 'b> {
         } else if is(TypeId::of::<()>()) {
             made(|_, _| (Ordering::Equal, 0))
         } else {
-            Err(unsortable(&format!("elements of {} cannot be sorted", first.type_name())))
+            Err(unsortable(&format!("elements of {} cannot be sorted", first.type_name())).into())
         }
     }
 }
@@ -124,19 +124,18 @@ impl<'a, 'b> Builtin<'a, 'b> {
 impl Compare for Builtin<'_, '_> {
     fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown> {
         let (order, read) = (self.of)(first, second);
-        match self.left.checked_sub(read + ASK_BYTES / ASK_EVERY as usize) {
-            Some(left) => self.left = left,
-            None => {
-                go_on(self.call)?;
-                self.left = ASK_BYTES;
-            }
+        if let Some(left) = self.left.checked_sub(read + ASK_BYTES / ASK_EVERY as usize) {
+            self.left = left;
+        } else {
+            go_on(self.call)?;
+            self.left = ASK_BYTES;
         }
         Ok(if self.is_descending { order.reverse() } else { order })
     }
 }
 
-fn unsortable(why: &str) -> Thrown {
-    EvalAltResult::ErrorFunctionNotFound(why.to_owned(), Position::NONE).into()
+fn unsortable(why: &str) -> EvalAltResult {
+    EvalAltResult::ErrorFunctionNotFound(why.to_owned(), Position::NONE)
 }
 
 /// Sorts by merging runs of twice the length in turn, so that equal values stay in their order. A list whose sorting fails
