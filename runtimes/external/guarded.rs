@@ -262,10 +262,11 @@ impl Walk<'_> {
                 // Nothing could be written at all.
                 self.more = Some(format!("{} leads to the whole project", self.shown(git)));
             } else if !self.is_named(&path)
-                && let Ok(about) = place.symlink_metadata() {
-                    self.note_names_below(&place, about.file_type());
-                    self.kept.insert(place);
-                }
+                && let Ok(about) = place.symlink_metadata()
+            {
+                self.note_names_below(&place, about.file_type());
+                self.kept.insert(place);
+            }
         }
     }
 
@@ -426,8 +427,8 @@ fn mounts() -> usize {
     const USUAL: usize = 100_000;
     let most = fs::read_to_string("/proc/sys/fs/mount-max").ok();
     let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL);
-    let used = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    most.saturating_sub(used.iter().filter(|byte| **byte == b'\n').count())
+    let used = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    most.saturating_sub(used.lines().count())
 }
 
 /// Whether there is nothing by now, or it is somebody else's who lets the user in no more than the script. What is the user's own

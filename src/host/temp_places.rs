@@ -364,7 +364,9 @@ fn clear(parent: &Path) -> Option<JoinHandle<()>> {
     }
     let parent = parent.to_owned();
     let work = move || {
-        left.iter().for_each(|left| left.remove(&listed));
+        for left in &left {
+            left.remove(&listed);
+        }
         fs::remove_dir(&parent).ok();
     };
     std::thread::Builder::new().name("metier-clearing".into()).spawn(work).ok()

@@ -26,8 +26,8 @@ pub(super) fn is_mounted_whole(folder: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     // 36 35 98:0 /from /at rw,noatime …
     let parts = mounts.lines().map(|line| line.split(' ').skip(3));
-    let own = parts.filter_map(|mut parts| Some((parts.next()?, parts.next()?)));
-    own.filter(|(_, at)| Path::new(&spelled(at)) == folder).next_back().is_some_and(|(from, _)| from == "/")
+    let mut own = parts.filter_map(|mut parts| Some((parts.next()?, parts.next()?)));
+    own.rfind(|(_, at)| Path::new(&spelled(at)) == folder).is_some_and(|(from, _)| from == "/")
 }
 
 #[cfg(not(target_os = "linux"))]

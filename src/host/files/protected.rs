@@ -129,12 +129,14 @@ impl View<'_> {
         let files = View { permissions: None, ..*self };
         let (mut secrets, mut held) = (HashMap::new(), self.hold());
         let walked = files.walk("", &walk, |entry| {
-            if entry.kind == EntryKind::File && protection.guards_read(&entry.path)
+            if entry.kind == EntryKind::File
+                && protection.guards_read(&entry.path)
                 && let Ok(about) = self.files.about(&names::os(&entry.path))
-                    && about.nlink() > 1 {
-                        held.grow(entry.weight())?;
-                        secrets.insert((about.dev(), about.ino()), entry.path);
-                    }
+                && about.nlink() > 1
+            {
+                held.grow(entry.weight())?;
+                secrets.insert((about.dev(), about.ino()), entry.path);
+            }
             Ok(())
         });
         match walked {
@@ -209,7 +211,13 @@ impl Files {
     /// The repository that a path lies in, or makes of a folder.
     fn repository_of(&self, attempt: Attempt<'_>, path: &str) -> Option<Alias> {
         let mut folders = folders_of(path, attempt.opens_a_file());
-        let found = folders.find(|folder| if attempt.changes { self.is_or_becomes_repository(folder, path) } else { self.folder(folder).is_repository });
+        let found = folders.find(|folder| {
+            if attempt.changes {
+                self.is_or_becomes_repository(folder, path)
+            } else {
+                self.folder(folder).is_repository
+            }
+        });
         found.map(|folder| Alias::repository(folder.to_owned()))
     }
 
@@ -326,7 +334,7 @@ impl Files {
         };
         let secrets = Protection::default();
         let links = entries.into_iter().filter(|(_, kind)| *kind == EntryKind::Link);
-        let named = links.filter_map(|(name, _)| Some(names::text(&name).into_owned()));
+        let named = links.map(|(name, _)| names::text(&name).into_owned());
         let named = named.filter(|name| secrets.guards_read(name) && !name.eq_ignore_ascii_case(".git"));
         let aliases = named.flat_map(|name| {
             let real = std::fs::canonicalize(self.root.join(names::os(&name)));

@@ -42,7 +42,11 @@ impl View<'_> {
     fn keeps_the_way(&self, attempt: Attempt<'_>) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
         let Some(below) = permissions.protection().guarded_below(attempt.path) else { return Ok(()) };
-        if self.metadata(attempt, Last::Itself)?.is_symlink() { permissions.require(&Need::write(below), attempt) } else { Ok(()) }
+        if self.metadata(attempt, Last::Itself)?.is_symlink() {
+            permissions.require(&Need::write(below), attempt)
+        } else {
+            Ok(())
+        }
     }
 
     fn empty(&self, folder: &str, attempt: Attempt<'_>, cancel: &CancelToken) -> Result<()> {

@@ -212,7 +212,11 @@ impl Walker<'_> {
     /// Whether the names in a folder may be passed by: it may be protected for what it is. The start was permitted.
     fn may_look_among(&self, folder: &Folder, entries: &[Named]) -> Result<bool> {
         let has = |name: &str| entries.iter().any(|(found, _)| found == name);
-        if self.walk.tidy == Tidy::Nothing || folder.depth == 0 { Ok(true) } else { self.view.may_look_among(&folder.path, has) }
+        if self.walk.tidy == Tidy::Nothing || folder.depth == 0 {
+            Ok(true)
+        } else {
+            self.view.may_look_among(&folder.path, has)
+        }
     }
 
     /// Adds the folder's own rules to those from above.
