@@ -194,7 +194,6 @@ pub(crate) fn weight_of_json(text: &[u8]) -> u64 {
             (true, _) if is_escaped => is_escaped = false,
             (true, b'\\') => is_escaped = true,
             (_, b'"') => is_text = !is_text,
-            (true, _) => {}
             (false, b',' | b'[') => bytes += ITEM,
             (false, b'{') => bytes += ITEM + weight_of_map(1),
             (false, b':') => bytes += weight_of_map(1) / 6,
@@ -241,7 +240,7 @@ pub(crate) fn through_io(error: SkillError) -> io::Error {
 
 /// Whether an error that came the system's way is ours.
 pub(crate) fn is_own(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<SkillError>())
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<SkillError>)
 }
 
 /// Whether the system has so many bytes, found out by asking for them. Where memory is limited (`ulimit -v`), whatever grows
@@ -281,8 +280,8 @@ mod tests {
     #[test]
     fn what_was_held_is_given_back_and_a_caller_is_asked_too() {
         let caller = HostMemory::new(100);
-        let called = HostMemory::called_by(1000, &caller);
-        let mut held = called.hold();
+        let nested = HostMemory::called_by(1000, &caller);
+        let mut held = nested.hold();
         held.add(60).unwrap();
         let refused = caller.hold().add(41).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Memory);
@@ -290,7 +289,7 @@ mod tests {
         assert!(held.add(41).is_err(), "the caller's limit holds for whom it calls");
         held.add(40).unwrap();
         drop(held);
-        assert_eq!((caller.0.own.taken(), called.0.own.taken()), (0, 0));
+        assert_eq!((caller.0.own.taken(), nested.0.own.taken()), (0, 0));
     }
 
     #[test]
@@ -325,7 +324,7 @@ mod tests {
             format!("{{{fields}}}"),
         ] {
             let value: Value = serde_json::from_str(&text).unwrap();
-            assert!(weight(&value) <= weight_of_json(text.as_bytes()), "{:.40}", text);
+            assert!(weight(&value) <= weight_of_json(text.as_bytes()), "{text:.40}");
             let mut held = HostMemory::new(text.len() as u64).hold();
             assert_eq!(to_json(&value, &mut held).unwrap().len(), value.to_string().len());
         }

@@ -25,6 +25,8 @@ const MOST_ROWS: usize = 20_000;
 const LARGEST_PATTERN: usize = 10 << 20;
 /// Bytes a regular expression may have. What is read of it may take a thousand times as many.
 const LONGEST_REGEX: usize = 8 << 10;
+/// Classes a regular expression may have: all of Unicode is gone through for each, and nothing stops that halfway.
+const MOST_CLASSES: usize = 100;
 /// Bytes a text may have that is searched for.
 const LONGEST_LITERAL: usize = 64 << 10;
 /// About the bytes that is known of a file that was passed over, beside its name.
@@ -62,6 +64,14 @@ impl Grep {
 
     /// Lines that match this regular expression, in the syntax of the `regex` crate.
     pub fn regex(pattern: &str, ignore_case: bool) -> Result<Self> {
+        let classes = classes(pattern);
+        if classes > MOST_CLASSES {
+            let sentence = format!(
+                "the pattern has {classes} classes such as [a-z] or \\w, and at most {MOST_CLASSES} can be searched for"
+            );
+            return Err(SkillError::new(ErrorKind::InvalidArgument, sentence)
+                .with_help("search for a part of it that is rare"));
+        }
         Self::built(&mut RegexMatcherBuilder::new(), pattern, ignore_case, LONGEST_REGEX)
     }
 
@@ -111,6 +121,12 @@ impl Grep {
     fn most(&self) -> usize {
         self.max.unwrap_or(MOST_ROWS + 1).min(MOST_ROWS + 1)
     }
+}
+
+/// How many classes of letters a regular expression has, some counted that are none.
+fn classes(pattern: &str) -> usize {
+    let is_class = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpPbB".contains(&pair[1]);
+    pattern.matches('[').count() + pattern.as_bytes().windows(2).filter(|pair| is_class(pair)).count()
 }
 
 /// A pattern as far as an error repeats it.
