@@ -14,7 +14,9 @@ struct Project(TempDir);
 impl Project {
     fn new(files: &[(&str, &str)]) -> Self {
         let project = Self(TempDir::new().unwrap());
-        files.iter().for_each(|(path, text)| project.write(path, text));
+        for (path, text) in files {
+            project.write(path, text);
+        }
         project
     }
 
@@ -41,24 +43,22 @@ impl Project {
             .build()
     }
 
-    fn call(&self, allow: &[&str], name: &str, arguments: Value) -> Result<Value, ErrorKind> {
-        let Value::Array(arguments) = arguments else { unreachable!() };
+    fn call(&self, allow: &[&str], name: &str, arguments: &Value) -> Result<Value, ErrorKind> {
+        let arguments = arguments.as_array().unwrap().clone();
         self.run(allow).call(name, arguments).map_err(|error| error.kind())
     }
 
     #[track_caller]
-    fn denies(&self, name: &str, arguments: Value) {
+    fn denies(&self, name: &str, arguments: impl Into<Value>) {
+        let arguments = arguments.into();
         let allow = ["write", "write:.", "read:."];
-        assert_eq!(
-            self.call(&allow[..2], name, arguments.clone()),
-            Err(ErrorKind::Denied),
-            "{name} {arguments}"
-        );
+        assert_eq!(self.call(&allow[..2], name, &arguments), Err(ErrorKind::Denied), "{name} {arguments}");
     }
 
     #[track_caller]
-    fn lets(&self, allow: &[&str], name: &str, arguments: Value) {
-        let answer = self.call(allow, name, arguments.clone());
+    fn lets(&self, allow: &[&str], name: &str, arguments: impl Into<Value>) {
+        let arguments = arguments.into();
+        let answer = self.call(allow, name, &arguments);
         assert!(answer.is_ok(), "{name} {arguments}: {answer:?}");
     }
 
@@ -139,7 +139,7 @@ fn what_git_takes_for_a_repository_is_one_whatever_its_name() {
             "write",
             json!([format!("{folder}/config"), "x"]),
         );
-        let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+        let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
         assert_eq!(found.as_array().map(Vec::len), Some(0), "{found}");
     }
     let project =
@@ -170,7 +170,7 @@ fn nothing_makes_a_folder_a_repository() {
     let project = Project::new(&[]);
     for (path, is_fine) in [("a/refs/x", true), ("a/objects/x", true), ("a/config", true), ("a/HEAD", false)]
     {
-        let made = project.call(&["write"], "write", json!([path, "ref: refs/heads/main"]));
+        let made = project.call(&["write"], "write", &json!([path, "ref: refs/heads/main"]));
         assert_eq!(made.is_ok(), is_fine, "{path}: {made:?}");
     }
 }
@@ -213,7 +213,7 @@ fn a_secret_is_one_by_all_of_its_names() {
         project.lets(&[allow], "read_file", json!(["again"]));
     }
     project.lets(&[], "read_file", json!(["src/y"]));
-    let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+    let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
     let files: Vec<_> = found.as_array().unwrap().iter().map(|row| row["file"].as_str().unwrap()).collect();
     assert_eq!(files, ["src/x", "src/y"], "{found}");
 }
@@ -229,7 +229,7 @@ fn where_a_secret_is_a_link_what_it_leads_to_is_the_secret() {
     }
     project.lets(&["read:.env"], "read_file", json!(["conf/live"]));
     project.lets(&[], "read_file", json!(["conf/other"]));
-    let found = project.call(&[], "grep", json!(["theirs"])).unwrap();
+    let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
     assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
 }
 
