@@ -59,6 +59,9 @@ fn child(source: &str) {
     let context = SkillContext::builder("uncounted").limits(Limits::default().memory(LIMIT)).build();
     let executor = metier::load(SkillRuntime::Rhai, &script).unwrap();
     let ended = executor.execute_with_context(SkillInput::default(), Some(&context));
+    if let Err(error) = &ended {
+        eprintln!("{error}");
+    }
     println!("\nended: {}", ended.err().map_or("fine", |error| error.kind().name()));
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM:")).unwrap());
@@ -67,7 +70,7 @@ fn child(source: &str) {
 /// How a run in a process of its own ended, and the most memory that process had, in bytes.
 fn run_alone(source: &str) -> (String, u64) {
     let output = Command::new("prlimit")
-        .arg("--as=4294967296")
+        .arg("--as=8589934592")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "what_stays_small_runs_as_everywhere", "--nocapture"])
         .env(SCRIPT, source)

@@ -492,6 +492,8 @@ mod tests {
         ] {
             leaves(&[("KEY", value)], text, "[secret:KEY]");
         }
+        leaves(&[("KEY", "A1B2C3D4")], "https://a1b2c3d4.example", "https://[secret:KEY].example");
+        leaves(&[("KEY", "abcd//efgh/./ijkl/../mnop")], "read abcd/efgh/mnop", "read [secret:KEY]");
         leaves(&[("KEY", "it's <a & \"b\">")], "it&#39;s &lt;a &amp; &quot;b&quot;&gt;", "[secret:KEY]");
         leaves(&[("KEY", "it's all mine")], r"'it'\''s all mine'", "'[secret:KEY]'");
         leaves(&[("KEY", "say \"no\"\nnow")], "\"say \\\"no\\\"\\\nnow\"", "\"[secret:KEY]\"");

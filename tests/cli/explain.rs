@@ -103,14 +103,16 @@ fn what_is_explained_is_what_a_script_finds() {
 #[test]
 fn nothing_of_the_skill_runs_and_nothing_is_left() {
     let project = Project::new().shell("x", "touch ran").file("a", "");
-    let before = project.tree();
+    // The home folder of these tests lies in the project, and there metier has folders of its own.
+    let tree = || project.tree().into_iter().filter(|path| !path.starts_with("no-home")).collect::<Vec<_>>();
+    let before = tree();
     for sandbox in ["required", "best-effort", "off"] {
         assert_eq!(
             project.metier(&["run", "x", "--explain", "--allow", "write", "--sandbox", sandbox]).code,
             0
         );
     }
-    assert_eq!(project.tree(), before);
+    assert_eq!(tree(), before);
 }
 
 #[test]

@@ -49,14 +49,19 @@ fn tail(text: &str) -> String {
 
 fn quoted(plain: &str) -> Vec<String> {
     let is_simple = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    // The names of hosts are compared, and shown, in small letters.
+    let small = plain.to_ascii_lowercase();
+    let small = if super::finder::weight(&small) >= LINE { small } else { plain.to_owned() };
     if plain.bytes().all(is_simple) {
-        return vec![plain.to_owned()];
+        return vec![plain.to_owned(), small];
     }
     let in_json = json(plain);
     let ascii = ascii_json(plain, |unit| format!("\\u{unit:04x}"));
     let ascii_big = ascii_json(plain, |unit| format!("\\u{unit:04X}"));
     vec![
         plain.to_owned(),
+        small,
+        path(plain),
         in_json.replace('/', "\\/"),
         ascii.replace('/', "\\/"),
         json(&in_json),
@@ -174,6 +179,20 @@ fn percent_in_small_letters(text: &str) -> String {
         }
     }
     written
+}
+
+/// As a path is shown once its parts were resolved; as it is where too little would be left to look for.
+fn path(text: &str) -> String {
+    let mut parts = Vec::new();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    if super::finder::weight(&path) >= LINE { path } else { text.to_owned() }
 }
 
 fn markup(text: &str, quote: &str, apostrophe: &str) -> String {
