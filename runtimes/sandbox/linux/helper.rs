@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{
     Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getegid, geteuid, kill_process, pidfd_open, waitpid,
@@ -66,14 +66,11 @@ impl Launcher {
             Ends { stdin, stdout, stderr, api, control: control_read.into(), report: report_write.into() };
         let parcel = Parcel::of(order, self.tier, ends)?;
         let mut helper = self.helper();
-        *helper = match helper.take().and_then(|running| running.take_on(&parcel)) {
+        *helper = Some(match helper.take().map(|running| running.take_on(&parcel)) {
+            Some(Ok(running)) => running,
             // There is none yet, or it was killed.
-            None => Helper::start(&self.source)?.take_on(&parcel),
-            running => running,
-        };
-        if helper.is_none() {
-            return Err(io::Error::other("the helper that starts processes does not answer"));
-        }
+            _ => Helper::start(&self.source)?.take_on(&parcel)?,
+        });
         Ok(Started { control: control.into(), report: report.into() })
     }
 
@@ -135,16 +132,23 @@ impl Helper {
 
 impl Helper {
     /// The helper, where it has the order now; no other one may have it then. Of a host that has given up rights it is none.
-    fn take_on(self, parcel: &Parcel) -> Option<Self> {
-        if self.user != user() || wire::send(&self.socket, parcel).is_err() {
-            return None;
+    fn take_on(self, parcel: &Parcel) -> io::Result<Self> {
+        let no_answer = || io::Error::other("the helper that starts processes does not answer");
+        if self.user != user() {
+            return Err(no_answer());
         }
+        wire::send(&self.socket, parcel).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::TOOMANYREFS) => io::Error::other(
+                "programs of this user have as many descriptors on their way through sockets as this one may have open; try again, or raise its `ulimit -n`",
+            ),
+            _ => no_answer(),
+        })?;
         if !is_heard(&self.socket) {
             // What it said at the last moment is still to be read.
             kill_process(self.pid, Signal::KILL).ok();
         }
         let said = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
-        said.is_ok_and(|length| length > 0).then_some(self)
+        if said.is_ok_and(|length| length > 0) { Ok(self) } else { Err(no_answer()) }
     }
 }
 

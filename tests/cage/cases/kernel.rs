@@ -1,6 +1,6 @@
 //! Doors into the kernel, and the numbers of other machines.
 
-use super::case;
+use super::{alone_with_descriptors, case};
 use crate::case::{Case, NotRun, Tried};
 use crate::stage::{self, Stage};
 
@@ -54,6 +54,7 @@ fn from_memory() -> Tried {
 
 /// Each level is a whole metier that runs a skill which runs the next.
 fn nested() -> Tried {
+    let _alone = alone_with_descriptors();
     let Some(metier) = stage::helper() else { return NotRun::because("the command line is not built in") };
     let script = "level=${1:-0}
         echo \"level $level\"

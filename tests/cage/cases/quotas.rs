@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metier::error::ErrorKind;
 
-use super::case;
+use super::{alone_with_descriptors, case};
 use crate::case::{Case, Tried};
 use crate::stage::Stage;
 use crate::survivors;
@@ -73,12 +73,14 @@ fn locks() -> Tried {
 }
 
 fn counted() -> Tried {
+    let _alone = alone_with_descriptors();
     Stage::attacker("quotas", &["counted"])?.run().says("timers few\nsignals few\ndescriptors few\n");
     Ok(())
 }
 
 /// Those that others see: the script is in the middle of it.
 fn in_flight() -> Tried {
+    let _alone = alone_with_descriptors();
     let stage = Stage::attacker("quotas", &["in-flight"])?.deadline(5_000);
     let engine = stage.engine();
     std::thread::scope(|scope| {
