@@ -34,7 +34,7 @@ pub(super) const ALLOWED: &[i64] = &[
     libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
     libc::SYS_msync, libc::SYS_mincore, libc::SYS_mlock, libc::SYS_mlock2, libc::SYS_mlockall, libc::SYS_munlock,
     libc::SYS_munlockall, libc::SYS_mbind, libc::SYS_get_mempolicy, libc::SYS_set_mempolicy, libc::SYS_pkey_alloc,
-    libc::SYS_pkey_free, libc::SYS_pkey_mprotect, libc::SYS_remap_file_pages, libc::SYS_memfd_create,
+    libc::SYS_pkey_free, libc::SYS_pkey_mprotect, libc::SYS_remap_file_pages,
     // Descriptors, and what is in files.
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_close, libc::SYS_close_range, libc::SYS_dup, libc::SYS_dup3,
     libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_flock, libc::SYS_pipe2, libc::SYS_lseek, libc::SYS_read,

@@ -12,7 +12,7 @@ use super::filter::{Answer, Row, Rule, has, is, is_not, program};
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
 /// queues by name, everybody's disks, and quotas that all programs of the user share.
-/// `chmod`, `link`, `rename` and `memfd_create` are not among them: real programs need them.
+/// `chmod`, `link` and `rename` are not among them: real programs need them.
 const REFUSED: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -110,8 +110,9 @@ const UNSUPPORTED: &[i64] = &[
 
 /// Calls that programs try and do without when the kernel has none of them, as it has none that is not named in here at all.
 /// `clone3` hides its flags from filters; the C library goes on with `clone`. Memory that is secret, or was given to a pipe by
-/// `vmsplice`, is counted by nobody; the list of mounts is the host's; and all programs of the machine share one number of
-/// requests by `io_setup`.
+/// `vmsplice`, is counted by nobody, and a file in memory is not while it is on its way through a socket: programs go on with a
+/// file in a folder, and what lies in the sandbox's own `/dev/shm` is counted wherever it is open. The list of mounts is the
+/// host's; and all programs of the machine share one number of requests by `io_setup`.
 const ABSENT: &[i64] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -119,6 +120,7 @@ const ABSENT: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_vmsplice,
     libc::SYS_io_setup,
+    libc::SYS_memfd_create,
     MEMFD_SECRET,
     STATMOUNT,
     LISTMOUNT,
@@ -308,8 +310,11 @@ fn restricted(shut_network: bool) -> Vec<(i64, Vec<Rule>, libc::c_int)> {
     let mut pairs = vec![vec![is_not(0, libc::AF_UNIX.cast_unsigned())]];
     pairs.extend(datagrams);
     calls.insert(libc::SYS_socketpair, pairs);
-    let namespaces = NAMESPACES.map(|flag| vec![has(0, flag.cast_unsigned(), flag.cast_unsigned())]);
-    calls.insert(libc::SYS_clone, namespaces.to_vec());
+    let mut clones = NAMESPACES.map(|flag| vec![has(0, flag.cast_unsigned(), flag.cast_unsigned())]).to_vec();
+    // What a process has open is looked up for one of its threads.
+    let [thread, files] = [libc::CLONE_THREAD, libc::CLONE_FILES].map(libc::c_int::cast_unsigned);
+    clones.push(vec![has(0, thread | files, thread)]);
+    calls.insert(libc::SYS_clone, clones);
     for (call, whose) in OF_ONESELF {
         calls.entry(call).or_default().push(vec![is_not(whose, 0)]);
     }
@@ -321,8 +326,6 @@ fn restricted(shut_network: bool) -> Vec<(i64, Vec<Rule>, libc::c_int)> {
     process.extend(OF_A_PROCESS.map(|option| vec![is(0, option)]));
     calls.insert(libc::SYS_prctl, process);
     calls.insert(libc::SYS_landlock_add_rule, vec![vec![is(1, LANDLOCK_RULE_NET_PORT)]]);
-    // Of the machine's large pages there are few, and they are nobody's own.
-    calls.insert(libc::SYS_memfd_create, vec![vec![has(1, libc::MFD_HUGETLB, libc::MFD_HUGETLB)]]);
     // A socket that lingers holds up whoever closes it last. A script can make that its host, by sending it one: by a line it
     // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a cage closes slowly, so
     // that this is refused at its source, and closing needs no thread of its own.
@@ -338,7 +341,10 @@ fn restricted(shut_network: bool) -> Vec<(i64, Vec<Rule>, libc::c_int)> {
     let restricted = calls.into_iter().map(|(call, rules)| (call, rules, libc::EPERM));
     // The kernel compares 32 bits of a request, so does a rule.
     let requests = vec![REQUESTS.map(|request| is_not(1, request)).to_vec()];
-    restricted.chain([(libc::SYS_ioctl, requests, libc::ENOTTY)]).collect()
+    // As an older kernel answers, which knows no such flag.
+    let unshared = vec![vec![has(2, libc::CLOSE_RANGE_UNSHARE, libc::CLOSE_RANGE_UNSHARE)]];
+    let others = [(libc::SYS_ioctl, requests, libc::ENOTTY), (libc::SYS_close_range, unshared, libc::EINVAL)];
+    restricted.chain(others).collect()
 }
 
 #[cfg(test)]

@@ -28,7 +28,56 @@ pub(super) struct Watch {
     asked_last: Number,
     /// Since when there has always been somebody who may not be looked into.
     closed_since: Option<Instant>,
+    /// The least that the whole machine was seen to share.
+    least_shared: u64,
     next: Instant,
+}
+
+/// The processes of a tree, by their numbers.
+type Processes = BTreeMap<Number, Process>;
+
+/// A process, as it was when a look began.
+struct Process {
+    /// Where it can be looked into: a process whose first thread has ended says nothing of what its other threads hold.
+    at: String,
+    /// Bytes that are in no file on a disk; what it shares with others counts in full.
+    resident: u64,
+}
+
+impl Process {
+    fn of(pid: Number) -> Self {
+        let at = format!("/proc/{pid}");
+        let status = text(&at, "status");
+        if has_memory(&status) {
+            return Self::at(at, &status);
+        }
+        let threads = fs::read_dir(format!("{at}/task")).into_iter().flatten();
+        let threads = threads.filter_map(|thread| Some(thread.ok()?.path().to_str()?.to_owned()));
+        let others = threads.map(|thread| (text(&thread, "status"), thread));
+        let living = others.into_iter().find(|(status, _)| has_memory(status));
+        living.map_or_else(|| Self::at(at, &status), |(status, thread)| Self::at(thread, &status))
+    }
+
+    fn at(at: String, status: &str) -> Self {
+        let resident = kilobytes(status, &["RssAnon:", "RssShmem:"]) + kernel(status);
+        Self { at, resident }
+    }
+
+    /// Whether it is behind a filter of system calls and has memory: of one that is ending, which by now has none, nobody but
+    /// root sees more.
+    fn is_filtered(&self) -> bool {
+        let status = text(&self.at, "status");
+        has_memory(&status) && status.lines().any(|line| line == "Seccomp:\t2")
+    }
+}
+
+fn has_memory(status: &str) -> bool {
+    status.lines().any(|line| line.starts_with("VmSize:"))
+}
+
+/// What the kernel says of a process in a file of this name.
+fn text(at: &str, name: &str) -> String {
+    fs::read_to_string(format!("{at}/{name}")).unwrap_or_default()
 }
 
 /// How long the tree is left alone at least, how many times as long as a look took, and at most: a tree can make a look long.
@@ -51,6 +100,7 @@ impl Watch {
             areas: BTreeMap::new(),
             asked_last: 0,
             closed_since: None,
+            least_shared: u64::MAX,
             next,
         }
     }
@@ -80,17 +130,21 @@ impl Watch {
     /// Nothing where it was stopped.
     fn look(&mut self, has_begun: bool, is_stopped: &dyn Fn() -> bool) -> Option<bool> {
         let processes = if self.own_proc { everyone() } else { descendants() };
+        let processes: Processes = processes.into_iter().map(|pid| (pid, Process::of(pid))).collect();
         let own_memory = *self.own_memory.get_or_insert_with(has_own_memory);
         let files = Files::of(&processes, own_memory, is_stopped)?;
         let kernel = files.bytes() + files.buffers() + self.areas_of(&processes) * AREA;
-        let first: u64 = kernel + processes.iter().map(|pid| resident(*pid)).sum::<u64>();
-        let held = if first > self.most {
+        let first: u64 = kernel + processes.values().map(|process| process.resident).sum::<u64>();
+        let grown = self.grown();
+        let held = if grown > self.most && files.are_hidden(&processes, is_stopped)? {
+            kernel + grown
+        } else if first > self.most {
             let mut held = kernel;
-            for pid in &processes {
+            for process in processes.values() {
                 if held > self.most {
                     break;
                 }
-                held += if is_stopped() { return None } else { own(*pid, &files) };
+                held += if is_stopped() { return None } else { own(process, &files) };
             }
             held
         } else {
@@ -105,6 +159,15 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// By how much what the whole machine shares in memory has grown since there was the least of it.
+    fn grown(&mut self) -> u64 {
+        let now = kilobytes(&text("/proc", "meminfo"), &["Shmem:"]);
+        self.least_shared = self.least_shared.min(now);
+        now - self.least_shared
+    }
+}
+
 /// What the kernel keeps for each area of memory that a process has: the record, and its place among the others. A process may
 /// have 65,530 of them, of a page each.
 const AREA: u64 = 224;
@@ -112,18 +175,18 @@ const AREA: u64 = 224;
 impl Watch {
     /// How many areas of memory the tree has. Some processes are asked at each look, one after the other; of those that have
     /// not been, it is taken that they have as many as the others.
-    fn areas_of(&mut self, processes: &BTreeSet<Number>) -> u64 {
+    fn areas_of(&mut self, processes: &Processes) -> u64 {
         const ASKED: usize = 16;
         const LONG: Duration = Duration::from_millis(5);
-        self.areas.retain(|pid, _| processes.contains(pid));
+        self.areas.retain(|pid, _| processes.contains_key(pid));
         let began = Instant::now();
         // Whoever was never asked comes first, then whoever has the next number.
-        let unknown = processes.iter().filter(|pid| !self.areas.contains_key(*pid));
+        let unknown = processes.iter().filter(|(pid, _)| !self.areas.contains_key(*pid));
         let again = processes.range(self.asked_last + 1..).chain(processes.range(..=self.asked_last));
-        let asked: Vec<Number> = unknown.chain(again).copied().take(ASKED).collect();
-        for pid in asked {
+        let asked: Vec<_> = unknown.chain(again).take(ASKED).collect();
+        for (pid, process) in asked {
             self.asked_last =
-                if self.areas.insert(pid, areas(pid)).is_some() { pid } else { self.asked_last };
+                if self.areas.insert(*pid, areas(process)).is_some() { *pid } else { self.asked_last };
             if began.elapsed() > LONG {
                 break;
             }
@@ -134,8 +197,8 @@ impl Watch {
 }
 
 /// How many areas of memory a process has.
-fn areas(pid: Number) -> u64 {
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+fn areas(process: &Process) -> u64 {
+    let maps = fs::read(format!("{}/maps", process.at)).unwrap_or_default();
     maps.split(|byte| *byte == b'\n').count() as u64
 }
 
@@ -161,12 +224,6 @@ fn descendants() -> BTreeSet<Number> {
     found
 }
 
-/// Bytes of a process that are in no file on a disk; what it shares with others counts in full.
-fn resident(pid: Number) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    kilobytes(&status, &["RssAnon:", "RssShmem:"]) + kernel(&status)
-}
-
 /// What the kernel holds for a process, as its status says: the tables of its memory, large pages, and a stack for each thread.
 fn kernel(status: &str) -> u64 {
     const THREAD: u64 = 24 << 10;
@@ -174,39 +231,40 @@ fn kernel(status: &str) -> u64 {
     kilobytes(status, &["VmPTE:", "HugetlbPages:"]) + threads.unwrap_or(0) * THREAD
 }
 
-/// The same, where what is shared counts in parts, and without what is counted as a file already. Where the kernel will not
-/// say, all of it.
-fn own(pid: Number, counted: &Files) -> u64 {
+/// Bytes of a process as above, where what is shared counts in parts, and without what is counted as a file already. Where the
+/// kernel will not say, all of it.
+fn own(process: &Process, counted: &Files) -> u64 {
     /// Areas of memory beyond which it takes too long to ask about each of them.
     const MANY: u64 = 4096;
-    let Ok(sums) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let Ok(sums) = fs::read_to_string(format!("{}/smaps_rollup", process.at)) else {
+        return process.resident;
+    };
+    let status = text(&process.at, "status");
     let shared = match kilobytes(&status, &["RssShmem:"]) {
         0 => 0,
-        all if areas(pid) > MANY => all,
-        _ => shared(pid, counted),
+        all if areas(process) > MANY => all,
+        _ => shared(process, counted),
     };
     kilobytes(&sums, &["Pss_Anon:"]) + kernel(&status) + shared
 }
 
 /// Bytes that a process has mapped of memory that is shared.
-fn shared(pid: Number, counted: &Files) -> u64 {
-    let maps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+fn shared(process: &Process, counted: &Files) -> u64 {
     let mut counts = false;
     let mut bytes = 0;
-    for line in maps.lines() {
-        // 7f0000000000-7f0000021000 rw-s 00000000 00:01 1034                   /memfd:name (deleted)
-        let mut words = line.split_ascii_whitespace();
-        let is_mapping = words.next().is_some_and(|first| !first.ends_with(':'));
-        if is_mapping {
-            let file = words.nth(3).and_then(|inode| inode.parse().ok()).unwrap_or(0);
-            let is_shared = |name: &str| is_in_memory(name) || name == "/dev/zero";
-            counts = words.next().is_some_and(|name| is_shared(name) && !counted.have(file, name));
+    for line in text(&process.at, "smaps").lines() {
+        if is_mapping(line) {
+            counts = counted.lack(line);
         } else if counts {
             bytes += kilobytes(line, &["Pss:"]);
         }
     }
     bytes
+}
+
+/// Whether a line is the first about an area of memory.
+fn is_mapping(line: &str) -> bool {
+    line.split_ascii_whitespace().next().is_some_and(|first| !first.ends_with(':'))
 }
 
 /// Files in memory.
@@ -225,15 +283,16 @@ struct Files {
 
 impl Files {
     /// Nothing where it was stopped.
-    fn of(processes: &BTreeSet<Number>, are_own: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
+    fn of(processes: &Processes, are_own: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
         let mut files = Self { named: are_own.then(named), ..Self::default() };
-        for pid in processes {
+        for process in processes.values() {
             if is_stopped() {
                 return None;
             }
-            let open = fs::read_dir(format!("/proc/{pid}/fd"));
+            // Threads of a process have the same files open, or the filter does not let them be.
+            let open = fs::read_dir(format!("{}/fd", process.at));
             let is_refused = open.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
-            files.are_closed |= is_refused && is_filtered(*pid);
+            files.are_closed |= is_refused && process.is_filtered();
             for link in open.into_iter().flatten().filter_map(|link| Some(link.ok()?.path())) {
                 let Ok(name) = fs::read_link(&link) else { continue };
                 let Some(name) = name.to_str() else { continue };
@@ -272,6 +331,31 @@ impl Files {
     fn have(&self, inode: u64, name: &str) -> bool {
         self.open.contains_key(&inode) || self.named.is_some() && name.starts_with("/dev/shm/")
     }
+
+    /// Whether an area, told by its line, is of memory that is shared and not counted as a file.
+    fn lack(&self, line: &str) -> bool {
+        // 7f0000000000-7f0000021000 rw-s 00000000 00:01 1034                   /memfd:name (deleted)
+        let mut words = line.split_ascii_whitespace().skip(4);
+        let file = words.next().and_then(|inode| inode.parse().ok()).unwrap_or(0);
+        let is_shared = |name: &str| is_in_memory(name) || name == "/dev/zero";
+        words.next().is_some_and(|name| is_shared(name) && !self.have(file, name))
+    }
+
+    /// Whether somebody has a part of such memory, of which there may be any amount besides: pages that a process filled and gave
+    /// back, or whose addresses it gave up, are there until nobody has any part, and no process is told to have them. Nothing
+    /// where it was stopped.
+    fn are_hidden(&self, processes: &Processes, is_stopped: &dyn Fn() -> bool) -> Option<bool> {
+        for process in processes.values() {
+            if is_stopped() {
+                return None;
+            }
+            let maps = text(&process.at, "maps");
+            if maps.lines().any(|line| self.lack(line)) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
 }
 
 /// Bytes of all files whose memory is shared by name, and of the files themselves.
@@ -283,13 +367,6 @@ fn named() -> u64 {
 
 /// What the kernel keeps for each file in memory.
 const FILE: u64 = 1 << 10;
-
-/// Whether the process is behind a filter of system calls and has memory: of one that is ending, which has none, nobody but
-/// root sees more.
-fn is_filtered(pid: Number) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line == "Seccomp:\t2") && status.lines().any(|line| line.starts_with("VmSize:"))
-}
 
 /// Whether a file of this name lies in memory, where nobody can see it.
 fn is_in_memory(name: &str) -> bool {
@@ -318,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_process_holds_something_of_its_own() {
-        let own_id = std::process::id().cast_signed();
-        assert!(resident(own_id) > 1 << 16 && own(own_id, &Files::default()) > 1 << 16);
+        let process = Process::of(std::process::id().cast_signed());
+        assert!(process.resident > 1 << 16 && own(&process, &Files::default()) > 1 << 16);
     }
 }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -133,9 +133,21 @@ impl Text {
         if text.len() <= SHORT {
             return Ok(Self::Short(text));
         }
-        let mut file = File::from(memfd_create("metier-order", MemfdFlags::CLOEXEC)?);
+        let mut file = Self::file()?;
         file.write_all(&text)?;
         Ok(Self::Long(file))
+    }
+
+    /// A file without a name, in memory where there are such: not for a host that a script started in its sandbox.
+    fn file() -> io::Result<File> {
+        let made = match memfd_create("metier-order", MemfdFlags::CLOEXEC) {
+            Err(Errno::NOSYS) => {
+                let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+                open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)
+            }
+            made => made,
+        };
+        Ok(File::from(made?))
     }
 
     /// The order. Others read the same file, so its position is nobody's.

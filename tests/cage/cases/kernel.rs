@@ -13,7 +13,7 @@ pub const CASES: &[Case] = &[
     case("E33", "the calls of an older machine", old_numbers),
     case("E34", "rooms of its own: namespaces, mounts, roots", rooms),
     case("E35", "bpf, keys, modules, clocks, handles, terminals (E36)", doors),
-    case("E37", "a program that only memory holds", from_memory),
+    case("E37", "a program that no folder holds", nameless),
     case("E41", "cages in cages, deeper than the kernel goes", nested),
 ];
 
@@ -45,10 +45,10 @@ fn doors() -> Tried {
     Ok(())
 }
 
-fn from_memory() -> Tried {
+fn nameless() -> Tried {
     let program = ["/usr/bin/true", "/bin/true"].into_iter().find(|path| std::path::Path::new(path).exists());
     let Some(program) = program else { return NotRun::because("there is no true") };
-    Stage::attacker("kernel", &["from-memory", program])?.run().says("");
+    Stage::attacker("kernel", &["nameless", program])?.run().says("");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod devices;
 mod endings;
 mod files;
 mod guarded;
+mod hidden;
 mod kernel;
 mod links;
 mod lost;
@@ -40,6 +41,7 @@ const ALL: &[&[Case]] = &[
     powers::CASES,
     files::CASES,
     guarded::CASES,
+    hidden::CASES,
     planted::CASES,
     lost::CASES,
     memory::CASES,
