@@ -5,6 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::interpreter::{is_program, search_path};
 use super::reach;
 use crate::host::SkillContext;
 use crate::policy::Need;
@@ -20,11 +21,54 @@ struct Sign {
 }
 
 /// The first that fits counts.
-const SIGNS: [Sign; 3] = [
+const SIGNS: [Sign; 8] = [
     Sign {
         shows: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
         need: Need::shm,
         says: "the cage has no memory that programs share by name (/dev/shm)",
+    },
+    Sign {
+        shows: &[
+            &["pseudo-terminal"],
+            &["pty devices"],
+            &["openpty"],
+            &["forkpty"],
+            &["/dev/ptmx"],
+            &["/dev/pts"],
+            &["open terminal failed"],
+        ],
+        need: Need::unsandboxed,
+        says: "a script in a cage has no terminal and can make none",
+    },
+    Sign {
+        shows: &[&["inotify"], &["syscall: 'watch'"], &["eperm: operation not permitted, watch"]],
+        need: Need::unsandboxed,
+        says: "a script in a cage cannot have the system watch files (inotify), but may look at them again and again",
+    },
+    Sign {
+        shows: &[
+            &["flock", "function not implemented"],
+            &["flock", "errno 38"],
+            &["enosys", "lock"],
+            &["cannot lock", "function not implemented"],
+        ],
+        need: || Need::write("it"),
+        says: "a script that may write nothing of the project cannot lock whole files (flock)",
+    },
+    Sign {
+        shows: &[
+            &["listen eperm: operation not permitted /"],
+            &["connect eperm /"],
+            &["dial unix"],
+            &["listen unix"],
+            &["af_unix", "operation not permitted"],
+            &["error connecting to /", "operation not permitted"],
+            &["no agent running"],
+            &["multiprocessing/managers.py", "eoferror"],
+            &["multiprocessing/connection.py", "operation not permitted"],
+        ],
+        need: Need::unsandboxed,
+        says: "a script in a cage has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
     },
     Sign {
         shows: &[
@@ -47,7 +91,8 @@ const SIGNS: [Sign; 3] = [
             &["name or service not known"],
             &["gaierror"],
             &["eai_again"],
-            &["enotfound"],
+            &["getaddrinfo enotfound"],
+            &["code: 'enotfound'"],
             &["failed to establish a new connection"],
             &["urlopen error"],
             &["/dev/tcp/"],
@@ -58,9 +103,16 @@ const SIGNS: [Sign; 3] = [
             &["operation not permitted", "socket"],
             &["operation not permitted", "connect"],
             &["operation not permitted", "dial tcp"],
+            &["uv_interface_addresses"],
         ],
         need: Need::network,
         says: "the cage allows no network",
+    },
+    // With the network, what is left are other kinds of sockets.
+    Sign {
+        shows: &[&["operation not permitted", "socket"]],
+        need: Need::unsandboxed,
+        says: "the cage opens sockets of the internet only, no local ones with a path (AF_UNIX)",
     },
 ];
 
@@ -75,7 +127,33 @@ pub(super) fn explained(ctx: &SkillContext, project: &Path, stderr: &str) -> Opt
     let start = stderr.len().saturating_sub(LOOKED_AT);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     let text = &stderr[start..];
-    by_sign(ctx, &text.to_lowercase()).or_else(|| by_file(ctx, project, text))
+    by_sign(ctx, &text.to_lowercase()).or_else(|| by_file(ctx, project, text)).or_else(|| by_program(text))
+}
+
+/// The last program that was not found, where it lies on the `PATH` of the user in what the cage does not show.
+fn by_program(text: &str) -> Option<String> {
+    let name = text.lines().rev().find_map(missing_program)?;
+    let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_program(path));
+    let path = search_path().into_iter().find_map(is_there).filter(|path| !reach::is_system(path))?;
+    Some(format!(
+        "{} is outside of the system's folders, where a script in a cage finds interpreters only; install {name} for the \
+         whole system, or run with --allow exec:unsandboxed",
+        path.display()
+    ))
+}
+
+/// The program a line misses: in the words of shells, `env`, Python and Node.
+fn missing_program(line: &str) -> Option<&str> {
+    let before = |words: &str| line.strip_suffix(words)?.rsplit([' ', ':']).next();
+    let after = |words: &str| line.split_once(words).map(|(_, name)| name);
+    let name = before(": command not found")
+        .or_else(|| before(": not found"))
+        .or_else(|| after("env: ")?.strip_suffix(": No such file or directory"))
+        .or_else(|| after("FileNotFoundError: [Errno 2] No such file or directory: "))
+        .or_else(|| after("Error: spawn ")?.strip_suffix(" ENOENT"))?;
+    let name = name.trim_matches(['\'', '"', '‘', '’', '`']);
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._+-".contains(letter);
+    ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
 }
 
 fn by_sign(ctx: &SkillContext, text: &str) -> Option<String> {
@@ -172,6 +250,30 @@ fn nearest_real(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_missing_program_is_found_in_the_words_of_many_tools() {
+        for line in [
+            "scripts/run.bash: line 3: cargo: command not found",
+            "sh: 1: cargo: not found",
+            "env: ‘cargo’: No such file or directory",
+            "/usr/bin/env: 'cargo': No such file or directory",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'cargo'",
+            "Error: spawn cargo ENOENT",
+        ] {
+            assert_eq!(missing_program(line), Some("cargo"), "{line}");
+        }
+        for line in [
+            "",
+            ": command not found",
+            "a: ../x: command not found",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'out/a'",
+            "cat: cargo: No such file or directory",
+            "all went well",
+        ] {
+            assert_eq!(missing_program(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn the_refused_file_is_found_in_the_words_of_many_tools() {

@@ -12,6 +12,8 @@ mod aside;
 #[cfg(unix)]
 mod command;
 #[cfg(unix)]
+mod configuration;
+#[cfg(unix)]
 mod denial;
 #[cfg(unix)]
 mod exceeded;
@@ -20,7 +22,6 @@ mod explained;
 mod file;
 #[cfg(unix)]
 mod guarded;
-#[cfg(unix)]
 #[cfg(unix)]
 mod home;
 mod interpreter;

@@ -16,7 +16,7 @@ use crate::policy::{Isolation, Limits, Need};
 
 /// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
 /// lists of names; a pool of workers counts processors, and Node its own memory. Never a folder with private keys: root would read those too.
-const SYSTEM: [&str; 29] = [
+const SYSTEM: [&str; 32] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -43,6 +43,9 @@ const SYSTEM: [&str; 29] = [
     "/proc/cpuinfo",
     "/proc/meminfo",
     "/proc/stat",
+    "/proc/loadavg",
+    "/proc/uptime",
+    "/proc/version",
     "/proc/self/stat",
     "/proc/self/statm",
     "/sys/devices/system/cpu",
@@ -110,7 +113,7 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
         _ if is_place(places.skill) => "skill",
         _ if is_one_of(&NETWORK) => "network",
         path if path.starts_with("/dev") => "device",
-        _ if is_one_of(&SYSTEM) => "system",
+        _ if is_one_of(&SYSTEM) || places.installed.configuration.iter().any(|file| file == path) => "system",
         path if real(places.project).is_some_and(|project| path.starts_with(project)) => "granted",
         _ => "interpreter",
     }
@@ -163,7 +166,8 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     if network {
         read.extend(NETWORK.iter().map(Into::into));
     }
-    read.extend(places.installed.homes.iter().map(Into::into));
+    let installed = places.installed;
+    read.extend(installed.configuration.iter().chain(&installed.homes).map(Into::into));
     // Of these the run holds handles, where the script comes from the skill that it runs for.
     let held = |files: crate::error::Result<&Files>, place| match files {
         Ok(files) if files.root() == place => below(files, Path::new("")),

@@ -1,5 +1,7 @@
 //! A script that met its cage is told so, and which grant would let it through.
 
+use std::os::unix::fs::PermissionsExt;
+
 use metier::policy::Tier;
 
 use crate::not_run::{found, not_run};
@@ -31,6 +33,43 @@ fn network() -> Vec<Told> {
         ("node", Stage::node(get), net),
         ("node", Stage::node(fetch), net),
         ("node", Stage::node(listen), net),
+        ("node", Stage::node("require('os').networkInterfaces()"), net),
+    ]
+}
+
+/// What no grant but the one for everything opens, and what a program is that is not there.
+fn others() -> Vec<Told> {
+    let all = "if the script needs it, run with --allow exec:unsandboxed";
+    let bash = |text: &str| Stage::bash(text);
+    let watch = "require('fs').watch('.', () => {})";
+    let path = "require('net').createServer().listen(process.env.HOME + '/s')";
+    let local = "import socket\nsocket.socket(socket.AF_UNIX)";
+    vec![
+        ("script", bash("script -qc true /dev/null"), "has no terminal and can make none; if"),
+        (
+            "python3",
+            Stage::python("import pty; pty.spawn(['true'])"),
+            "has no terminal and can make none; if",
+        ),
+        ("node", Stage::node(watch), "may look at them again and again; if"),
+        ("node", Stage::node(path), all),
+        ("python3", Stage::python("import multiprocessing\nmultiprocessing.Manager()"), all),
+        ("python3", Stage::python(local).grant("net"), "no local sockets with a path (AF_UNIX); pipes"),
+        (
+            "flock",
+            bash("flock \"$HOME/lock\" true"),
+            "cannot lock whole files (flock); if the script needs it, run with --allow write",
+        ),
+        (
+            "python3",
+            Stage::python("import fcntl, os\nfcntl.flock(open(os.environ['HOME'] + '/x', 'w'), 2)"),
+            "--allow write",
+        ),
+        (
+            "flock",
+            bash("echo 'bash: no-such-program: command not found' >&2; exit 127"),
+            "127 is how a shell says",
+        ),
     ]
 }
 
@@ -81,7 +120,7 @@ fn files() -> Vec<Told> {
 #[test]
 fn a_script_that_met_its_cage_is_told_which_grant_would_let_it_through() {
     let mut untold = Vec::new();
-    for (command, stage, told) in network().into_iter().chain(files()) {
+    for (command, stage, told) in network().into_iter().chain(files()).chain(others()) {
         if found(command).is_none() {
             not_run("a denial in its words", &format!("{command} is not installed"));
             continue;
@@ -93,6 +132,43 @@ fn a_script_that_met_its_cage_is_told_which_grant_would_let_it_through() {
         }
     }
     assert!(untold.is_empty(), "{}", untold.join("\n"));
+}
+
+/// A program of the user's own is outside, and that is another matter than one that nobody installed.
+#[test]
+fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
+    const FOLDER: &str = "METIER_CAGE_PROGRAMS";
+    if std::env::var_os(FOLDER).is_some() {
+        for stage in [
+            Stage::bash("own-tool --version"),
+            Stage::python("import subprocess; subprocess.run(['own-tool'])"),
+        ] {
+            let ran = stage.run();
+            let help = ran.error().help().unwrap_or_default();
+            assert!(help.contains("own-tool is outside of the system's folders"), "{help}");
+            assert!(help.contains("--allow exec:unsandboxed"), "{help}");
+        }
+        return;
+    }
+    if found("python3").is_none() {
+        return not_run("a program of the user's", "python3 is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let tool = folder.path().join("own-tool");
+    std::fs::write(&tool, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "denials::a_script_that_misses_a_program_of_the_user_is_told_where_it_lies",
+            "--nocapture",
+        ])
+        .env(FOLDER, folder.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
 #[test]
@@ -113,6 +189,7 @@ fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_cages() {
         Stage::bash("echo 'could not resolve host' >&2; exit 1").grant("net"),
         Stage::bash("curl -sS http://127.0.0.1:9/").grant("net"),
         Stage::python("raise ValueError('no')"),
+        Stage::python("open('missing')"),
     ] {
         let ran = stage.run();
         let help = ran.error().help().unwrap_or_default();

@@ -13,6 +13,8 @@ const PYTHON: &str = include_str!("honest/python.py");
 const NODE: &str = include_str!("honest/node.cjs");
 const SHELL: &str = include_str!("honest/shell.bash");
 const GIT: &str = include_str!("honest/git.bash");
+const PROGRAMS: &str = include_str!("honest/programs.bash");
+const LOCKS: &str = include_str!("honest/locks.bash");
 
 #[test]
 fn scripts_find_what_they_need() {
@@ -39,6 +41,29 @@ fn find_what_they_need() {
         }
         stage.deadline(120_000).run().says(said);
     }
+}
+
+/// Programs that skills call: what works without a grant, and what is installed of it here.
+#[test]
+fn programs_people_use_find_what_they_need() {
+    for (tier, _) in [TIERS[0], TIERS[1]] {
+        stage::set_tier(tier);
+        let ran = Stage::bash(PROGRAMS).deadline(240_000).run();
+        for missing in ran.well().process().stderr.lines().filter_map(|line| line.strip_prefix("missing ")) {
+            not_run("programs people use", &format!("{missing} is not installed"));
+        }
+        ran.says("29 programs\n");
+        // With a grant to write a lock is one, for each who asks; without it nobody is told that they have it.
+        if found("flock").is_some() {
+            Stage::bash(LOCKS).grant("write").deadline(120_000).run().says("held\n200\n");
+            Stage::bash(LOCKS).deadline(120_000).run().says("no lock\n");
+        }
+    }
+}
+
+#[test]
+fn programs_people_use_find_what_they_need_as_an_ordinary_user() {
+    ordinary::run("interpreters::programs_people_use_find_what_they_need");
 }
 
 #[test]

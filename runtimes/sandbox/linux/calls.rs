@@ -281,9 +281,9 @@ fn rows(calls: Calls) -> Vec<Row> {
     answer(UNSUPPORTED, &Answer::Refused(libc::EOPNOTSUPP));
     answer(ABSENT, &Answer::Refused(libc::ENOSYS));
     if !calls.may_lock {
-        // It does nothing and says that it has: what such a script may change is its own folder, which nobody else sees, and
-        // programs that are refused do not go on.
-        answer(&[libc::SYS_flock], &Answer::Refused(0));
+        // As where a file system has no locks, which is what programs are prepared for: those that can do without go on, the
+        // others say so. A lock that is answered and not held would be worse than none.
+        answer(&[libc::SYS_flock], &Answer::Refused(libc::ENOSYS));
     }
     for (call, rules, errno) in restricted(calls.shut_network) {
         answer(&[call], &Answer::RefusedWhere(rules, errno));

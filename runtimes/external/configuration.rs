@@ -1,0 +1,203 @@
+//! Files of the system's configuration that programs people use fail without.
+//!
+//! A file is read by every script in a sandbox when it is named here, belongs to root, and every user of the machine may read
+//! it. Named is what says how programs behave, file by file: a folder could be given a password tomorrow. Where a password may
+//! stand beside settings, the file is opened only if it has none.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::reach::is_system;
+
+/// Which system this is, what `file` and `man` go by, how lines are edited, the names of ports.
+const FILES: [&str; 16] = [
+    "/etc/debian_version",
+    "/etc/lsb-release",
+    "/etc/redhat-release",
+    "/etc/fedora-release",
+    "/etc/centos-release",
+    "/etc/system-release",
+    "/etc/alpine-release",
+    "/etc/arch-release",
+    "/etc/SuSE-release",
+    "/etc/magic",
+    "/etc/magic.mime",
+    "/etc/manpath.config",
+    "/etc/man_db.conf",
+    "/etc/inputrc",
+    "/etc/services",
+    "/etc/protocols",
+];
+
+/// Without them, where they are, Git ends and wget complains. An address in them may hold a name and a password.
+const WITH_ADDRESSES: [&str; 2] = ["/etc/gitconfig", "/etc/wgetrc"];
+
+/// Where Debian and its kin keep Java, whose settings are links from there to a folder in `/etc` for each version.
+const JAVA: &str = "/usr/lib/jvm";
+
+/// The link that names such a folder.
+const OF_JAVA: &str = "security/java.security";
+
+/// What Java reads in such a folder; never the passwords of `management`.
+const SETTINGS_OF_JAVA: [&str; 17] = [
+    OF_JAVA,
+    "security/java.policy",
+    "security/default.policy",
+    "security/nss.cfg",
+    "security/blocked.certs",
+    "security/blacklisted.certs",
+    "security/public_suffix_list.dat",
+    "security/policy/unlimited/default_US_export.policy",
+    "security/policy/unlimited/default_local.policy",
+    "security/policy/limited/default_US_export.policy",
+    "security/policy/limited/default_local.policy",
+    "security/policy/limited/exempt_local.policy",
+    "net.properties",
+    "logging.properties",
+    "management/management.properties",
+    "jfr/default.jfc",
+    "jfr/profile.jfc",
+];
+
+/// How many folders of Java are looked at.
+const MOST_JAVAS: usize = 32;
+
+/// Larger ones than this are nobody's settings, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Those of the files that are there and may be read.
+pub(super) fn readable() -> Vec<PathBuf> {
+    let named = FILES.into_iter().map(PathBuf::from);
+    let java = folders_of_java().into_iter().flat_map(settings_of_java);
+    let open = named.chain(java).filter(|path| is_everybodys(path));
+    let with_addresses = WITH_ADDRESSES.into_iter().map(PathBuf::from);
+    open.chain(with_addresses.filter(|path| is_everybodys(path) && is_without_credentials(path))).collect()
+}
+
+/// Whether this is a file of root's that every user may read.
+fn is_everybodys(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| {
+        about.is_file() && about.uid() == 0 && about.mode() & 0o004 != 0 && about.len() <= LONGEST
+    })
+}
+
+/// Names of settings that hold a credential or lead to one, in small letters.
+const CREDENTIALS: [&str; 9] = [
+    "password",
+    "passwd",
+    "token",
+    "secret",
+    "extraheader",
+    "cookie",
+    "private_key",
+    "credential",
+    "include",
+];
+
+/// Whether no setting in this file holds a credential, or an address with one; what is only remarked counts as well.
+fn is_without_credentials(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| {
+        let text = text.to_lowercase();
+        text.lines().all(|line| {
+            // A mail address in a remark is none.
+            let has_address =
+                line.contains('@') && (!line.trim_start().starts_with('#') || line.contains("://"));
+            !has_address && !CREDENTIALS.iter().any(|name| line.contains(name))
+        })
+    })
+}
+
+/// The folders in `/etc` to which the settings of the Javas lead that are installed.
+fn folders_of_java() -> BTreeSet<PathBuf> {
+    let installed = fs::read_dir(JAVA).into_iter().flatten().filter_map(Result::ok).take(MOST_JAVAS);
+    let settings = installed.filter_map(|java| fs::read_link(java.path().join("conf").join(OF_JAVA)).ok());
+    let folders = settings.filter_map(|link| link.ancestors().nth(2).map(Path::to_path_buf));
+    folders.filter(|folder| is_of_java(folder)).collect()
+}
+
+/// Whether it is `/etc/java-17-openjdk` or the like.
+fn is_of_java(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    folder.parent() == Some(Path::new("/etc")) && name.is_some_and(|name| name.starts_with("java-"))
+}
+
+fn settings_of_java(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
+    let settings = SETTINGS_OF_JAVA.into_iter().map(str::to_owned);
+    // The list of virtual machines has the name of the processor in its own.
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let machines = format!("jvm-{processor}.cfg");
+    settings.chain([machines]).map(move |name| folder.join(name)).filter(|path| !is_system(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_password_beside_settings_keeps_the_file_shut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings");
+        for text in [
+            "[url \"https://ann:hidden@host/\"]\n\tinsteadOf = https://host/\n",
+            "[http]\n\textraHeader = Authorization: Basic aGlkZGVu\n",
+            "http_password = hidden\n",
+            "HTTP_PASSWD=hidden\n",
+            "https_proxy = http://ann:hidden@proxy:80/\n",
+            "# https_proxy = http://ann:hidden@proxy:80/\n",
+            "[credential]\n\thelper = store\n",
+            "[include]\n\tpath = /root/more\n",
+            "header = Cookie: id=hidden\n",
+        ] {
+            fs::write(&path, text).unwrap();
+            assert!(!is_without_credentials(&path), "{text}");
+        }
+        for text in
+            ["", "[safe]\n\tdirectory = *\n", "# From: Ann <ann@host>\npassive_ftp = on\n", "tries = 3\n"]
+        {
+            fs::write(&path, text).unwrap();
+            assert!(is_without_credentials(&path), "{text}");
+        }
+        fs::write(&path, b"\xff").unwrap();
+        assert!(!is_without_credentials(&path) && !is_without_credentials(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn only_what_every_user_may_read_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings");
+        fs::write(&path, "x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(
+            !is_everybodys(&path)
+                && !is_everybodys(folder.path())
+                && !is_everybodys(&folder.path().join("none"))
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(is_everybodys(&path), rustix::process::geteuid().is_root());
+        for secret in ["/etc/shadow", "/etc/gshadow", "/etc/ssh/ssh_host_ed25519_key"] {
+            assert!(!is_everybodys(Path::new(secret)), "{secret}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_lies_in_the_configuration_and_is_named_file_by_file() {
+        for path in readable() {
+            assert!(path.starts_with("/etc") && path.is_file(), "{}", path.display());
+            let path = path.to_str().unwrap();
+            for secret in ["shadow", "/ssh/", "private", "jmxremote", "passw"] {
+                assert!(!path.contains(secret), "{path}");
+            }
+        }
+        assert!(is_of_java(Path::new("/etc/java-17-openjdk")));
+        for folder in ["/etc", "/etc/ssh", "/root/java-17", "/etc/x/java-17", "/"] {
+            assert!(!is_of_java(Path::new(folder)), "{folder}");
+        }
+    }
+}
