@@ -1,20 +1,23 @@
 //! What is started: arguments as an array, the project as working directory, an environment built from nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::super::sandbox::{Cage, Order};
 use super::interpreter::{Found, search_path};
 use super::reach::{self, Places};
+use crate::host::Redaction;
 use crate::policy::Limits;
 
 /// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
 /// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt. A value that has
-/// not the form of such a value stays outside as well.
+/// not the form of such a value stays outside as well, and so does one that holds a secret which the run was handed.
 const INHERITED: [(&str, Form); 20] = [
     ("HOME", None),                // Tools keep their settings and caches there.
     ("USER", Some(is_user)),       // Who runs this.
@@ -41,36 +44,159 @@ const INHERITED: [(&str, Form); 20] = [
 /// Whether a value has the form it should have; nothing where any has.
 type Form = Option<fn(&str) -> bool>;
 
+/// The name of an account, or that of the folder in which the user is at home.
 fn is_user(value: &str) -> bool {
-    value.len() <= 64 && !value.chars().any(|letter| letter.is_control() || letter == '=')
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let has_form = (1..=32).contains(&value.len())
+        && value.bytes().all(is_of_name)
+        && value.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    has_form
+        && (accounts().contains(value) || home().is_some_and(|home| home.file_name() == Some(value.as_ref())))
 }
 
-/// `de`, `de_DE.UTF-8@euro`, `C.UTF-8`, `POSIX`: a language, a country, an encoding and a variant, as far as they are there.
+/// The accounts of this machine, by their names; looked up once.
+fn accounts() -> &'static BTreeSet<String> {
+    /// What is read of the list of accounts, in bytes.
+    const LONGEST: u64 = 1 << 20;
+    static ACCOUNTS: OnceLock<BTreeSet<String>> = OnceLock::new();
+    ACCOUNTS.get_or_init(|| {
+        let mut text = String::new();
+        let file = std::fs::File::open("/etc/passwd");
+        // What was read before an error counts.
+        file.and_then(|file| file.take(LONGEST).read_to_string(&mut text)).ok();
+        text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
+    })
+}
+
+/// Encodings of locales, in small letters, without what stands between their parts. Those of ISO 8859 and of Windows have a
+/// number besides.
+const ENCODINGS: [&str; 22] = [
+    "utf8",
+    "ascii",
+    "usascii",
+    "ansix341968",
+    "koi8r",
+    "koi8u",
+    "koi8t",
+    "gbk",
+    "gb2312",
+    "gb18030",
+    "big5",
+    "big5hkscs",
+    "eucjp",
+    "euckr",
+    "euctw",
+    "euccn",
+    "sjis",
+    "shiftjis",
+    "tis620",
+    "armscii8",
+    "georgianps",
+    "tcvn57121",
+];
+
+/// Variants that locales are named after.
+const VARIANTS: [&str; 10] =
+    ["euro", "latin", "cyrillic", "devanagari", "iqtelif", "valencia", "saaho", "abegede", "heploc", "phone"];
+
+/// `de`, `de_DE.UTF-8@euro`, `zh_Hans_CN`, `C.UTF-8`, `POSIX`: a language, a script, a country, an encoding and a variant, as far
+/// as they are there, and each one that exists or as short as such a code: there is no room for words.
 fn is_locale(value: &str) -> bool {
-    let (value, variant) = value.split_once('@').unwrap_or((value, "none"));
-    let (value, encoding) = value.split_once('.').unwrap_or((value, "none"));
-    let (language, country) = value.split_once('_').unwrap_or((value, "none"));
-    let is_word = |text: &str, most: usize, also: fn(u8) -> bool| {
-        (1..=most).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also(byte))
+    let (value, variant) = match value.split_once('@') {
+        Some((value, variant)) => (value, Some(variant)),
+        None => (value, None),
     };
-    let letters = language.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let nothing: fn(u8) -> bool = |_| false;
-    letters
-        && is_word(language, 8, nothing)
-        && is_word(country, 8, |byte| byte == b'_')
-        && is_word(encoding, 16, |byte| byte == b'-')
-        && is_word(variant, 16, nothing)
+    let (value, encoding) = match value.split_once('.') {
+        Some((value, encoding)) => (value, Some(encoding)),
+        None => (value, None),
+    };
+    let is_code = |part: &str, lengths: RangeInclusive<usize>| {
+        lengths.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    let is_number = |part: &str| part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_country = |part: &str| is_code(part, 2..=2) || is_number(part);
+    let parts: Vec<&str> = value.splitn(4, '_').collect();
+    let is_language = match parts[..] {
+        ["C" | "POSIX"] => true,
+        [language] => is_code(language, 2..=3),
+        [language, country] => is_code(language, 2..=3) && is_country(country),
+        [language, script, country] => {
+            is_code(language, 2..=3) && is_code(script, 4..=4) && is_country(country)
+        }
+        _ => false,
+    };
+    is_language
+        && encoding.is_none_or(is_encoding)
+        && variant.is_none_or(|variant| VARIANTS.contains(&variant))
+}
+
+fn is_encoding(value: &str) -> bool {
+    let plain = value.to_ascii_lowercase().replace(['-', '_', '.'], "");
+    let numbered = ["iso8859", "cp", "windows"].into_iter().find_map(|name| plain.strip_prefix(name));
+    let is_number =
+        |rest: &str| (1..=4).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_digit());
+    ENCODINGS.contains(&plain.as_str()) || numbered.is_some_and(is_number)
 }
 
 fn is_list_of_locales(value: &str) -> bool {
     value.len() <= 128 && value.split(':').all(|part| part.is_empty() || is_locale(part))
 }
 
-/// `Europe/Berlin`, `:/etc/localtime`, `<+03>-3`, `CET-1CEST,M3.5.0,M10.5.0/3`.
+/// Where systems keep what they know of time zones.
+const ZONES: [&str; 4] =
+    ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/var/db/timezone/zoneinfo"];
+
+/// `Europe/Berlin`, where this machine knows it, `:/etc/localtime`, `<+03>-3`, `CET-1CEST,M3.5.0,M10.5.0/3`.
 fn is_time_zone(value: &str) -> bool {
-    value.len() <= 64
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_+-,.:<>".contains(&byte))
+    let plain = value.strip_prefix(':').unwrap_or(value);
+    plain.is_empty() || plain == "/etc/localtime" || is_known_zone(plain) || is_rule_of_zone(plain)
+}
+
+fn is_known_zone(value: &str) -> bool {
+    let name = ZONES.iter().find_map(|zones| value.strip_prefix(zones)?.strip_prefix('/')).unwrap_or(value);
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+    name.len() <= 48
+        && name.bytes().all(is_of_name)
+        && name.starts_with(|first: char| first.is_ascii_uppercase())
+        && ZONES.iter().any(|zones| Path::new(zones).join(name).is_file())
+}
+
+/// `std offset [dst [offset] [,start,end]]`, as POSIX has it, with the names as short as those that there are.
+fn is_rule_of_zone(value: &str) -> bool {
+    let (zone, days) = match value.split_once(',') {
+        Some((zone, days)) => (zone, Some(days)),
+        None => (value, None),
+    };
+    let Some(rest) = after_name(zone) else { return false };
+    let time = |text: &str| {
+        text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || "+-:".contains(c)).len()
+    };
+    let (offset, summer) = rest.split_at(time(rest));
+    let is_time =
+        |text: &str| (1..=10).contains(&text.len()) && text.bytes().any(|byte| byte.is_ascii_digit());
+    let is_summer = |summer: &str| {
+        after_name(summer).is_some_and(|rest| rest.is_empty() || (time(rest) == rest.len() && is_time(rest)))
+    };
+    let is_day = |day: &str| {
+        (1..=20).contains(&day.len())
+            && day.bytes().all(|byte| byte.is_ascii_digit() || b"MJ./:+-".contains(&byte))
+    };
+    is_time(offset)
+        && (summer.is_empty() || is_summer(summer))
+        && days.is_none_or(|days| days.split(',').count() == 2 && days.split(',').all(is_day))
+}
+
+/// What follows the name of a zone: three to five letters, or an offset in angle brackets.
+fn after_name(value: &str) -> Option<&str> {
+    if let Some(quoted) = value.strip_prefix('<') {
+        let (name, rest) = quoted.split_once('>')?;
+        let is_offset = (2..=6).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_digit() || b"+-".contains(&byte));
+        return is_offset.then_some(rest);
+    }
+    let rest = value.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
+    (3..=5).contains(&(value.len() - rest.len())).then_some(rest)
 }
 
 /// The command that runs `script`, absolute, for a skill in `folder` on `project`.
@@ -107,6 +233,7 @@ pub(super) fn order(
     places: &Places<'_>,
     cage: Cage,
     limits: &Limits,
+    secrets: &Redaction,
 ) -> io::Result<Order> {
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -114,6 +241,7 @@ pub(super) fn order(
     let path =
         std::env::join_paths(reach::with_programs(&cage, places.installed)).map_err(io::Error::other)?;
     let mut environment: BTreeMap<OsString, OsString> = inherited_but_path().collect();
+    environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.knows(text)));
     environment.extend(told(places.skill, places.project));
     environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
     environment.insert("PATH".into(), path);
@@ -174,8 +302,9 @@ mod tests {
         ] {
             assert!(!is_inherited(OsStr::new(name), OsStr::new("C")), "{name}");
         }
-        for name in ["HOME", "LANG", "LC_ALL", "TZ"] {
-            assert!(is_inherited(OsStr::new(name), OsStr::new("C")), "{name}");
+        for (name, value) in [("HOME", "C"), ("LANG", "C"), ("LC_ALL", "C"), ("TZ", "UTC0"), ("USER", "root")]
+        {
+            assert!(is_inherited(OsStr::new(name), OsStr::new(value)), "{name}");
         }
     }
 
@@ -200,17 +329,86 @@ mod tests {
             "de DE",
             "AKIAIOSFODNN7EXAMPLE",
             "C.0123456789abcdef0",
+            "C.secret",
+            "en_US.UTF-8@SECRET3",
+            "en_US@secret",
+            "secret",
+            "de_SECRET",
+            "de_DE_SECRET",
+            "C_DE",
+            "POSIX@x",
+            "C.UTF-8.secret",
+            "en_US.iso8859-secret",
+            "en_US.cp12345",
+            "en_US@euro@x",
         ] {
-            assert!(!passes("LC_ALL", value) && !passes("LANG", value), "{value}");
-        }
-        assert!(passes("LANGUAGE", "de_DE:de:en") && !passes("LANGUAGE", "de:sk-proj-0123456789"));
-        for value in ["Europe/Berlin", ":/etc/localtime", "<+03>-3", "CET-1CEST,M3.5.0,M10.5.0/3", ""] {
-            assert!(passes("TZ", value), "{value}");
+            assert!(
+                !passes("LC_ALL", value) && !passes("LC_TIME", value) && !passes("LANG", value),
+                "{value}"
+            );
         }
         for value in
-            ["$(id)", "a b", "postgres://user:password@host/0123456789012345678901234567890123456789012"]
+            ["zh_Hans_CN.UTF-8", "es_419", "en_US.utf8", "ja_JP.eucJP", "ru_RU.KOI8-R", "ast_ES.CP1252"]
         {
-            assert!(!passes("TZ", value), "{value}");
+            assert!(passes("LANG", value), "{value}");
+        }
+        assert!(passes("LANGUAGE", "de_DE:de:en") && !passes("LANGUAGE", "de:sk-proj-0123456789"));
+        assert!(!passes("LANGUAGE", "de:secret"));
+    }
+
+    #[test]
+    fn a_time_zone_is_one_that_there_is_or_a_rule_for_one() {
+        let passes = |value: &str| is_inherited(OsStr::new("TZ"), OsStr::new(value));
+        for value in [
+            ":/etc/localtime",
+            "<+03>-3",
+            "<-0330>+3:30",
+            "CET-1CEST,M3.5.0,M10.5.0/3",
+            "EST5EDT",
+            "EST5EDT4,J60/2,J300",
+            "UTC0",
+            "",
+        ] {
+            assert!(passes(value), "{value}");
+        }
+        if Path::new("/usr/share/zoneinfo/Europe/Berlin").is_file() {
+            assert!(
+                passes("Europe/Berlin")
+                    && passes(":Europe/Berlin")
+                    && passes("/usr/share/zoneinfo/Europe/Berlin")
+            );
+        }
+        for value in [
+            "$(id)",
+            "a b",
+            "SECRET",
+            "secret",
+            "Europe/SECRET",
+            "Europe",
+            "../../etc/passwd",
+            "Europe/../../passwd",
+            "/etc/passwd",
+            "<SECRET>-3",
+            "SECRETS5",
+            "CET-1SECRETS",
+            "CET-1CEST,secret,secret",
+            "CET-1CEST,M3.5.0",
+            "CET",
+            "sk-proj-0123456789",
+            "postgres://user:password@host/0123456789012345678901234567890123456789012",
+        ] {
+            // The machine may know a zone of a short name.
+            assert!(!passes(value) || value == "CET" && is_known_zone(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_one_of_this_machine() {
+        let passes = |value: &str| is_inherited(OsStr::new("USER"), OsStr::new(value));
+        assert!(passes("root"));
+        for value in ["", "sk-proj-0123456789", "SECRET", "ro:ot", "root\n", "../root", "-root", "x:0:0:root"]
+        {
+            assert!(!passes(value), "{value}");
         }
     }
 }

@@ -163,8 +163,9 @@ impl External {
         let places = Places { project, skill, scratch: scratch.path(), installed: &installed };
         let cage = reach::cage(ctx, &places);
         let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
-        let mut order = command::order(&interpreter, &script, args, &places, cage, ctx.limits())
-            .map_err(|error| verdict::not_started(name, project, error))?;
+        let mut order =
+            command::order(&interpreter, &script, args, &places, cage, ctx.limits(), ctx.redaction())
+                .map_err(|error| verdict::not_started(name, project, error))?;
         if ctx.worker().is_some_and(|worker| !worker.is_single()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
             order.cage.ceilings.cpu_seconds = None;

@@ -62,6 +62,11 @@ impl Redaction {
         self.learn_all(&[Secret { value: value.to_owned(), mark: format!("[secret:{name}]") }]);
     }
 
+    /// Whether this text is or holds a secret that is known.
+    pub(crate) fn knows(&self, text: &str) -> bool {
+        self.is_needed.load(Ordering::Acquire) && self.text(text.to_owned()).shown().as_str() != text
+    }
+
     /// From now on what others were handed leaves by its name as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
