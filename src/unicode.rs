@@ -4,8 +4,9 @@
 use unicode_normalization::char::is_combining_mark;
 
 /// From and to, both included, and what they are. The first part is `Default_Ignorable_Code_Point` of Unicode 16
-/// (`DerivedCoreProperties.txt`), which has all of `Bidi_Control` (`PropList.txt`); the second is what else is not seen.
-const INVISIBLE: [(char, char, &str); 34] = [
+/// (`DerivedCoreProperties.txt`), which has all of `Bidi_Control` (`PropList.txt`); the second is what else is not seen: all other
+/// format characters (`Cf`), blanks and fillers.
+const INVISIBLE: [(char, char, &str); 37] = [
     ('\u{ad}', '\u{ad}', "soft hyphen"),
     ('\u{34f}', '\u{34f}', "combining grapheme joiner"),
     ('\u{61c}', '\u{61c}', "Arabic letter mark"),
@@ -37,7 +38,10 @@ const INVISIBLE: [(char, char, &str); 34] = [
     ('\u{fffe}', '\u{ffff}', "noncharacters"),
     ('\u{110bd}', '\u{110bd}', "Kaithi number sign"),
     ('\u{110cd}', '\u{110cd}', "Kaithi number sign above"),
-    ('\u{13430}', '\u{1343f}', "hieroglyph format controls"),
+    ('\u{1107f}', '\u{1107f}', "Brahmi number joiner"),
+    ('\u{13430}', '\u{13442}', "hieroglyph format controls and blanks"),
+    ('\u{16fe4}', '\u{16fe4}', "Khitan filler"),
+    ('\u{1bc9d}', '\u{1bc9e}', "shorthand selectors"),
     ('\u{1d159}', '\u{1d159}', "musical null notehead"),
     ('\u{f0000}', '\u{fffff}', "private use, plane 15"),
     ('\u{100000}', '\u{10ffff}', "private use, plane 16"),
@@ -120,6 +124,37 @@ mod tests {
                 let is_in_another = INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&beyond));
                 let is_plain = !beyond.is_control() && !is_noncharacter(beyond);
                 assert!(is_in_another || !is_plain || !is_unseen(beyond), "{what}: {beyond:?}");
+            }
+        }
+    }
+
+    /// Held against the tables of Unicode that `regex` brings: nothing that they know is missing, and the first part is one of
+    /// their properties to the letter.
+    #[test]
+    fn the_table_has_all_that_unicode_says_is_ignored_or_formats() {
+        let ranges = |class: &str| {
+            let parsed = regex_syntax::parse(class).unwrap();
+            let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) =
+                parsed.into_kind()
+            else {
+                panic!("{class}")
+            };
+            class.ranges().iter().map(|range| (range.start(), range.end())).collect::<Vec<_>>()
+        };
+        let ignored =
+            INVISIBLE.iter().map(|(from, to, _)| (*from, *to)).take_while(|(from, _)| *from != '\u{600}');
+        assert_eq!(ignored.collect::<Vec<_>>(), ranges(r"\p{Default_Ignorable_Code_Point}"));
+        for class in [
+            r"\p{Default_Ignorable_Code_Point}",
+            r"\p{Bidi_Control}",
+            r"\p{Cf}",
+            r"[\p{Zl}\p{Zp}]",
+            r"\p{Noncharacter_Code_Point}",
+            r"\p{Variation_Selector}",
+        ] {
+            for (from, to) in ranges(class) {
+                let missing: Vec<char> = (from..=to).filter(|c| !is_invisible(*c)).collect();
+                assert!(missing.is_empty(), "{class}: {missing:?}");
             }
         }
     }
