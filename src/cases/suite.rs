@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::strangers::Strangers;
 use crate::host::temp_places::TempFolder;
 use crate::host::{Canned, Files, Observer, Providers};
-use crate::policy::{Asked, CancelToken, Permission};
+use crate::policy::{Asked, CancelToken, ExecutionMode, Permission};
 use crate::registry::{Folder, Roots, Scope, Skill, project_root};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
@@ -31,6 +31,7 @@ pub struct Suite {
     roots: Roots,
     granted: Vec<Permission>,
     helper: Option<PathBuf>,
+    execution: ExecutionMode,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     /// The case that runs.
@@ -51,6 +52,7 @@ impl Suite {
             roots,
             granted: Vec::new(),
             helper: None,
+            execution: ExecutionMode::default(),
             cancel: CancelToken::new(),
             observer: None,
             running: Mutex::default(),
@@ -67,6 +69,12 @@ impl Suite {
     /// The program that starts external scripts; see [`EngineBuilder::helper`](crate::engine::EngineBuilder::helper).
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
+        self
+    }
+
+    /// Where scripts of embedded languages run, in every case.
+    pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
+        self.execution = mode;
         self
     }
 
@@ -150,7 +158,7 @@ impl Suite {
             Some(program) => engine.helper(program),
             None => engine,
         };
-        let invocation = invocation(skill, case).cancel(self.cancel.clone());
+        let invocation = invocation(skill, case).execution_mode(self.execution).cancel(self.cancel.clone());
         let invocation = match &self.observer {
             Some(observer) => invocation.observer(observer.clone()),
             None => invocation,

@@ -45,7 +45,8 @@ fn on_output() -> impl TypedValueParser<Value = OutputPolicy> {
     PossibleValuesParser::new(OutputPolicy::all().map(OutputPolicy::name)).try_map(|word| word.parse())
 }
 
-fn execution() -> impl TypedValueParser<Value = ExecutionMode> {
+/// The word after `--execution`.
+pub fn execution() -> impl TypedValueParser<Value = ExecutionMode> {
     PossibleValuesParser::new(ExecutionMode::all().map(ExecutionMode::name)).try_map(|word| word.parse())
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use metier::cases::{Collected, Status, Suite, Verdict, cases_of};
 use metier::engine::Outcome;
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::policy::CancelToken;
+use metier::policy::{CancelToken, ExecutionMode};
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
+use super::bounds::execution;
 use super::last_resort::Heard;
 use super::output;
 use super::run::cancel_on_interrupt;
@@ -27,6 +28,9 @@ pub struct Args {
     /// Grant what leads out of a case's project, where a case needs it: net, shm or exec:unsandboxed (may be repeated)
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
+    /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
+    #[arg(long, value_name = "MODE", value_parser = execution())]
+    execution: Option<ExecutionMode>,
 }
 
 /// How many cases came out how.
@@ -51,8 +55,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     cancel_on_interrupt(token.clone());
     let last_resort = session.last_resort();
     let _following = last_resort.follow(&token);
-    let mut suite =
-        Suite::new(roots).cancel(token.clone()).observer(Arc::new(Heard::new(last_resort.clone())));
+    let mut suite = Suite::new(roots)
+        .cancel(token.clone())
+        .execution_mode(args.execution.unwrap_or_default())
+        .observer(Arc::new(Heard::new(last_resort.clone())));
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }

@@ -18,6 +18,7 @@ mod not_run;
 mod ordinary;
 mod stage;
 mod survivors;
+mod workers;
 
 #[test]
 fn every_attack_is_held() {

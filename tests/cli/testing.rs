@@ -43,6 +43,24 @@ fn the_skills_that_ship_hold_what_their_cases_say() {
     assert!(passed >= 31 && summary.ends_with("passed, 0 failed, 0 not run"), "{summary}");
 }
 
+/// What a worker process answers is what the script would say here, and where there is none the case is one that failed.
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+#[test]
+fn cases_run_in_worker_processes_where_they_are_asked_to() {
+    let case = json!({"input": {"x": 1}, "expect": {"value": {"got": 1, "more": true}}});
+    let project = one("", ECHO, &case);
+    for mode in ["worker", "in-process"] {
+        let answer = project.metier(&["test", "x", "--json", "--execution", mode]);
+        assert_eq!((answer.code, answer.json()["passed"].take()), (0, json!(1)), "{mode}: {}", answer.stdout);
+    }
+    assert_eq!(project.metier(&["test", "x", "--execution", "elsewhere"]).code, 2);
+    // A process has what a script may have and a room beside it; nothing else shows where it ran.
+    let taken = "local t = {} for i = 1, 1e9 do t[i] = ('a'):rep(1e6) .. i end return #t";
+    let project = one("", taken, &json!({"expect": {"error": {"kind": "memory"}}}));
+    let answer = project.metier(&["test", "x", "--json", "--execution", "worker"]);
+    assert_eq!(answer.code, 0, "{}", answer.stdout);
+}
+
 #[test]
 fn a_difference_is_told_by_place_with_both_sides_and_the_log() {
     let project = Project::new().lua("x", ECHO);
