@@ -145,10 +145,14 @@ fn lacks(name: &str, held: &Enforced) -> Vec<String> {
     let lowered = held.lowered.then(|| {
         format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
     });
+    // Where there are no namespaces that holds of every run.
+    let open = (held.namespaces && !held.guarded).then(|| {
+        format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
+    });
     // Whether the network was to be shut is the grants' matter.
     let cage = Cage { guard_calls: true, ..Cage::default() };
     let missing = held.missing(&cage).map(|wall| format!("{name} ran in a cage that does not hold {wall}"));
-    lowered.into_iter().chain(missing).collect()
+    lowered.into_iter().chain(open).chain(missing).collect()
 }
 
 /// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
@@ -200,6 +204,9 @@ mod tests {
     fn what_a_cage_lacked_is_told() {
         let whole = Enforced { files_abi: 6, scope: true, calls: true, ..Enforced::default() };
         assert_eq!(lacks("x", &whole), [""; 0]);
+        assert_eq!(lacks("x", &Enforced { namespaces: true, guarded: true, ..whole }), [""; 0]);
+        let said = lacks("x", &Enforced { namespaces: true, ..whole }).join("\n");
+        assert!(said.starts_with("x ran where not all that is protected"), "{said}");
         let said = lacks("x", &Enforced { lowered: true, ..whole }).join("\n");
         assert!(said.starts_with("x ran in the tier landlock"), "{said}");
         let said = lacks("x", &Enforced::default());

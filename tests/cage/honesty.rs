@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use metier::engine::Engine;
 use metier::error::ErrorKind;
+use metier::host::LogLevel;
 use metier::policy::{Isolation, Tier};
 
 use crate::attackers;
@@ -86,6 +87,13 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     let twice = run(&format!("mount --bind {project} {again} &&")).unwrap();
     let error = twice.result.unwrap_err();
     assert_eq!((error.kind(), twice.process.is_some()), (ErrorKind::SandboxUnavailable, false), "{error}");
+    // Who takes what can be had is told that it is not guarded, and it is not.
+    let line = line(&format!("mount --bind {project} {again} &&"));
+    let builder = stage.builder().helper(helper(&stage, &line).unwrap()).isolation(Isolation::BestEffort);
+    let best = builder.build().unwrap().run(stage.invocation());
+    assert_eq!(best.process.unwrap().stdout, "secret\nran\n");
+    assert!(!best.sandbox.unwrap().protected_paths);
+    assert!(best.log.iter().any(|line| line.level == LogLevel::Warn), "{:?}", best.log);
 }
 
 /// Without a list of processes a tree is killed by nobody, unless signals are kept inside. What is required is refused then, and
