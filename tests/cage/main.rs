@@ -12,6 +12,7 @@ mod cases;
 mod churn;
 mod denials;
 mod honesty;
+mod identities;
 mod interpreters;
 #[path = "../support/not_run.rs"]
 mod not_run;
