@@ -7,6 +7,7 @@ use super::super::Shared;
 use super::super::sandbox::{self, Cage, Exactly, Report};
 use super::reach;
 use super::run::{Caged, External};
+use super::verdict::Obstacles;
 use super::{interpreter, process, verdict, version};
 use crate::error::Result;
 use crate::executor::{Script, SkillInput};
@@ -36,6 +37,7 @@ impl External {
             }
             Err(error) => {
                 let error = verdict::not_started(self.file.name(), caged.project, error);
+                let error = verdict::with_obstacles(error, Obstacles::of(&caged.order, caged.project));
                 if Self::may_do_without(ctx, &error) { self.planned_plainly(input, ctx) } else { Err(error) }
             }
         }

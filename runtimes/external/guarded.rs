@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::super::sandbox::{Guarded, Version};
+use crate::host::own_folders::{DOWNLOADED, is_own_folder};
 use crate::host::temp_places::own_places_in;
 use crate::host::{SkillContext, git};
 use crate::policy::{Need, runs_when_built};
@@ -24,10 +25,6 @@ const PATIENCE: usize = 1 << 10;
 
 /// Mounts that a cage needs besides those over what is guarded.
 const OTHER_MOUNTS: usize = 1 << 10;
-
-/// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
-/// in it. Only names count: a mark in a folder could be a script's.
-const DOWNLOADED: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
 
 /// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
 #[derive(Clone, Default, PartialEq)]
@@ -67,6 +64,7 @@ pub(super) fn guarded(ctx: &SkillContext, project: &Path) -> Guarded {
         more: None,
         waiting: VecDeque::new(),
         closed: own_places_in(project),
+        own: Vec::new(),
     };
     let top = Folder { is_guarded: true, ..Folder::top(project) };
     match walk.may("") {
@@ -96,8 +94,9 @@ struct Walk<'a> {
     more: Option<String>,
     /// Outer folders come first: what matters most lies at the top.
     waiting: VecDeque<Folder>,
-    /// metier's own folders, which are covered whole.
+    /// metier's own folders, which are covered whole, and those of them that were found here, of other hosts.
     closed: Vec<PathBuf>,
+    own: Vec<PathBuf>,
 }
 
 #[derive(Default)]
@@ -176,7 +175,7 @@ impl Walk<'_> {
 
     /// Passes by one name in a folder.
     fn pass(&mut self, folder: &Folder, name: &str, place: PathBuf, kind: FileType) {
-        if self.closed.contains(&place) {
+        if self.closes(&place, kind) {
             return;
         }
         let path = if folder.path.is_empty() { name.to_owned() } else { format!("{}/{name}", folder.path) };
@@ -220,6 +219,19 @@ impl Walk<'_> {
             May::Everything if is_plain => self.waiting.push_back(inner),
             May::Everything => {}
         }
+    }
+
+    /// Whether this is one of metier's own folders.
+    fn closes(&mut self, place: &Path, kind: FileType) -> bool {
+        if self.closed.iter().any(|closed| closed == place) {
+            return true;
+        }
+        let is_found = kind.is_dir() && is_own_folder(place);
+        if is_found {
+            self.closed.push(place.to_owned());
+            self.own.push(place.to_owned());
+        }
+        is_found
     }
 
     /// Hides a secret: where it is a link, what it leads to in the project as well.
@@ -342,6 +354,9 @@ impl Walk<'_> {
                     return;
                 }
                 let Ok(kind) = entry.file_type() else { continue };
+                if self.closes(&entry.path(), kind) {
+                    continue;
+                }
                 if kind.is_dir() && !STORED.iter().any(|stored| entry.file_name() == *stored) {
                     waiting.push(entry.path());
                 } else if kind.is_file() {
@@ -406,7 +421,7 @@ impl Walk<'_> {
     }
 
     fn found(self) -> Guarded {
-        let Self { kept, hidden, linked, built, mut more, .. } = self;
+        let Self { kept, hidden, linked, built, own, mut more, .. } = self;
         if kept.len() + hidden.len() > OTHER_MOUNTS && more.is_none() {
             let room = mounts().saturating_sub(OTHER_MOUNTS);
             if kept.len() + hidden.len() > room {
@@ -418,7 +433,8 @@ impl Walk<'_> {
         }
         let all = |places: BTreeSet<PathBuf>| places.into_iter().map(OsString::from).collect();
         let linked = linked.into_iter().collect();
-        Guarded { kept: all(kept), hidden: all(hidden), own: Vec::new(), more, linked, built }
+        let own = own.into_iter().map(OsString::from).collect();
+        Guarded { kept: all(kept), hidden: all(hidden), own, more, linked, built }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a script in a cage may reach: what interpreters read, the project, the skill, and a folder of its own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -183,7 +184,10 @@ fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
     }
     let mut guarded = guarded_in(ctx, places.project);
     let covered = [places.project, places.skill].into_iter().flat_map(covered_places_in);
-    guarded.own = covered.map(Into::into).collect();
+    let closed: BTreeSet<PathBuf> = covered.chain(guarded.own.into_iter().map(PathBuf::from)).collect();
+    // What covers a folder covers what lies in it, which is then no longer there to be covered.
+    let is_outer = |place: &&PathBuf| !place.ancestors().skip(1).any(|above| closed.contains(above));
+    guarded.own = closed.iter().filter(is_outer).map(Into::into).collect();
     FileRules { read, own: own.into_iter().flatten().collect(), write, guarded }
 }
 

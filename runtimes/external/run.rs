@@ -19,6 +19,7 @@ use super::life::{Life, Own};
 use super::made::Before;
 use super::process::{self, Session, Start};
 use super::reach::{self, Places};
+use super::verdict::Obstacles;
 use super::worker::{Key, Workers};
 use super::{command, verdict};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -205,10 +206,10 @@ impl External {
         let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
         let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
         let before = Before::of(ctx, project, found);
-        let more = warn_of_more(ctx, &order);
+        let obstacles = warned_of(ctx, &order, project);
         let outcome =
             self.run(Start::Caged(self.shared.launcher(), Box::new(order)), input.value.as_ref(), ctx);
-        let outcome = outcome.map_err(|error| verdict::with_more(error, more));
+        let outcome = outcome.map_err(|error| verdict::with_obstacles(error, obstacles));
         drop(scratch);
         match before {
             Some(mut before) => before.settled(ctx, self.file.name(), outcome),
@@ -220,12 +221,13 @@ impl External {
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn kept(&self, worker: Worker, input: &SkillInput, ctx: &SkillContext) -> Result<Life> {
         let Caged { order, scratch, project, .. } = self.caged(Self::arguments(input, ctx), ctx)?;
-        let more = warn_of_more(ctx, &order);
+        let obstacles = warned_of(ctx, &order, project);
         let found = order.cage.files.as_ref().map(|rules| &rules.guarded);
         let (marks, before) = (found.map(Marks::of).unwrap_or_default(), Before::of(ctx, project, found));
         let launcher = self.shared.launcher();
         let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::checked);
-        let report = probed.map_err(|error| verdict::with_more(self.not_started(ctx, error), more))?;
+        let report =
+            probed.map_err(|error| verdict::with_obstacles(self.not_started(ctx, error), obstacles))?;
         let started = Session::start(Start::Caged(launcher, Box::new(order)), ctx.limits());
         self.life(started, worker, verdict::held(&report), Own { before, marks, scratch: Some(scratch) }, ctx)
     }
@@ -282,11 +284,13 @@ fn unwritten(error: io::Error) -> SkillError {
     SkillError::io("failed to write the clients of the host API", error)
 }
 
-/// Says where some of what is guarded may not have been found, which is the answer.
-fn warn_of_more(ctx: &SkillContext, order: &Order) -> Option<String> {
-    let more = order.cage.files.as_ref()?.guarded.more.clone()?;
-    warn(ctx, format!("not all secrets and histories of the project are guarded: {more}"));
-    Some(more)
+/// Says where some of what is guarded may not have been found, with all that can stand in the way, which is the answer.
+fn warned_of(ctx: &SkillContext, order: &Order, project: &Path) -> Obstacles {
+    let obstacles = Obstacles::of(order, project);
+    if let Some(more) = obstacles.more() {
+        warn(ctx, format!("not all secrets and histories of the project are guarded: {more}"));
+    }
+    obstacles
 }
 
 /// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::sandbox::{Cage, Enforced, Report};
-use super::process::{Ended, Kept, Refused};
+use super::super::sandbox::{Cage, Enforced, Order, Report};
+use super::process::{Ended, Kept, OWN_IN_SIGHT, PROTECTED, Refused};
 use super::{denial, exceeded, value};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillOutput;
@@ -79,11 +79,34 @@ pub(super) fn not_started(name: &str, project: &Path, source: std::io::Error) ->
         .with_source(source)
 }
 
-/// The same error with why not all could be protected, where that is what failed.
-pub(super) fn with_more(error: SkillError, more: Option<String>) -> SkillError {
-    let is_it =
-        error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(super::process::PROTECTED);
-    let Some(more) = more.filter(|_| is_it) else { return error };
+/// What of an order can keep its process from being started: why not all could be found that is to be protected, and which
+/// folders of metier's own are to be covered.
+pub(super) struct Obstacles {
+    more: Option<String>,
+    own: Option<String>,
+}
+
+impl Obstacles {
+    pub(super) fn of(order: &Order, project: &Path) -> Self {
+        let guarded = order.cage.files.as_ref().map(|files| &files.guarded);
+        let own = guarded.and_then(|guarded| guarded.own.first()).map(Path::new);
+        let shown = |own: &Path| {
+            own.strip_prefix(project).unwrap_or(own).to_string_lossy().escape_debug().to_string()
+        };
+        Self { more: guarded.and_then(|guarded| guarded.more.clone()), own: own.map(shown) }
+    }
+
+    pub(super) fn more(&self) -> Option<&str> {
+        self.more.as_deref()
+    }
+}
+
+/// The same error with what stood in the way, where that is what failed.
+pub(super) fn with_obstacles(error: SkillError, obstacles: Obstacles) -> SkillError {
+    let says = |what: &str| error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(what);
+    let Obstacles { more, own } = obstacles;
+    let more = more.filter(|_| says(PROTECTED)).or_else(|| own.filter(|_| says(OWN_IN_SIGHT)));
+    let Some(more) = more else { return error };
     let with_more = SkillError::new(ErrorKind::SandboxUnavailable, format!("{}: {more}", error.message()));
     match error.help() {
         Some(help) => with_more.with_help(help),

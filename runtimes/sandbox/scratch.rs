@@ -8,6 +8,7 @@ use rustix::fs::{FileType, Stat, fstat, lstat};
 
 use super::sweeper::Sweeper;
 use crate::host::Clearing;
+use crate::host::in_sight::InSight;
 use crate::host::temp_places::{self, TempFolder, TempPlace};
 
 /// A folder for home and temporary files, the user's alone. Removed when dropped, once nobody is left who could change it; what
@@ -20,16 +21,18 @@ pub(crate) struct Scratch {
     /// Goes after it.
     place: Arc<TempPlace>,
     sweeper: Arc<Sweeper>,
+    /// What the script sees besides.
+    _in_sight: InSight,
 }
 
 /// Files and folders that are removed at once.
 const AT_ONCE: usize = 2048;
 
 impl Scratch {
-    /// One that lies in none of these folders, which scripts see.
+    /// One that lies in none of these folders, which the script sees; no host puts anything of its own there before it is gone.
     pub(crate) fn new(sweeper: &Arc<Sweeper>, avoided: &[&Path]) -> io::Result<Self> {
         let (folder, place) = TempFolder::away_from(avoided)?.keep();
-        Ok(Self { folder, place, sweeper: Arc::clone(sweeper) })
+        Ok(Self { folder, place, sweeper: Arc::clone(sweeper), _in_sight: InSight::of(avoided) })
     }
 
     pub(crate) fn path(&self) -> &Path {

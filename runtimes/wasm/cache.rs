@@ -53,14 +53,21 @@ pub(super) fn of_user() -> Option<&'static Cache> {
 
 /// Where they are kept, whether or not there are any yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
-    own_folders::cache_folder().map(|own| own.join("wasm"))
+    own_folders::cache_folder().map(|own| own.join(own_folders::MODULES))
 }
 
 impl Cache {
     /// The cache in this folder, with its key in that one, or the reason why there can be none. Both are made where they are
     /// missing; the folders around them are the platform's.
     pub(super) fn at(own: &Path, state: &Path) -> Result<Self, String> {
-        let folder = own_folder(own, &["wasm"])?;
+        for lasting in [own, state] {
+            if let Some(reason) =
+                lasting.parent().map(own_folders::real).and_then(|base| own_folders::unfit(&base))
+            {
+                return Err(format!("{}: {reason}", lasting.display()));
+            }
+        }
+        let folder = own_folder(own, &[own_folders::MODULES])?;
         let key = cache_key::key_in(&own_folder(state, &[])?, state)?;
         Ok(Self { folder, key })
     }

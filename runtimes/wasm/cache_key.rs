@@ -12,10 +12,19 @@ use rustix::io::Errno;
 
 use super::cache::belongs;
 use super::entry::MacKey;
+use crate::host::in_sight::is_in_sight;
+use crate::runtimes::own_folders;
 
 /// The file, 32 random bytes.
-const NAME: &str = "wasm-cache.key";
+const NAME: &str = own_folders::KEY;
 const LENGTH: usize = 32;
+
+/// A mark on the file that no script in a sandbox can make: system calls that set attributes are refused there. What is laid in its
+/// place has none, and another one is made. A file system without attributes has no marks.
+#[cfg(target_os = "linux")]
+const MARK: &std::ffi::CStr = c"user.metier.key";
+
+const SEEN: &str = "it lies in what a script sees that is running";
 
 /// How many were made by this process, so that each has a name of its own until it is whole.
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -27,7 +36,16 @@ pub(super) fn key_in(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
     if let Some(key) = read(folder).map_err(|reason| failed(&reason))? {
         return Ok(key);
     }
+    let is_seen = || is_in_sight(&own_folders::real(&path));
+    if is_seen() {
+        return Err(failed(&SEEN));
+    }
     made(folder).map_err(|error| failed(&error))?;
+    if is_seen() {
+        // Whoever started that script may have looked before the key was there.
+        unlinkat(folder, NAME, AtFlags::empty()).ok();
+        return Err(failed(&SEEN));
+    }
     // Should another host have made one at the same time, one of them is there now.
     read(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
 }
@@ -52,6 +70,9 @@ fn read(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     if found.st_nlink != 1 {
         return Err("has another name; remove it, and another one is made".into());
     }
+    if !is_marked(&file).map_err(|error| error.to_string())? {
+        return Ok(None);
+    }
     let mut key = Vec::with_capacity(LENGTH + 1);
     file.take(LENGTH as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
     // One that is not whole was being made when its host was killed, or its disk was full.
@@ -66,10 +87,33 @@ fn made(folder: &OwnedFd) -> std::io::Result<()> {
     unlinkat(folder, &unfinished, AtFlags::empty()).ok();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(folder, &unfinished, flags, Mode::RUSR | Mode::WUSR)?);
+    mark(&file);
     let written = file.write_all(&key).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| Ok(renameat(folder, &unfinished, folder, NAME)?));
     if placed.is_err() {
         unlinkat(folder, &unfinished, AtFlags::empty()).ok();
     }
     placed
+}
+
+#[cfg(target_os = "linux")]
+fn mark(file: &File) {
+    rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty()).ok();
+}
+
+#[cfg(target_os = "linux")]
+fn is_marked(file: &File) -> rustix::io::Result<bool> {
+    match rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]) {
+        Ok(_) | Err(Errno::OPNOTSUPP) => Ok(true),
+        Err(Errno::NODATA) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mark(_: &File) {}
+
+#[cfg(not(target_os = "linux"))]
+fn is_marked(_: &File) -> rustix::io::Result<bool> {
+    Ok(true)
 }

@@ -11,6 +11,9 @@ mod functions;
 pub(crate) mod git;
 mod guarded;
 mod http;
+#[cfg(unix)]
+#[cfg_attr(not(target_os = "linux"), path = "in_sight_elsewhere.rs")]
+pub(crate) mod in_sight;
 mod journal;
 mod memory;
 pub(crate) mod own_folders;

@@ -104,7 +104,7 @@ pub(crate) fn homes_of_people() -> Vec<PathBuf> {
 const NOBODY: u32 = 65534;
 
 /// The home that the system knows of the user, whatever the environment says.
-fn home() -> Option<&'static PathBuf> {
+pub(crate) fn home() -> Option<&'static PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     HOME.get_or_init(|| {
         let users = std::fs::read_to_string("/etc/passwd").ok()?;

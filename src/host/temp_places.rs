@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,7 +30,8 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use super::clearing::{BY_NAME, Clearing};
-use super::own_folders::{own_folders, state_folder};
+use super::in_sight::is_in_sight;
+use super::own_folders::{HOST, TEMPORARY, own_folders, real, state_folder, unfit};
 
 /// A new folder, gone when dropped, that nobody but the user gets into.
 pub(crate) struct TempFolder {
@@ -140,71 +141,47 @@ static BASES: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
 static LASTING: LazyLock<Vec<PathBuf>> =
     LazyLock::new(|| own_folders().iter().map(|folder| real(folder)).collect());
 
-/// The path without links, as far as there is anything.
-fn real(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let Ok(found) = fs::canonicalize(above) {
-            return path.strip_prefix(above).map_or(found.clone(), |rest| {
-                if rest.as_os_str().is_empty() { found } else { found.join(rest) }
-            });
-        }
-    }
-    path.to_owned()
-}
+/// Those of them in which something may be put.
+static FIT: LazyLock<Vec<PathBuf>> =
+    LazyLock::new(|| BASES.iter().filter(|base| unfit(base).is_none()).map(|base| parent_in(base)).collect());
 
 fn parents() -> impl Iterator<Item = PathBuf> {
-    let name = format!("metier-{}", geteuid().as_raw());
-    BASES.iter().map(move |base| base.join(&name))
+    BASES.iter().map(|base| parent_in(base))
 }
 
-/// Every folder of metier's own that lies in this one, which has no links on its path: no script may read what is in there, nor
-/// change it, whatever it was granted.
+fn parent_in(base: &Path) -> PathBuf {
+    base.join(format!("{TEMPORARY}{}", geteuid().as_raw()))
+}
+
+/// Every folder of this process's own that lies in this one, which has no links on its path, whether or not it is there: no
+/// script may read what is in there, nor change it, whatever it was granted.
 pub(crate) fn own_places_in(folder: &Path) -> Vec<PathBuf> {
-    let all = LASTING.iter().cloned().chain(parents());
-    let mut own: Vec<PathBuf> = all.filter(|own| own.starts_with(folder)).collect();
-    for base in BASES.iter().filter(|base| base.starts_with(folder)) {
-        own.extend(of_others(base).filter(|found| !parents().any(|known| known == *found)));
-    }
-    own
+    LASTING.iter().cloned().chain(parents()).filter(|own| own.starts_with(folder)).collect()
 }
 
-/// The same folders of other users, which root can see into.
-fn of_others(base: &Path) -> impl Iterator<Item = PathBuf> {
-    let is_number = |rest: &[u8]| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit);
-    let named = move |name: &OsStr| name.as_bytes().strip_prefix(b"metier-").is_some_and(is_number);
-    let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    entries.filter(move |entry| named(&entry.file_name())).map(|entry| entry.path())
-}
-
-/// The same, each made where it was missing, so that it can be covered before anything comes into it.
+/// Those of them that are there. In folders for everybody, where nobody can say by a lock that a script sees them, they are made,
+/// so that they can be covered before anything comes into them.
 pub(crate) fn covered_places_in(folder: &Path) -> Vec<PathBuf> {
-    let mut own = own_places_in(folder);
-    for place in &own {
-        if place.is_dir() && !parents().any(|own| own == *place) {
-            continue;
-        }
-        if LASTING.contains(place) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(place).ok();
-        } else {
+    const STICKY: u32 = 0o1000;
+    for base in BASES.iter().filter(|base| base.starts_with(folder)) {
+        if base.metadata().is_ok_and(|about| about.mode() & STICKY != 0) {
             // As long as one of its folders is there, nobody removes it.
-            state().place(place).ok();
+            state().place(&parent_in(base)).ok();
         }
     }
+    let mut own = own_places_in(folder);
     // No link is covered: what it leads to has a place of its own.
     own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
-    // What covers a folder covers what lies in it, which is then no longer there to be covered.
-    let outer = own.clone();
-    own.retain(|place| !outer.iter().any(|other| place != other && place.starts_with(other)));
-    own.dedup();
     own
 }
 
 fn place_away_from(avoided: &[&Path]) -> io::Result<Arc<TempPlace>> {
     let mut failed = io::Error::other(
-        "every folder for temporary files lies in what the script sees; set TMPDIR to another one",
+        "every folder for temporary files lies in a project or in what the script sees, or others can write to it; set TMPDIR \
+         to a folder of your own",
     );
-    for parent in parents().filter(|parent| !avoided.iter().any(|folder| parent.starts_with(folder))) {
-        match state().place(&parent) {
+    for parent in FIT.iter().filter(|parent| !avoided.iter().any(|folder| parent.starts_with(folder))) {
+        match state().place(parent) {
             Ok(place) => return Ok(place),
             Err(error) => failed = io::Error::new(error.kind(), format!("{}: {error}", parent.display())),
         }
@@ -257,8 +234,13 @@ impl TempPlace {
         };
         // Between both it may have been taken for left, and removed.
         statat(&opened, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let folder = parent.join(&name);
-        Ok(Self { parent: parent.to_owned(), folder, _lock: lock, noted: Mutex::default() })
+        let (parent, folder) = (parent.to_owned(), parent.join(&name));
+        let place = Self { parent, folder, _lock: lock, noted: Mutex::default() };
+        if is_in_sight(&place.parent) {
+            // Whoever started that script looked before this was there.
+            return Err(io::Error::other("it lies in what a script sees that is running"));
+        }
+        Ok(place)
     }
 
     /// Remembers on disk that this process is about to write a file in this folder.
@@ -291,8 +273,6 @@ impl Drop for TempPlace {
     }
 }
 
-/// What the folders of processes are called, before a number.
-const HOST: &str = "host-";
 const DRAFTS: &str = "drafts";
 
 /// Opens a folder of the user's own, which nobody else gets into from then on.
@@ -325,7 +305,7 @@ pub(super) fn note_draft(folder: impl AsFd) {
     }
     let place = match state.places.first() {
         Some(place) => Some(Arc::clone(place)),
-        None => parents().find_map(|parent| state.place(&parent).ok()),
+        None => FIT.iter().find_map(|parent| state.place(parent).ok()),
     };
     drop(state);
     place.map(|place| place.note(folder).ok());
@@ -338,8 +318,7 @@ pub(super) fn hold_draft(draft: impl AsFd) {
 
 /// The same for a host that was killed, by whoever saw it.
 pub(crate) fn clear_after(parent: &Path) {
-    let name = format!("metier-{}", geteuid().as_raw());
-    if parent.file_name().is_some_and(|last| last == OsStr::new(&name)) {
+    if parent.file_name() == parent_in(Path::new("/")).file_name() {
         clear(parent).map(JoinHandle::join);
         fs::remove_dir(parent).ok();
     }

@@ -145,6 +145,64 @@ fn scratch(folder: &Path) -> usize {
 }
 
 #[test]
+fn what_hosts_leave_that_are_killed_as_they_start_the_next_one_clears_away() {
+    const KILLED: u32 = 60;
+    let Some(program) = stage::helper() else { return };
+    let stage = Stage::bash("true");
+    stage.write("project/.metier/skills/s/SKILL.md", "---\nname: s\ndescription: runs\n---\n");
+    stage.write("project/.metier/skills/s/scripts/run.bash", "echo ran");
+    stage.write(
+        "project/.metier/skills/w/SKILL.md",
+        "---\nname: w\ndescription: writes\nallowed-tools: write\n---\n",
+    );
+    let writes = "for n = 1, 10000 do ctx.write('f' .. n % 5, ('x'):rep(100000)) end";
+    stage.write("project/.metier/skills/w/scripts/main.lua", writes);
+    let temporary = stage.at("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let metier = |skill: &str| {
+        let mut command = Command::new(&program);
+        command.args(["run", skill, "--allow", "write", "--project"]).arg(stage.at("project"));
+        command.env("TMPDIR", &temporary).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let drafts = || {
+        let entries = fs::read_dir(stage.at("project")).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".draft")).count()
+    };
+    let (mut most, mut most_drafts) = (0, 0);
+    for skill in ["s", "w"] {
+        // As early as it can be, and until its script is at work, however slow this machine is.
+        let began = Instant::now();
+        assert!(metier("s").status().unwrap().success());
+        let usual = began.elapsed();
+        for number in 0..KILLED {
+            let early = Duration::from_millis(4 + u64::from(number % 22));
+            let late = usual * number / KILLED;
+            let mut host = metier(skill).spawn().unwrap();
+            std::thread::sleep(if number % 2 == 0 { early } else { late });
+            host.kill().unwrap();
+            host.wait().unwrap();
+            most = most.max(scratch(&temporary));
+            most_drafts = most_drafts.max(drafts());
+        }
+        let said = metier("s").output().unwrap();
+        assert_eq!(said.stdout, b"ran\n", "{said:?}");
+        // A helper may still be clearing up after its host.
+        let ended = Instant::now();
+        while scratch(&temporary) > 0 || drafts() > 0 {
+            assert!(
+                ended.elapsed() < Duration::from_secs(10),
+                "{} and {} drafts were left",
+                scratch(&temporary),
+                drafts()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    say(&format!("at most {most} folders and {most_drafts} drafts lay there meanwhile"));
+}
+
+#[test]
 fn a_helper_that_is_killed_is_started_again() {
     if is_host("loses its helper") {
         return lose_helpers();

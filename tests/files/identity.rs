@@ -265,3 +265,52 @@ fn what_runs_when_a_folder_is_opened_takes_a_permission_that_names_it() {
     let told: Vec<String> = ctx.take_log().into_iter().map(|line| line.message).collect();
     assert!(told.len() == 3 && told[1].starts_with("sub/conftest.py was changed, which runs"), "{told:?}");
 }
+
+#[test]
+fn what_is_metiers_own_is_shut_whoevers_it_is() {
+    let files = [
+        "tmp/metier-0/host-0123456789abcdef/metier-x/python/metier.py",
+        ".cache/metier/wasm/0123456789abcdef",
+        "st/metier/wasm-cache.key",
+        "a/b/METIER/wasm/x",
+        "deep/metier-4000000000/HOST-0/drafts",
+    ];
+    let project = Project::new(&files.map(|file| (file, "theirs")));
+    project.write("metier/src/wasm/mod.rs", "x");
+    project.write("metier-2/notes", "x");
+    project.link("tmp/metier-0", "way");
+    project.link("st/metier", "state");
+    let all = ["read", "write", "read:st/metier/wasm-cache.key", "write:st/metier/wasm-cache.key"];
+    let denies = |name: &str, arguments: Value| {
+        assert_eq!(project.call(&all, name, &arguments), Err(ErrorKind::Denied), "{name} {arguments}");
+    };
+    let by_links = ["way/host-0123456789abcdef/metier-x/python/metier.py", "state/wasm-cache.key"];
+    for file in files.into_iter().chain(by_links) {
+        for name in ["read_file", "stat", "remove"] {
+            denies(name, json!([file]));
+        }
+        denies("head", json!([file, 1]));
+        denies("grep", json!(["x", file]));
+        denies("write", json!([file, "x"]));
+        denies("append", json!([file, "x"]));
+        denies("edit", json!([file, "theirs", "x"]));
+        let folder = file.rsplit_once('/').unwrap().0;
+        denies("write", json!([format!("{folder}/host-1/x"), "x"]));
+        if folder != "state" {
+            denies("remove", json!([folder, {"recursive": true}]));
+        }
+    }
+    for folder in ["tmp", "st", "a", "deep", ".cache"] {
+        denies("remove", json!([folder, {"recursive": true}]));
+    }
+    // Another host may have it tomorrow.
+    denies("mkdir", json!(["new/metier-7/host-0123456789abcdef"]));
+    denies("write", json!(["new/metier/wasm/0", "x"]));
+    for look in [json!(["theirs"]), json!(["theirs", "tmp"]), json!(["theirs", "**/*"])] {
+        let found = project.call(&all, "grep", &look);
+        assert!(found.is_err() || !found.unwrap().to_string().contains("theirs"), "{look}");
+    }
+    project.lets(&all, "read_file", json!(["metier/src/wasm/mod.rs"]));
+    project.lets(&all, "write", json!(["metier-2/notes", "y"]));
+    project.lets(&all, "write", json!(["metier/notes", "y"]));
+}

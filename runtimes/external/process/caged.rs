@@ -86,7 +86,7 @@ pub(in super::super) fn checked(report: Report) -> io::Result<Report> {
 const PROGRAM: &str = "program";
 
 /// What some machines have and others do not, and what projects stand in the way of.
-const ADVICE: [(&str, &str); 2] = [
+const ADVICE: [(&str, &str); 3] = [
     (
         "namespaces",
         "raise what there was too little of, or grant fewer paths; --sandbox best-effort goes on without namespaces",
@@ -95,10 +95,20 @@ const ADVICE: [(&str, &str); 2] = [
         PROTECTED,
         "name a smaller project with --project; --sandbox best-effort goes on with what could be protected",
     ),
+    (
+        OWN,
+        "have TMPDIR, HOME, XDG_CACHE_HOME and XDG_STATE_HOME name folders outside of the project, and remove those once no metier \
+         runs that uses them; --sandbox best-effort goes on, and the script sees them",
+    ),
 ];
 
 /// The step that fails where not all could be protected that has to be.
 pub(in super::super) const PROTECTED: &str = "protected paths";
+
+/// The step that fails where folders of metier's own could not be covered, and how that is said.
+const OWN: &str = "own folders";
+pub(in super::super) const OWN_IN_SIGHT: &str =
+    "folders of metier's own lie where the script would see them, which takes namespaces to prevent";
 
 /// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
 fn refused(step: &str, errno: i32) -> io::Error {
@@ -132,6 +142,9 @@ impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.error.kind() == io::ErrorKind::ArgumentListTooLong {
             return f.write_str("it would be a cage inside of more cages than the kernel allows");
+        }
+        if self.step == OWN {
+            return f.write_str(OWN_IN_SIGHT);
         }
         write!(f, "{}: {}", self.step, self.error)
     }

@@ -25,7 +25,7 @@ use super::super::sandbox::{Launcher, Order, Report};
 use super::api::{Lines, Service};
 use crate::policy::{CancelToken, Limits};
 
-pub(super) use self::caged::{PROTECTED, Refused, checked};
+pub(super) use self::caged::{OWN_IN_SIGHT, PROTECTED, Refused, checked};
 pub(super) use self::session::{Asked, End, Session, Waited};
 
 /// What to run.

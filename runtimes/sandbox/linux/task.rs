@@ -50,7 +50,7 @@ pub(super) fn done(
     let (ready, made) = match furnished.transpose() {
         // Whoever requires a cage is given all of it that there is on this machine, or none.
         // Nothing but a mount keeps what lies in the project from being seen.
-        Ok(_) if is_uncovered => lost(ready, "namespaces", Errno::OPNOTSUPP.into()),
+        Ok(_) if is_uncovered => lost(ready, "own folders", Errno::OPNOTSUPP.into()),
         Ok(_) if parcel.is_lowered && cage.required => lost(ready, "namespaces", Errno::AGAIN.into()),
         Ok(Some(made)) if !made.guarded && cage.required => {
             lost(ready, "protected paths", Errno::NOTSUP.into())

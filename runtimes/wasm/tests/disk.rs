@@ -249,6 +249,53 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
     assert!(at("/dev/null/cache/metier").is_err());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_key_that_a_script_has_laid_there_is_not_believed() {
+    use rustix::fs::{XattrFlags, setxattr};
+    let own = Own::new();
+    own.answer(&digit(1));
+    let (key, theirs) = (own.key(), [b'E'; 32]);
+    if setxattr(&key, c"user.metier.key", b"1", XattrFlags::empty()).is_err() {
+        // Nothing tells them apart on this file system.
+        return;
+    }
+    // In its place, of the same length and mode; and in a folder that has none yet.
+    fs::remove_file(&key).unwrap();
+    fs::write(&key, theirs).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    drop(own.again().unwrap());
+    let made = fs::read(&key).unwrap();
+    assert_ne!(made, theirs);
+    drop(own.again().unwrap());
+    assert_eq!(fs::read(&key).unwrap(), made, "its own is kept");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_is_kept_in_a_project_or_a_skill_or_where_a_script_comes() {
+    use crate::host::in_sight::InSight;
+    for sign in [".git", ".metier", "SKILL.md"] {
+        let home = TempDir::new().unwrap();
+        fs::create_dir_all(home.path().join("project/st")).unwrap();
+        fs::create_dir(home.path().join("project").join(sign)).unwrap();
+        for (cache, state) in [("project/ca/metier", "st/metier"), ("ca/metier", "project/st/metier")] {
+            let refused = Cache::at(&home.path().join(cache), &home.path().join(state)).err().unwrap();
+            assert!(refused.contains("is a project"), "{refused}");
+        }
+        assert!(!home.path().join("project/st/metier").exists());
+    }
+    let home = TempDir::new().unwrap();
+    let at = || Cache::at(&home.path().join("ca/metier"), &home.path().join("project/st/metier"));
+    fs::create_dir_all(home.path().join("project")).unwrap();
+    let project = fs::canonicalize(home.path().join("project")).unwrap();
+    let in_sight = InSight::of(&[&project]);
+    assert!(at().err().unwrap().contains("that is running"));
+    assert!(!project.join("st/metier/wasm-cache.key").exists());
+    drop(in_sight);
+    assert!(at().is_ok());
+}
+
 #[test]
 fn a_folder_that_others_may_write_to_later_is_no_longer_used() {
     let own = Own::new();

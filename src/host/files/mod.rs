@@ -40,6 +40,7 @@ use self::door::Door;
 use self::protected::Known;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::memory::{Bounds, Held};
+use crate::host::own_folders::leads_to_own;
 use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
@@ -47,7 +48,7 @@ pub struct Files {
     dir: Dir,
     root: PathBuf,
     door: Door,
-    /// Paths in it that are metier's own: nobody who works for a script comes there.
+    /// Paths in it that are metier's own: nobody who works for a script comes there. Others are known by their names.
     closed: Vec<String>,
     known: Known,
 }
@@ -66,7 +67,7 @@ impl Files {
         self.closed.iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
-        })
+        }) || leads_to_own(path, |other| (self.door.is_there)(&self.dir, &names::os(other)))
     }
 
     /// Opens the tree below `root`. The root itself may be reached through links.

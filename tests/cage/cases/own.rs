@@ -1,8 +1,10 @@
 //! metier's own folders, which no script sees, wherever they lie.
 
+use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use metier::engine::Engine;
 use metier::error::ErrorKind;
@@ -10,13 +12,20 @@ use metier::registry::{Root, Roots, Scope};
 
 use super::case;
 use crate::case::{Case, NotRun, TIER, TIERS, Tried};
-use crate::stage::{self, Stage};
+use crate::stage::{self, Ran, Stage};
 
 pub const CASES: &[Case] = &[
     case("O1", "temporary files of metier's that lie in the project, by TMPDIR", in_project),
     case("O2", "the same by a link, and in the skill's folder", by_link),
     case("O3", "metier's cache in the project", cache),
     case("O4", "a project in which the temporary files of all runs lie", around),
+    case("O3b", "metier's state, and the whole home, in the project", state),
+    case("O5a", "another host's temporary files in this project, which were there before", others_before),
+    case("O5b", "the same by a link, and deep down in a folder that is read only", others_deep),
+    case("O5c", "another host that begins while a script runs in the project", others_after),
+    case("O6a", "another host's state and cache in this project", others_state),
+    case("O6b", "the same in a project that can only be read", others_state_read),
+    case("O7", "names of metier's own folders, by the host API", by_host_functions),
 ];
 
 /// The command on the stage's project with these variables.
@@ -90,6 +99,38 @@ fn cache() -> Tried {
     Ok(())
 }
 
+fn state() -> Tried {
+    let looks = "find home st -type f 2>/dev/null; (echo x > st/metier/wasm-cache.key) 2>/dev/null; \
+        mv st moved 2>/dev/null && echo moved; rm -rf home st 2>/dev/null; echo own";
+    for (name, own) in [("XDG_STATE_HOME", "st"), ("HOME", "home")] {
+        let folder = if own == "st" { "st/metier" } else { "home/.local/state/metier" };
+        for is_there in [true, false] {
+            let stage = Stage::bash("true");
+            in_own_project(&stage, looks);
+            fs::create_dir(stage.at("project").join(own)).unwrap();
+            let key = format!("project/{folder}/wasm-cache.key");
+            if is_there {
+                stage.write(&key, "theirs");
+            }
+            let said = metier(&stage, &[(name, &stage.at("project").join(own))], &["--allow", "write"])?;
+            if said.status.success() {
+                // Where there was none the script may clear away what is its own.
+                assert_eq!(String::from_utf8_lossy(&said.stdout).lines().last(), Some("own"), "{said:?}");
+                assert!(!is_there || !String::from_utf8_lossy(&said.stdout).contains("key"), "{said:?}");
+            } else {
+                assert!(
+                    is_there && String::from_utf8_lossy(&said.stderr).contains("folders of metier's own"),
+                    "{said:?}"
+                );
+            }
+            if is_there {
+                assert_eq!(fs::read_to_string(stage.at(&key)).unwrap(), "theirs");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Set in the process that has a folder of temporary files of its own, in which nothing lies of other tests.
 const ALONE: &str = "METIER_CAGE_TEMPORARY";
 
@@ -137,5 +178,175 @@ fn around_all() -> Tried {
         assert_eq!(beside.join().unwrap().process.unwrap().stdout, "unharmed\n");
     });
     std::fs::remove_dir_all(others).unwrap();
+    Ok(())
+}
+
+const ALLOWED: Duration = Duration::from_mins(1);
+
+/// A run of another project's by another host, which goes on until it is told to end. Its own folders lie where this says.
+struct Other {
+    child: Child,
+    go: PathBuf,
+}
+
+impl Other {
+    fn start(stage: &Stage, variable: &str, folder: &Path) -> Result<Self, NotRun> {
+        let program =
+            stage::helper().ok_or_else(|| NotRun::Here("the command line is not built in".into()))?;
+        stage.write("other/.metier/skills/v/SKILL.md", "---\nname: v\ndescription: waits\n---\n");
+        let script = "import time, os, sys\nopen('began', 'w')\nwhile not os.path.exists('go'): time.sleep(.02)\n\
+            import metier\nprint(os.environ['HOME'], getattr(metier, 'CHANGED', 'unchanged'), os.listdir(os.environ['HOME']))\n";
+        stage.write("other/.metier/skills/v/scripts/main.py", script);
+        let mut command = Command::new(program);
+        command
+            .args(["run", "v", "--allow", "write", "--timeout", "60s", "--project"])
+            .arg(stage.at("other"));
+        let command = command.env(variable, folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut other = Self { child: command.spawn().unwrap(), go: stage.at("other/go") };
+        let began = Instant::now();
+        while !stage.at("other/began").exists() {
+            assert!(began.elapsed() < ALLOWED, "it does not begin");
+            if other.child.try_wait().unwrap().is_some() {
+                return Err(NotRun::Here(format!(
+                    "Python does not run: {:?}",
+                    other.child.wait_with_output()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(other)
+    }
+
+    /// One whose temporary files are there. While a script of another case sees all temporary files, none goes there.
+    fn start_in(stage: &Stage, named: &Path) -> Result<Self, NotRun> {
+        let began = Instant::now();
+        loop {
+            let other = Self::start(stage, "TMPDIR", named)?;
+            if fs::read_dir(named).unwrap().next().is_some() {
+                return Ok(other);
+            }
+            let elsewhere = other.ended();
+            assert!(began.elapsed() < ALLOWED, "they are in {}", elsewhere.display());
+            for file in ["other/began", "other/go"] {
+                fs::remove_file(stage.at(file)).unwrap();
+            }
+        }
+    }
+
+    /// Where its temporary files are, once it has ended unharmed.
+    fn ended(self) -> PathBuf {
+        fs::write(&self.go, "").unwrap();
+        let said = self.child.wait_with_output().unwrap();
+        let out = String::from_utf8_lossy(&said.stdout).into_owned();
+        let (home, rest) = out.split_once(' ').unwrap_or_default();
+        assert_eq!(rest, "unchanged []\n", "{said:?}");
+        home.into()
+    }
+}
+
+/// Looks for the folders of hosts below, changes all in them, and takes away the folders around them.
+const MEDDLES: &str = "find . -path '*/host-*' 2>/dev/null; for file in $(find . -name '*.py' -o -name wasm-cache.key 2>/dev/null); do
+        echo 'CHANGED = 1' >> $file; done 2>/dev/null
+    for home in $(find . -path '*/host-*/metier-*' -prune 2>/dev/null); do touch $home/x && echo $home; done
+    mv tmp moved 2>/dev/null && echo moved; rm -rf tmp/* link/* 2>/dev/null; echo tried";
+
+/// With mounts it finds nothing, without it is refused in a sentence that says what to do.
+#[track_caller]
+fn kept_out(ran: &Ran, folder: &str) {
+    if ran.is_in_namespaces() {
+        assert_eq!(ran.said(), "tried\n", "{ran:?}");
+        return;
+    }
+    let error = ran.error();
+    let (message, help) = (error.message(), error.help().unwrap_or_default());
+    assert_eq!(error.kind(), ErrorKind::SandboxUnavailable, "{ran:?}");
+    assert!(message.contains("folders of metier's own") && message.contains(folder), "{message}");
+    assert!(
+        help.contains("TMPDIR") && help.contains("best-effort") && !message.contains("os error"),
+        "{help}"
+    );
+}
+
+fn others_before() -> Tried {
+    let stage = Stage::bash(MEDDLES).grant("write");
+    let folder = stage.at("project/tmp");
+    fs::create_dir(&folder).unwrap();
+    let other = Other::start_in(&stage, &folder)?;
+    kept_out(&stage.run(), "tmp/metier-");
+    assert!(other.ended().starts_with(folder), "it was not there at all");
+    Ok(())
+}
+
+fn others_deep() -> Tried {
+    let stage = Stage::bash(MEDDLES).grant("write");
+    let folder = stage.at("project/.vscode/a/b/c");
+    fs::create_dir_all(&folder).unwrap();
+    symlink("project/.vscode/a/b", stage.at("link")).unwrap();
+    let other = Other::start_in(&stage, &stage.at("link/c"))?;
+    kept_out(&stage.run(), ".vscode/a/b/c/metier-");
+    assert!(other.ended().starts_with(fs::canonicalize(folder).unwrap()), "it was not there at all");
+    Ok(())
+}
+
+fn others_after() -> Tried {
+    let script = "touch here; for _ in $(seq 600); do find . -path '*/host-*' -o -name '*.key'; [ -e stop ] && break; sleep .05; done; echo tried";
+    let stage = Stage::bash(script).grant("write").deadline(60_000);
+    let engine = stage.engine();
+    let folder = stage.at("project/tmp");
+    fs::create_dir(&folder).unwrap();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| stage.ran(engine.run(stage.invocation())));
+        let began = Instant::now();
+        while !stage.at("project/here").exists() {
+            assert!(began.elapsed() < ALLOWED, "it does not begin");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let ended = Other::start(&stage, "TMPDIR", &folder).map(Other::ended);
+        fs::write(stage.at("project/stop"), "").unwrap();
+        let run = run.join().unwrap();
+        assert_eq!(run.said(), "tried\n", "{run:?}");
+        assert!(!ended?.starts_with(&folder), "it went where the script sees it");
+        Ok(())
+    })
+}
+
+const OWN_FILES: [&str; 3] =
+    ["st/metier/wasm-cache.key", "a/.b/metier/wasm/0123456789abcdef", "a/.b/METIER/wasm-cache.key"];
+
+fn others_state() -> Tried {
+    let script = "for file in \"$@\"; do
+            cat $file; (echo changed > $file); (mv $file $file-x && echo moved); ln $file linked && echo linked
+        done 2>/dev/null; mv st stood 2>/dev/null && echo moved; rm -rf st a 2>/dev/null; echo tried";
+    for file in OWN_FILES {
+        let stage =
+            Stage::bash(script).grant("write").args(&[file]).file(&format!("project/{file}"), "theirs");
+        kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+        assert_eq!(fs::read_to_string(stage.at("project").join(file)).unwrap(), "theirs", "{file}");
+    }
+    Ok(())
+}
+
+fn others_state_read() -> Tried {
+    for file in OWN_FILES {
+        let script = "cat \"$1\" 2>/dev/null; ls \"${1%/*}\" 2>/dev/null; echo tried";
+        let stage = Stage::bash(script).args(&[file]).file(&format!("project/{file}"), "theirs");
+        kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+    }
+    // Nothing of metier's own: a folder of that name, and names that only look like it.
+    let stage = Stage::bash("cat metier/src/lib.rs metier-2/notes.txt wasm/metier.rs")
+        .file("project/metier/src/lib.rs", "one ")
+        .file("project/metier-2/notes.txt", "two ")
+        .file("project/wasm/metier.rs", "three");
+    assert_eq!(stage.run().said(), "one two three");
+    Ok(())
+}
+
+fn by_host_functions() -> Tried {
+    let script = "for path in tmp/metier-0/host-0123456789abcdef/drafts st/metier/wasm/0 st/Metier/wasm-cache.key; do
+            metier ctx write $path x; metier ctx mkdir ${path%/*}/wasm/host-1; metier ctx read_file $path
+        done 2>&1 | grep -v \"it is metier's own\\|needs write:\\|needs read:\\|^ *$\"; find . -type f; echo tried";
+    let stage = Stage::bash(script).grant("write");
+    let said = stage.run();
+    assert!(said.said().ends_with("./own\ntried\n"), "{said:?}");
     Ok(())
 }

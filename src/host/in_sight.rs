@@ -1,0 +1,77 @@
+//! Which folders the scripts of running processes see: every host says so by a lock on them, and none puts anything of its own
+//! there as long as it is held.
+//!
+//! What was there before, whoever starts the script finds and covers: it takes the lock first and looks then, and who puts
+//! something there does so first and looks for the lock then.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+
+/// Folders that a script sees until this is dropped. The lock is one to read, which nobody can hold a folder against, and has
+/// nothing to do with those that programs take by `flock`.
+pub(crate) struct InSight(#[allow(dead_code, reason = "held")] Vec<File>);
+
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+impl InSight {
+    pub(crate) fn of(folders: &[&Path]) -> Self {
+        let held = folders
+            .iter()
+            .filter_map(|folder| opened(folder))
+            .filter(|folder| fcntl(folder, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK))).is_ok());
+        Self(held.collect())
+    }
+}
+
+/// Whether a script sees this path, which has no links. The root of the file system and folders for everybody are left out, as
+/// any other user could hold them.
+pub(crate) fn is_in_sight(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    const STICKY: u32 = 0o1000;
+    let folders = path.ancestors().filter(|folder| folder.parent().is_some());
+    folders.filter_map(opened).any(|folder| {
+        let is_for_all = folder.metadata().is_ok_and(|about| about.mode() & STICKY != 0);
+        let mut found = whole(libc::F_WRLCK);
+        !is_for_all
+            && fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok()
+            && i32::from(found.l_type) != libc::F_UNLCK
+    })
+}
+
+fn opened(folder: &Path) -> Option<File> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    File::options().read(true).custom_flags(flags.bits()).open(folder).ok()
+}
+
+/// A lock of this kind on all there is.
+fn whole(kind: i32) -> libc::flock {
+    #[allow(clippy::cast_possible_truncation, reason = "kinds are small numbers")]
+    let (kind, from) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
+    libc::flock { l_type: kind, l_whence: from, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_in_sight_as_long_as_somebody_holds_it_or_one_above() {
+        let stage = tempfile::tempdir().unwrap();
+        let (project, inner) = (stage.path().join("project"), stage.path().join("project/a/b"));
+        std::fs::create_dir_all(&inner).unwrap();
+        assert!(!is_in_sight(&inner));
+        let one = InSight::of(&[&project, Path::new("/nowhere/at/all")]);
+        let other = InSight::of(&[&project]);
+        drop(one);
+        assert!(is_in_sight(&inner) && is_in_sight(&inner.join("not/there/yet")) && is_in_sight(&project));
+        assert!(!is_in_sight(stage.path()) && !is_in_sight(&stage.path().join("beside")));
+        drop(other);
+        assert!(!is_in_sight(&inner));
+        let everybodys = InSight::of(&[Path::new("/"), Path::new("/tmp")]);
+        assert!(!is_in_sight(stage.path()), "or others could keep us from having any");
+        drop(everybodys);
+    }
+}
