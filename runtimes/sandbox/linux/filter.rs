@@ -164,13 +164,13 @@ fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const HERE: u32 = 7;
 
     /// What the program answers, as the kernel would run it.
-    fn ran(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
+    pub(crate) fn ran(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
         let (mut at, mut held) = (0, 0);
         loop {
             let step = &program[at];
