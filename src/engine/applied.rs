@@ -90,6 +90,29 @@ mod tests {
     }
 
     #[test]
+    fn the_table_is_that_of_the_documentation() {
+        let readme = include_str!("../../README.md");
+        let (_, table) = readme
+            .split_once("| runtime | memory | operations | processor time | one file written | open files |")
+            .unwrap();
+        let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let rows: Vec<(&str, Vec<bool>)> = lines
+            .map(|line| {
+                let mut cells = line.trim_matches('|').split('|').map(str::trim);
+                (cells.next().unwrap(), cells.map(|cell| cell != "no").collect())
+            })
+            .collect();
+        let named = ["Lua", "Rhai", "WebAssembly", "plans", "processes, on Linux"];
+        assert_eq!(rows.len(), HELD.len());
+        for (((runtime, held), (name, documented)), expected) in HELD.into_iter().zip(rows).zip(named) {
+            assert_eq!(name, expected);
+            if runtime != SkillRuntime::External || cfg!(target_os = "linux") {
+                assert_eq!(held[..], documented, "{runtime}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_named_is_held_or_not_applied() {
         for (runtime, held) in HELD {
             let (limits, not_applied) = applied(runtime, &all_named(), &all_named());

@@ -373,6 +373,42 @@ mod tests {
         assert!(!protection.guards_write("metal") && !protection.guards_write(""));
     }
 
+    /// The names between backticks in the paragraph that begins so, or stands under that heading.
+    fn documented(beginning: &str) -> Vec<&'static str> {
+        let page = include_str!("../../docs/protected.md");
+        let (_, rest) = page.split_once(beginning).unwrap();
+        let paragraph = rest.trim_start().split("\n\n").next().unwrap();
+        paragraph.split('`').skip(1).step_by(2).filter(|name| !name.contains(['…', '*'])).collect()
+    }
+
+    /// What the page promises is kept: a name that is lost from a list above is missed here.
+    #[test]
+    fn every_name_in_the_documentation_is_protected() {
+        let protection = Protection::default();
+        let samples = documented("anything after it but the endings of samples");
+        assert_eq!(samples, SAMPLE_ENDINGS);
+        let hidden = documented("Names that begin with a dot:");
+        for name in hidden.iter().filter(|name| !samples.contains(name)) {
+            assert!(protection.guards_read(name) && protection.guards_read(&format!("a/{name}")), "{name}");
+        }
+        let others = documented("\nOther names:");
+        for path in others.into_iter().chain(documented("In the folders that tools keep:")) {
+            assert!(protection.guards_read(&format!("a/{path}")), "{path}");
+        }
+        for ending in documented("\nEndings:") {
+            assert!(protection.guards_read(&format!("x.{ending}")), "{ending}");
+        }
+        let opened = documented("## What runs when a folder is opened or entered");
+        for path in &opened {
+            assert!(protection.guards_write(&format!("a/{path}")), "{path}");
+        }
+        let built = documented("## What a build, a test, an installation or a push runs");
+        for path in &built {
+            assert!(super::super::runs_when_built(path), "{path}");
+        }
+        assert!(hidden.len() > 40 && opened.len() > 50 && built.len() > 48);
+    }
+
     #[test]
     fn the_documentation_lists_every_name() {
         let page = include_str!("../../docs/protected.md");

@@ -131,6 +131,55 @@ mod tests {
         }
     }
 
+    /// The special-purpose registries of IANA, each block by its first and its last address, and the open ones beside it.
+    #[test]
+    fn every_block_is_closed_from_its_first_address_to_its_last() {
+        for (first, last) in [
+            ("0.0.0.0", "0.255.255.255"),
+            ("10.0.0.0", "10.255.255.255"),
+            ("100.64.0.0", "100.127.255.255"),
+            ("127.0.0.0", "127.255.255.255"),
+            ("169.254.0.0", "169.254.255.255"),
+            ("172.16.0.0", "172.31.255.255"),
+            ("192.0.0.0", "192.0.0.255"),
+            ("192.0.2.0", "192.0.2.255"),
+            ("192.88.99.0", "192.88.99.255"),
+            ("192.168.0.0", "192.168.255.255"),
+            ("198.18.0.0", "198.19.255.255"),
+            ("198.51.100.0", "198.51.100.255"),
+            ("203.0.113.0", "203.0.113.255"),
+            ("224.0.0.0", "255.255.255.255"),
+        ] {
+            let [first, last]: [Ipv4Addr; 2] = [first, last].map(|address| address.parse().unwrap());
+            let middle = first.to_bits() + (last.to_bits() - first.to_bits()) / 2;
+            for inside in [first.to_bits(), middle, last.to_bits()] {
+                let address = Ipv4Addr::from_bits(inside);
+                assert!(closed(address.into()).is_some(), "{address}");
+                for carrier in [address.to_ipv6_mapped().to_string(), format!("64:ff9b::{address}")] {
+                    assert!(closed(carrier.parse().unwrap()).is_some(), "{carrier}");
+                }
+            }
+            let beside = [first.to_bits().checked_sub(1), last.to_bits().checked_add(1)];
+            for outside in beside.into_iter().flatten().map(Ipv4Addr::from_bits) {
+                assert_eq!(closed(outside.into()), None, "{outside}");
+            }
+        }
+        for (first, last) in [
+            ("::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ] {
+            for inside in [first, last] {
+                assert!(closed(inside.parse().unwrap()).is_some(), "{inside}");
+            }
+        }
+        for outside in ["2001:200::", "2001:db7:ffff::", "2001:db9::", "3ffe:ffff::", "3fff:1000::"] {
+            assert_eq!(closed(outside.parse().unwrap()), None, "{outside}");
+        }
+    }
+
     #[test]
     fn an_address_inside_another_is_judged_as_itself() {
         for (address, what) in [
