@@ -527,6 +527,88 @@ mod tests {
         leaves(&secrets, "it is s3cret-value-of-mine…", "it is [secret:KEY]…");
     }
 
+    /// As other programs write it, by what they are known to write and not by our own functions.
+    #[test]
+    fn a_secret_is_known_in_every_spelling_that_is_usual() {
+        let secret = "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#";
+        for spelled in [
+            secret,
+            // In small letters, as hosts are shown.
+            "pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#",
+            // JSON, with slashes escaped, without letters beyond ASCII, in capitals, and JSON within JSON.
+            r#"Pa~s/wörd \"x\" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s\/wörd \"x\" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/w\u00f6rd \"x\" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/w\u00F6rd \"x\" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s\/w\u00f6rd \"x\" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/wörd \\\"x\\\" & 'y' <z> \\\\ +1\\tq?=#"#,
+            r#"Pa~s/w\\u00f6rd \\\"x\\\" & 'y' <z> \\\\ +1\\tq?=#"#,
+            // Rust's escapes, C's and Python's, Lua's.
+            r#"Pa~s/wörd \"x\" & \'y\' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/w\u{f6}rd \"x\" & \'y\' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/wörd "x" & 'y' <z> \\ +1\tq?=#"#,
+            r#"Pa~s/wörd "x" & \'y\' <z> \\ +1\tq?=#"#,
+            "Pa~s/w\u{f6}rd \\\"x\\\" & 'y' <z> \\\\ +1\tq?=#",
+            // Addresses and forms.
+            "Pa~s%2Fw%C3%B6rd%20%22x%22%20%26%20%27y%27%20%3Cz%3E%20%5C%20%2B1%09q%3F%3D%23",
+            "Pa~s/w%C3%B6rd%20%22x%22%20%26%20%27y%27%20%3Cz%3E%20%5C%20%2B1%09q%3F%3D%23",
+            "Pa%7Es%2Fw%C3%B6rd+%22x%22+%26+%27y%27+%3Cz%3E+%5C+%2B1%09q%3F%3D%23",
+            "Pa~s/w%C3%B6rd%20%22x%22%20&%20'y'%20%3Cz%3E%20%5C%20+1%09q?=#",
+            "Pa~s%2fw%c3%b6rd%20%22x%22%20%26%20%27y%27%20%3cz%3e%20%5c%20%2b1%09q%3f%3d%23",
+            // Shells.
+            "Pa~s/w\u{f6}rd \"x\" & '\\''y'\\'' <z> \\ +1\tq?=#",
+            "Pa~s/w\u{f6}rd \"x\" & '\"'\"'y'\"'\"' <z> \\ +1\tq?=#",
+            // Pages.
+            "Pa~s/w\u{f6}rd &quot;x&quot; &amp; &#39;y&#39; &lt;z&gt; \\ +1\tq?=#",
+            "Pa~s/w\u{f6}rd &quot;x&quot; &amp; &#x27;y&#x27; &lt;z&gt; \\ +1\tq?=#",
+            "Pa~s/w\u{f6}rd \"x\" &amp; 'y' &lt;z&gt; \\ +1\tq?=#",
+            // A pointer of JSON; and what filters make of a tab.
+            "Pa~0s~1w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#",
+            "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1q?=#",
+            "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1 q?=#",
+            "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1?q?=#",
+            "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1\u{fffd}q?=#",
+        ] {
+            leaves(&[("KEY", secret)], &format!("a {spelled} b"), "a [secret:KEY] b");
+        }
+        leaves(&[("KEY", "home/./secret//of/../of/mine")], "/home/secret/of/mine", "/[secret:KEY]");
+        leaves(&[("KEY", "a\r\nb")], "a\nb, a\r\nb", "[secret:KEY], [secret:KEY]");
+        leaves(&[("KEY", "a\nb")], "a\r\nb", "[secret:KEY]");
+        // What is short is looked for to the letter, so that what filters make of it are spellings of their own.
+        let filtered = "a\t\tb, ab, a  b, a b, a??b, a\u{fffd}\u{fffd}b";
+        leaves(&[("KEY", "a\t\tb")], filtered, &["[secret:KEY]"; 6].join(", "));
+    }
+
+    #[test]
+    fn the_end_of_a_long_secret_is_known_by_itself() {
+        let long = (0..20_000_u32).map(|number| number.to_string()).collect::<Vec<_>>().join("-");
+        let tail = &long[long.len() - 100..];
+        let left = redaction(&[("KEY", &long)]).text(format!("it ends in {tail}")).into_shown();
+        assert!(left.ends_with("[secret:KEY]") && left.len() < 80, "{left}");
+    }
+
+    #[test]
+    fn no_part_of_an_error_shows_a_secret() {
+        let secret = "s3cret-value-of-mine";
+        let said = |what: &str| format!("{what} {secret} end");
+        let violation = Violation {
+            path: said("at"),
+            keyword: "type".into(),
+            expected: said("expected"),
+            found: said("found"),
+        };
+        let error = SkillError::new(ErrorKind::Script, said("failed"))
+            .with_help(said("help"))
+            .with_location(Location { file: said("file"), line: Some(1), column: None })
+            .with_traceback(vec![said("frame")])
+            .with_violations(vec![violation]);
+        let shown = json!(redaction(&[("KEY", secret)]).error(error).into_shown()).to_string();
+        assert!(!shown.contains("s3cret"), "{shown}");
+        for what in ["failed", "help", "file", "frame", "at", "expected", "found"] {
+            assert!(shown.contains(&format!("{what} [secret:KEY] end")), "{what}: {shown}");
+        }
+    }
+
     #[test]
     fn long_texts_and_long_secrets_take_time_by_their_length() {
         let started = std::time::Instant::now();
