@@ -329,6 +329,34 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_covered_whole_and_never_by_its_beginning_or_end() {
+        let hosts =
+            [Need::net("evil-example.com"), Need::net("example.com.evil"), Need::net("a.example.com")];
+        assert!(covers("net:example.com", &Need::net("EXAMPLE.com")));
+        assert!(hosts.iter().all(|host| !covers("net:example.com", host) && covers("net", host)));
+        for (text, same, others) in [
+            (
+                "tool:search",
+                Need::tool("search"),
+                [Need::tool("search_all"), Need::tool("sea"), Need::tool("x.search")],
+            ),
+            ("skill:a", Need::skill("a"), [Need::skill("ab"), Need::skill("A"), Need::skill("x:a")]),
+            (
+                "secret:KEY",
+                Need::secret("KEY"),
+                [Need::secret("KEY2"), Need::secret("KE"), Need::secret("key")],
+            ),
+        ] {
+            assert!(covers(text, &same), "{text}");
+            assert!(others.iter().all(|other| !covers(text, other)), "{text}");
+        }
+        assert!(!covers("tool:a", &Need::skill("a")) && !covers("skill:a", &Need::secret("a")));
+        assert!(!covers("write", &Need::read("a")) && !covers("read", &Need::write("a")));
+        assert!(covers("exec", &Need::exec()) && !covers("exec", &Need::unsandboxed()));
+        assert!(covers("exec:unsandboxed", &Need::unsandboxed()));
+    }
+
+    #[test]
     fn the_remedy_answers_the_need() {
         let protection = Protection::default();
         for need in [Need::read(".env"), Need::write("a/b"), Need::write(".git/config"), Need::exec()] {

@@ -190,6 +190,20 @@ fn another_project_plan_input_file_or_callee_is_told_and_not_resumed() {
 }
 
 #[test]
+fn a_journal_of_another_version_is_told_and_not_resumed() {
+    let (_folder, path) = place();
+    drop(opened(&path).unwrap());
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let (head, _) = line::read(whole.trim_end().as_bytes()).unwrap();
+    let other = line::written(&head.replace("\"metier-journal\":3", "\"metier-journal\":2"), None);
+    assert_ne!(other, whole);
+    std::fs::write(&path, &other).unwrap();
+    let refused = opened(&path).err().unwrap();
+    assert!(refused.to_string().contains("was written by another version of metier"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+}
+
+#[test]
 fn one_run_at_a_time_has_a_journal() {
     let (_folder, path) = place();
     let first = opened(&path).unwrap();
