@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     case("E47", "more processes than the user may have", processes),
     case("E1b", "more processes than a tree may have", too_many),
     case("M9", "to raise its own limits", ceilings),
+    case("M9b", "to use more of what each process is limited in", each_limit),
     case("M10", "threads on every processor, which is no offence", threads),
 ];
 
@@ -131,6 +132,35 @@ fn ceilings() -> Tried {
     ran.refused(4, &["EPERM"]);
     for line in ["open files 512", "file size 268435456", "data 134217728"] {
         assert!(ran.said().contains(line), "{}", ran.said());
+    }
+    Ok(())
+}
+
+/// Both ends of each: what a process has now, and what it could have again.
+fn each_limit() -> Tried {
+    let ran = Stage::python(
+        "import resource
+for name in 'CORE CPU DATA FSIZE NOFILE SIGPENDING MEMLOCK MSGQUEUE NICE RTPRIO'.split():
+    print(name, *resource.getrlimit(getattr(resource, 'RLIMIT_' + name)))",
+    )
+    .memory(128 << 20)
+    .run();
+    let lines: Vec<&str> = ran.well().said().lines().collect();
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    for line in lines {
+        let mut words = line.split(' ');
+        let most: i64 = match words.next().unwrap() {
+            "CORE" => 1,
+            "CPU" => 100_000,
+            "DATA" => 128 << 20,
+            "FSIZE" => 256 << 20,
+            "NOFILE" => 512,
+            "SIGPENDING" => 1024,
+            "MEMLOCK" => 1 << 20,
+            _ => 0,
+        };
+        // Without a limit it is -1.
+        assert!(words.all(|limit| (0..=most).contains(&limit.parse().unwrap())), "{line}");
     }
     Ok(())
 }
