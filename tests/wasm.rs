@@ -1,7 +1,6 @@
 //! Modules that nobody trusts are compiled where they can be stopped: by a helper, under the deadline of the run.
 #![cfg(all(target_os = "linux", feature = "wasm-runtime", feature = "sandboxed", feature = "cli"))]
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,6 +11,10 @@ use metier::error::ErrorKind;
 use metier::executor::{Script, SkillRuntime};
 use metier::policy::{CancelToken, Limits, Tier};
 use tempfile::TempDir;
+
+#[path = "support/hostile_modules.rs"]
+mod hostile_modules;
+use hostile_modules::hostile;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_metier");
 const DEADLINE: Duration = Duration::from_millis(300);
@@ -60,131 +63,6 @@ const SMALL: &str = r#"(module
     (func (export "run") (local $at i64)
         (call $store_u8 (local.tee $at (call $alloc (i64.const 1))) (i32.const 55))
         (call $output_set (local.get $at) (i64.const 1))))"#;
-
-fn repeated(count: usize, what: impl Fn(usize) -> String) -> String {
-    (0..count).fold(String::new(), |mut text, number| {
-        write!(text, "{}", what(number)).unwrap();
-        text
-    })
-}
-
-/// Modules whose text is small for the time they take, or large in every way a module can be.
-#[allow(clippy::too_many_lines, reason = "a table, a row for each module")]
-fn hostile() -> Vec<(&'static str, String)> {
-    let main = |body: &str| format!(r#"(module (func (export "run") {body}))"#);
-    let locals = |count: usize| format!("(local {})", "i64 ".repeat(count));
-    vec![
-        ("nested blocks", main(&format!("{}{}", "(block ".repeat(20_000), ")".repeat(20_000)))),
-        ("nested loops", main(&format!("{}{}", "(loop ".repeat(5_000), ")".repeat(5_000)))),
-        (
-            "locals set in many blocks",
-            main(&format!(
-                "{}{}",
-                locals(2_000),
-                repeated(4_000, |n| format!(
-                    "(block (br_if 0 (i32.const {n})) (local.set {} (i64.add (local.get {}) (i64.const 1))))",
-                    n % 2_000,
-                    (n * 7) % 2_000
-                ))
-            )),
-        ),
-        (
-            "loops that carry locals",
-            main(&format!(
-                "{}{}{}",
-                locals(1_000),
-                repeated(500, |n| format!(
-                    "(loop (local.set {n} (i64.add (local.get {}) (local.get {n}))) (br_if 0 (i32.wrap_i64 (local.get {n})))",
-                    (n + 1) % 1_000
-                )),
-                ")".repeat(500)
-            )),
-        ),
-        (
-            "branch tables",
-            main(&format!(
-                "{}{}{}",
-                "(block ".repeat(200),
-                repeated(40, |n| format!(
-                    "(br_table {} (i32.const {n}))",
-                    repeated(5_000, |at| format!("{} ", at % 200))
-                )),
-                ")".repeat(200)
-            )),
-        ),
-        (
-            "one giant function",
-            main(&format!(
-                "(local i64) {}",
-                repeated(50_000, |n| format!(
-                    "(local.set 0 (i64.xor (local.get 0) (i64.mul (local.get 0) (i64.const {n}))))"
-                ))
-            )),
-        ),
-        (
-            "one deep expression",
-            main(&format!(
-                "(drop {}(i64.const 1){})",
-                "(i64.add (i64.const 1) ".repeat(10_000),
-                ")".repeat(10_000)
-            )),
-        ),
-        (
-            "many functions",
-            format!(
-                r#"(module (func (export "run")) {})"#,
-                repeated(30_000, |n| format!("(func (result i64) (i64.mul (i64.const {n}) (i64.const 3)))"))
-            ),
-        ),
-        (
-            "many parameters",
-            format!(
-                r#"(module (func $f (param {}) (result i64) (local.get 0)) (func (export "run") {}))"#,
-                "i64 ".repeat(1_000),
-                repeated(100, |_| format!("(drop (call $f {}))", "(i64.const 1)".repeat(1_000)))
-            ),
-        ),
-        (
-            "many types",
-            format!(
-                r#"(module {} (func (export "run")))"#,
-                repeated(60_000, |n| format!(
-                    "(type (func (param {})))",
-                    (0..16).map(|bit| if n >> bit & 1 == 1 { "i32 " } else { "i64 " }).collect::<String>()
-                ))
-            ),
-        ),
-        (
-            "elements",
-            format!(
-                r#"(module (table 1000000 funcref) (func $f (export "run")) (elem (i32.const 0) {}))"#,
-                "$f ".repeat(500_000)
-            ),
-        ),
-        (
-            "too many elements",
-            format!(r#"(module (table 1000001 funcref) (func (export "run")) {})"#, " ".repeat(9)),
-        ),
-        (
-            "long names",
-            format!(
-                r#"(module (func $f (export "run")) {})"#,
-                repeated(200, |n| format!(r#"(export "{}{n}" (func $f))"#, "x".repeat(9_000)))
-            ),
-        ),
-        (
-            "many globals and calls through a table",
-            format!(
-                r#"(module (type $t (func)) (table 10 funcref) {} (func (export "run") {}))"#,
-                repeated(20_000, |_| "(global (mut i64) (i64.const 0))".into()),
-                repeated(20_000, |n| format!(
-                    "(global.set {n} (i64.const 1)) (call_indirect (type $t) (i32.const {n}))"
-                ))
-            ),
-        ),
-        ("text without end", format!("(module {}", "(func (block ".repeat(400_000))),
-    ]
-}
 
 #[test]
 fn whatever_a_module_is_its_run_ends_with_its_deadline() {

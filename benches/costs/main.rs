@@ -6,6 +6,7 @@ mod contract;
 mod files;
 mod lua;
 mod modules;
+mod overshoot;
 mod ratios;
 mod registry;
 mod rhai_calls;
@@ -29,7 +30,7 @@ fn main() {
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
     if is_asked_for("overshoot") {
-        lua::overshoot();
+        overshoot::print();
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
