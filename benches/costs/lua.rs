@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
+use metier::engine::{Engine, Invocation};
 use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
 use metier::host::SkillContext;
-use metier::policy::{CancelToken, Watchdog};
+use metier::policy::{CancelToken, ExecutionMode, Watchdog};
 use mlua::LuaSerdeExt;
 use serde_json::{Value, json};
 
@@ -68,5 +69,26 @@ pub fn tight_loop(criterion: &mut Criterion) {
     group.bench_function("raw", |b| b.iter(|| function.call::<f64>(()).expect("runs")));
     let executor = loaded(LOOP);
     group.bench_function("metier", |b| b.iter(|| executor.execute(SkillInput::default()).expect("runs")));
+    group.finish();
+}
+
+/// The small call by an engine, in this process and in a worker that is kept.
+pub fn in_a_worker(criterion: &mut Criterion) {
+    let project = tempfile::tempdir().expect("a folder");
+    let scripts = project.path().join(".metier/skills/small/scripts");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    std::fs::write(scripts.with_file_name("SKILL.md"), "---\nname: small\ndescription: Adds.\n---\n")
+        .expect("a file");
+    std::fs::write(scripts.join("main.lua"), SMALL).expect("a file");
+    let engine = Engine::builder(project.path()).build().expect("an engine");
+    let mut group = criterion.benchmark_group("lua_engine");
+    for (name, mode) in [("in_process", ExecutionMode::InProcess), ("worker", ExecutionMode::Worker)] {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let invocation = Invocation::new("small").input(black_box(input())).execution_mode(mode);
+                engine.run(invocation).result.expect("runs")
+            });
+        });
+    }
     group.finish();
 }

@@ -29,6 +29,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
+    lua::in_a_worker(&mut criterion);
     if is_asked_for("overshoot") {
         overshoot::print();
     }

@@ -38,10 +38,11 @@ pub fn print() {
 /// What each run took beyond its deadline, and the number of its source; runs that ended before say nothing.
 fn overshoot(file: &str, sources: &[String]) -> Vec<(Duration, usize)> {
     let project = tempfile::tempdir().expect("a folder");
-    let engine = Engine::builder(project.path()).build().expect("an engine");
     let skill = project.path().join(".metier/skills/hostile");
     std::fs::create_dir_all(skill.join("scripts")).expect("a folder");
     write(&skill.join("SKILL.md"), "---\nname: hostile\ndescription: Goes on.\n---\n");
+    write(&skill.join("scripts").join(file), "");
+    let engine = Engine::builder(project.path()).build().expect("an engine");
     let mut measured = Vec::new();
     for (number, source) in sources.iter().enumerate() {
         for round in 0..ROUNDS {
@@ -65,6 +66,7 @@ fn overshoot(file: &str, sources: &[String]) -> Vec<(Duration, usize)> {
             }
         }
     }
+    assert!(!measured.is_empty(), "no run of {file} went on until its deadline");
     measured
 }
 

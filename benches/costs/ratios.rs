@@ -32,6 +32,12 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "lua-loop/raw",
         Times(1.05),
     ),
+    (
+        "Lua small call by an engine, in a worker process / in this one",
+        "lua_engine/worker",
+        "lua_engine/in_process",
+        Shown,
+    ),
     ("Rhai small call, limits / raw engine, cached AST, rhai's serde", "rhai/metier", "rhai/raw", Times(1.3)),
     ("Rhai 20,000 pushes, limits / no limits", "rhai_pushes/metier", "rhai_pushes/unlimited", Times(2.0)),
     (
