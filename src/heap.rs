@@ -84,17 +84,16 @@ fn count(bytes: i64) {
     });
 }
 
-/// Bytes that are set aside for when the system has no more.
-const RESERVE: Layout = Layout::new::<[u8; 4 << 20]>();
-/// The largest block that the reserve is given up for. Who asks for more can ask whether it is there.
-const LARGEST_SAVED: usize = 1 << 20;
+/// Bytes that are set aside for when the system has no more: what one call of the host takes beside what it asks for before
+/// (buffers that double, compiled patterns, errors), and the end of a run.
+const RESERVE: Layout = Layout::new::<[u8; 40 << 20]>();
 
 static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 
-/// Sets a few megabytes aside, where none are: whether they are there now. Where the system has no more memory for something
-/// small, which would end the program, they are given up for it, and runs end with errors until they are there again. They are
-/// addresses only, since nobody writes to them. Always true in a program that did not install [`CountingAllocator`].
+/// Sets 40 MiB aside, where none are: whether they are there now. Where the system has no more memory for something, which
+/// would end the program, they are given up for it, and runs end with errors until they are there again. They are addresses
+/// only, since nobody writes to them. Always true in a program that did not install [`CountingAllocator`].
 pub fn keep_reserve() -> bool {
     if !KEPT.load(Ordering::Relaxed).is_null() || !is_counting() {
         return true;
@@ -118,10 +117,22 @@ pub fn is_short() -> bool {
     IS_SHORT.load(Ordering::Relaxed)
 }
 
+/// Whether the system has so many bytes besides.
+pub(crate) fn has(bytes: usize) -> bool {
+    let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
+    // SAFETY: the layout has a size.
+    let block = unsafe { System.alloc(layout) };
+    if !block.is_null() {
+        // SAFETY: the block is from the line above, with this layout.
+        unsafe { System.dealloc(block, layout) };
+    }
+    !block.is_null()
+}
+
 /// Gives the reserve up for a block of that size; whether there was one.
 #[cold]
 fn give_up_reserve(size: usize) -> bool {
-    if size > LARGEST_SAVED {
+    if size > RESERVE.size() {
         return false;
     }
     let block = KEPT.swap(null_mut(), Ordering::AcqRel);

@@ -296,3 +296,105 @@ fn hostile_calls() -> Vec<(&'static str, Value)> {
         ("http", json!(["http://a.test/", {"headers": {"x": text(large)}}])),
     ]
 }
+
+/// Bytes of address space that the host has left, in the process of the test below.
+const HEADROOM: &str = "METIER_TEST_HEADROOM";
+
+/// Whatever a script asks for, a host without memory says so and goes on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_host_with_little_address_space_fails_and_does_not_end() {
+    use std::process::Command;
+
+    if let Ok(headroom) = std::env::var(HEADROOM) {
+        with_little_space(headroom.parse().unwrap());
+        return;
+    }
+    let mut ended = Vec::new();
+    for kib in [64, 512, 2048, 8192, 24576, 49152] {
+        let test = "a_host_with_little_address_space_fails_and_does_not_end";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env(HEADROOM, (kib << 10).to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        if !child.status.success() || !said.contains("all done") {
+            let last = said.lines().last().unwrap_or_default().to_owned();
+            let error = String::from_utf8_lossy(&child.stderr);
+            ended.push(format!(
+                "{kib} KiB: {:?} in {last}: {}",
+                child.status,
+                error.lines().last().unwrap_or_default()
+            ));
+        }
+    }
+    assert!(ended.is_empty(), "{}", ended.join("\n"));
+}
+
+/// Lets this process have so many bytes of addresses more than it has.
+#[cfg(target_os = "linux")]
+fn limit_addresses(headroom: u64) -> rustix::process::Rlimit {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let before = getrlimit(Resource::As);
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    let used: u64 = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096;
+    setrlimit(Resource::As, Rlimit { current: Some(used + headroom), ..before }).unwrap();
+    before
+}
+
+/// What is set aside is there for a block that the system has no more for; then runs end with errors until it is there again.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_reserve_is_given_up_once_and_taken_back() {
+    use std::process::Command;
+
+    if std::env::var_os(HEADROOM).is_none() {
+        let test = "the_reserve_is_given_up_once_and_taken_back";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let child = child.args(["--exact", test, "--test-threads=1"]).env(HEADROOM, "0").output().unwrap();
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ctx = context(folder.path(), Limits::default(), CancelToken::new());
+    let call = || ctx.call("config", vec![]).map_err(|error| error.kind());
+    assert!(heap::keep_reserve() && call().is_ok());
+    limit_addresses(1 << 20);
+    assert!(!heap::is_short());
+    // The allocator may have addresses of its own left, but not for all of these.
+    let mut blocks = Vec::new();
+    while !heap::is_short() {
+        let mut block = Vec::<u8>::new();
+        block.try_reserve_exact(8 * MIB).expect("it is set aside");
+        blocks.push(block);
+        assert!(blocks.len() < 20);
+    }
+    assert!(Vec::<u8>::new().try_reserve_exact(60 * MIB).is_err());
+    assert_eq!(call(), Err(ErrorKind::Memory));
+    drop(blocks);
+    assert_eq!(call(), Ok(json!({"a": 1})));
+    assert!(!heap::is_short());
+}
+
+#[cfg(target_os = "linux")]
+fn with_little_space(headroom: u64) {
+    use rustix::process::{Resource, setrlimit};
+
+    let say = |text: &str| rustix::io::write(rustix::stdio::stdout(), text.as_bytes()).map(drop).unwrap();
+    let folder = hostile_project();
+    let ctx = context(folder.path(), Limits::default().memory(1 << 30), CancelToken::new());
+    let calls: Vec<(&str, Vec<Value>)> = hostile_calls()
+        .into_iter()
+        .map(|(function, args)| (function, serde_json::from_value(args).unwrap()))
+        .collect();
+    let before = limit_addresses(headroom);
+    for (function, args) in calls {
+        say(function);
+        let answer = ctx.call(function, args);
+        say(if answer.is_ok() { ": ok\n" } else { ": error\n" });
+    }
+    setrlimit(Resource::As, before).unwrap();
+    say("all done\n");
+}

@@ -13,7 +13,7 @@ use super::process::{Asked, End, Ended, Kept, Session, Waited};
 use super::{answer, exceeded, verdict};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillInput;
-use crate::host::{ProcessReport, Redaction, SandboxReport, SkillContext, Usage};
+use crate::host::{ProcessReport, Redaction, SandboxReport, SkillContext, Usage, may_be_made};
 use crate::policy::Worker;
 
 /// A process, and what is its own.
@@ -118,7 +118,10 @@ impl Life {
 
     fn judged(&self, ctx: &SkillContext, end: End, stderr: &Kept) -> (Result<Value>, bool) {
         let error = match end {
-            End::Line(line) => return answer::read(self.runs, &line).of(&self.script),
+            End::Line(line) => match may_be_made(&line, ctx.limits()) {
+                Ok(()) => return answer::read(self.runs, &line).of(&self.script),
+                Err(error) => error,
+            },
             End::Stopped => ctx.cancel().check().err().unwrap_or_else(|| self.silent("was stopped")),
             End::TooMuch(stream) => exceeded::too_much_said(ctx.limits(), &self.script, stream),
             End::Exited(Err(error)) => verdict::not_started(&self.script, &self.project, error),

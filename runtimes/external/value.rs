@@ -1,18 +1,30 @@
 //! What standard output means: one JSON value, or the text it is.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::error::Result;
 use crate::exact;
+use crate::host::may_be_made;
+use crate::policy::Limits;
 
 /// The value of `text`: what it says when it is exactly one JSON value that nothing is lost of, else the text as a
-/// string. Twice the same key, an integer outside 64 bits and more than 127 levels keep the text.
-pub(super) fn of(text: &str) -> Value {
-    exact::json(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+/// string. Twice the same key, an integer outside 64 bits and more than 127 levels keep the text. `memory` where it would be
+/// larger than the host may be.
+pub(super) fn of(text: &str, limits: &Limits) -> Result<Value> {
+    let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let as_text = || Value::String(text.to_owned());
+    match may_be_made(text.as_bytes(), limits) {
+        Ok(()) => Ok(exact::json(text).unwrap_or_else(|_| as_text())),
+        Err(error) if is_json() => Err(error),
+        Err(_) => Ok(as_text()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use serde_json::json;
 
     #[test]
@@ -27,12 +39,23 @@ mod tests {
             (r#"["\"99999999999999999999", 1]"#, json!(["\"99999999999999999999", 1])),
             (r#"{"\\": 1, "é": 2}"#, json!({"\\": 1, "é": 2})),
         ] {
-            assert_eq!(of(text), value, "{text}");
+            assert_eq!(of(text, &Limits::default()).unwrap(), value, "{text}");
         }
         for text in ["", "\n", "hello\n", "1 2", "{} x", "NaN", "{\"a\":1}\n{\"a\":2}\n", "'a'", "\u{feff}1"]
         {
-            assert_eq!(of(text), json!(text), "{text}");
+            assert_eq!(of(text, &Limits::default()).unwrap(), json!(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_that_takes_far_more_than_its_text_is_refused_before_it_is_made() {
+        let limits = Limits::default().memory(64 << 20);
+        for part in [r#"{"a":0},"#, "{},", "[],", "0,", "[{}],"] {
+            let text = format!("[{}0]", part.repeat((8 << 20) / part.len()));
+            assert_eq!(of(&text, &limits).unwrap_err().kind(), ErrorKind::Memory, "{part}");
+        }
+        let text = format!("{} and more", r#"{"a":0},"#.repeat(1 << 20));
+        assert_eq!(of(&text, &limits).unwrap(), json!(text));
     }
 
     #[test]
@@ -47,7 +70,7 @@ mod tests {
             r#"[{"b": {"a": 1, "\u0061": 2}}]"#,
             &deep,
         ] {
-            assert_eq!(of(text), json!(text), "{text}");
+            assert_eq!(of(text, &Limits::default()).unwrap(), json!(text), "{text}");
         }
     }
 }

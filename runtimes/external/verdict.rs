@@ -41,7 +41,7 @@ pub(super) fn of(ctx: &SkillContext, name: &str, ended: Ended) -> Result<SkillOu
         Some(error) => Err(error),
         // The beginning of a JSON text is none, even where it can be read as one.
         None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
-        None => Ok(SkillOutput::from(value::of(&report.stdout))),
+        None => value::of(&report.stdout, ctx.limits()).map(SkillOutput::from),
     };
     ctx.report_process(report);
     if outcome.is_ok() && !is_text {

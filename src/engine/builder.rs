@@ -14,7 +14,8 @@ use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::files::SecretLinks;
 use crate::host::temp_places::TempPlaces;
 use crate::host::{
-    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider, Web,
+    ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
+    Web, is_left,
 };
 use crate::policy::{ExecutionMode, Isolation, Limits, Threads, Tier, Watchdog};
 use crate::registry::{Registry, Roots};
@@ -160,6 +161,8 @@ impl EngineBuilder {
 
     /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened.
     pub fn build(self) -> Result<Engine> {
+        // Before threads and caches take what addresses there are; each run asks whether it is there.
+        is_left().ok();
         let unreadable =
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
         let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;

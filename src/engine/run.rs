@@ -16,7 +16,7 @@ use super::select::{Selected, select};
 use super::{Invocation, Outcome, Parts, dependencies, worker};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use crate::host::{ContextBuilder, Files, LogLevel, SkillContext, guarded, is_left};
+use crate::host::{ContextBuilder, Files, LogLevel, Promised, SkillContext, guarded, is_left};
 use crate::plan;
 use crate::policy::{Asked, CancelToken, Limits, Permissions, Protection, Threads};
 use crate::registry::{Folder, Skill};
@@ -74,8 +74,12 @@ impl Parts {
             let worker = worker::asked_for(skill.manifest(), selected.runtime, &given)?;
             Ok((executor, context.worker(worker)))
         });
-        let (executor, context) = match prepared {
-            Ok((executor, context)) => (executor, context.limits_handed_on(given).build()),
+        let is_in_process = selected.runtime != SkillRuntime::External;
+        let promised = Promised::to_run(limits.of_host(is_in_process));
+        let (_promised, (executor, context)) = match promised.and_then(|promised| Ok((promised, prepared?))) {
+            Ok((promised, (executor, context))) => {
+                (promised, (executor, context.limits_handed_on(given).build()))
+            }
             Err(error) => return not_run(error).not_applied(not_applied),
         };
         let limits = worker::held_by(context.worker(), &limits);

@@ -81,7 +81,7 @@ impl Args {
     pub fn options<T: DeserializeOwned + Default>(&self, position: usize) -> Result<T> {
         match self.value(position) {
             Value::Null => Ok(T::default()),
-            record => serde_json::from_value(record.clone()).map_err(|error| {
+            record => T::deserialize(record).map_err(|error| {
                 SkillError::new(ErrorKind::InvalidArgument, format!("options: {:.SHOWN$}", error.to_string()))
             }),
         }

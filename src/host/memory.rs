@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
@@ -148,6 +149,12 @@ pub(crate) struct Bounds<'a> {
 }
 
 impl Limits {
+    /// Bytes of addresses that a run may need, whose script has memory of its own in this program or in another.
+    pub(crate) fn of_host(&self, is_in_process: bool) -> u64 {
+        let script = self.memory.unwrap_or(Self::MEMORY_IN_PROCESS);
+        if is_in_process { script.saturating_mul(2) } else { self.host_memory_of_process() }
+    }
+
     /// Bytes that host functions may hold for the processes of a run at a time. Processes have far more memory than any answer
     /// needs, and the host that answers them has no reason to be as large.
     pub(crate) fn host_memory_of_process(&self) -> u64 {
@@ -181,7 +188,6 @@ pub(crate) fn weight_of_map(entries: usize) -> u64 {
 }
 
 /// About the bytes that the value of a JSON text takes, told by its text: no value of it takes less than one letter.
-#[cfg_attr(not(unix), allow(dead_code, reason = "only processes hand in text"))]
 pub(crate) fn weight_of_json(text: &[u8]) -> u64 {
     /// A list that is full doubles.
     const ITEM: u64 = 3 * size_of::<Value>() as u64;
@@ -246,13 +252,85 @@ pub(crate) fn is_own(error: &io::Error) -> bool {
 /// Whether the system has so many bytes, found out by asking for them. Where memory is limited (`ulimit -v`), whatever grows
 /// without asking would end the whole program.
 pub(crate) fn is_there(bytes: u64) -> Result<()> {
-    let asked = usize::try_from(bytes).ok().map(|bytes| Vec::<u8>::new().try_reserve_exact(bytes));
-    if matches!(asked, Some(Ok(()))) {
+    if usize::try_from(bytes).is_ok_and(heap::has) {
         return Ok(());
     }
     let sentence = format!("the system has no {bytes} bytes of memory left for it");
     Err(SkillError::new(ErrorKind::Memory, sentence)
         .with_help("ask for less at a time, or give the host more memory (ulimit -v)"))
+}
+
+/// Bytes of addresses that a run may need, promised to it until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Promised(u64);
+
+/// What all runs were promised, as long as they go on.
+static PROMISED: AtomicU64 = AtomicU64::new(0);
+
+/// What a run takes beside what its limits count: threads, copies, what buffers and allocators keep for more.
+const BESIDE: u64 = 64 << 20;
+
+impl Promised {
+    /// So many bytes, as a run's limits name them, and what it takes beside. Where addresses are limited (`ulimit -v`), a run
+    /// begins only if there are enough for all that it and those that go on may take: a language that is denied memory in the
+    /// middle of its work can only end the whole program.
+    pub(crate) fn to_run(bytes: u64) -> Result<Self> {
+        if !are_limited() {
+            return Ok(Self(0));
+        }
+        let bytes = bytes.saturating_add(BESIDE);
+        let before = PROMISED.fetch_add(bytes, Ordering::Relaxed);
+        let promised = Self(bytes);
+        if usize::try_from(before.saturating_add(bytes)).is_ok_and(heap::has) {
+            return Ok(promised);
+        }
+        let sentence = format!(
+            "this run may take {} MiB of memory together with the host, and the system has not that many addresses left",
+            bytes >> 20
+        );
+        Err(SkillError::new(ErrorKind::Memory, sentence)
+            .with_help("run it with a smaller --memory, or give the host more (ulimit -v)"))
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            PROMISED.fetch_sub(self.0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn are_limited() -> bool {
+    use rustix::process::{Resource, getrlimit};
+
+    getrlimit(Resource::As).current.is_some()
+}
+
+#[cfg(not(unix))]
+fn are_limited() -> bool {
+    false
+}
+
+/// How many bytes the value of a process may take in the host, which is far more than its text does.
+const PARTS_OF_HOST_MEMORY: u64 = 4;
+
+/// Whether the value of this text, which a process has put out, may be made for a run with these limits.
+#[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
+pub(crate) fn may_be_made(text: &[u8], limits: &Limits) -> Result<()> {
+    let bytes = weight_of_json(text);
+    if bytes < LARGE {
+        return Ok(());
+    }
+    let most = limits.host_memory_of_process().saturating_mul(PARTS_OF_HOST_MEMORY);
+    if bytes > most {
+        let sentence = format!("its value takes up to {bytes} bytes of memory, more than {most}");
+        return Err(SkillError::new(ErrorKind::Memory, sentence)
+            .with_help("put out less, or as one text; or raise --memory"));
+    }
+    // It is copied once: as it is redacted, or shown.
+    is_there(bytes.saturating_mul(2))
 }
 
 /// Whether what is set aside for when the system has no more memory is there, or there again.

@@ -39,9 +39,9 @@ pub use files::Files;
 pub(crate) use guarded::guarded;
 pub use http::Web;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
-pub(crate) use memory::{HostMemory, is_left, weight};
+pub(crate) use memory::{HostMemory, Promised, is_left, weight};
 #[cfg(unix)]
-pub(crate) use memory::{to_json, weight_of_json};
+pub(crate) use memory::{may_be_made, to_json, weight_of_json};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,

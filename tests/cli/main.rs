@@ -7,6 +7,7 @@ mod cli;
 #[path = "../support/not_run.rs"]
 mod not_run;
 
+mod addresses;
 mod api;
 mod doctor;
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]

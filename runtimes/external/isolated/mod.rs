@@ -24,7 +24,7 @@ use super::process::{self, Asked, End, Session, Start};
 use super::verdict;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
-use crate::host::{Files, SandboxReport, SkillContext};
+use crate::host::{Files, SandboxReport, SkillContext, may_be_made};
 use crate::policy::{Isolation, Limits};
 
 /// What a dynamically linked program reads to start, and the program that does nothing, by which a sandbox is tried.
@@ -134,6 +134,7 @@ impl Isolated {
             return Err(cause.error());
         }
         let End::Line(line) = answered.end else { return Err(self.ended(ctx, answered.end)) };
+        may_be_made(&line, ctx.limits())?;
         let answer = protocol::read_answer(id, &line)
             .map_err(|what| failure(format!("the worker process of {} wrote {what}", self.script.path)))?;
         if answered.is_quiet {
