@@ -1,5 +1,8 @@
 //! What an embedder hands in: tools, other skills, a model, configuration, secrets, a client for the web. Small sync traits.
 //!
+//! What a provider answers counts with the memory of the run once it is there: nobody but the provider can keep it from becoming
+//! too large while it is made, and nothing counts what it takes besides.
+//!
 //! Permissions are checked before a provider is asked. Every method runs on the run's own thread (a skill that another one
 //! calls has one to itself); one that waits should listen to `ctx.cancel()` and give up when it stops. One that panics fails
 //! the call and nothing else.
@@ -55,6 +58,7 @@ pub trait ToolProvider: Send + Sync {
     }
 
     /// Calls a tool. Scripts see a failure as an error of kind `tool` with this one's sentence; the kinds of limits stay.
+    /// The answer counts with the memory of the run once it is there, so bound here what a script can make large.
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value>;
 }
 
