@@ -17,7 +17,7 @@ use crate::policy::{Isolation, Limits, Need};
 
 /// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
 /// lists of names; a pool of workers counts processors, and Node its own memory. Never a folder with private keys: root would read those too.
-const SYSTEM: [&str; 32] = [
+const SYSTEM: [&str; 31] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -46,7 +46,6 @@ const SYSTEM: [&str; 32] = [
     "/proc/stat",
     "/proc/loadavg",
     "/proc/uptime",
-    "/proc/version",
     "/proc/self/stat",
     "/proc/self/statm",
     "/sys/devices/system/cpu",
