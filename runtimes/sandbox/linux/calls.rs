@@ -8,7 +8,7 @@ use seccompiler::sock_filter;
 use serde::{Deserialize, Serialize};
 
 use super::allowed::{ALLOWED, ALLOWED_HERE};
-use super::filter::{Answer, Row, Rule, has, is, is_not, program};
+use super::filter::{Answer, Row, Rule, has, has_some, is, is_not, program};
 
 /// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
 /// queues by name, everybody's disks, and quotas that all programs of the user share.
@@ -310,7 +310,8 @@ fn restricted(shut_network: bool) -> Vec<(i64, Vec<Rule>, libc::c_int)> {
     let mut pairs = vec![vec![is_not(0, libc::AF_UNIX.cast_unsigned())]];
     pairs.extend(datagrams);
     calls.insert(libc::SYS_socketpair, pairs);
-    let mut clones = NAMESPACES.map(|flag| vec![has(0, flag.cast_unsigned(), flag.cast_unsigned())]).to_vec();
+    let any_namespace = NAMESPACES.into_iter().fold(0, |all, flag| all | flag.cast_unsigned());
+    let mut clones = vec![vec![has_some(0, any_namespace)]];
     // What a process has open is looked up for one of its threads.
     let [thread, files] = [libc::CLONE_THREAD, libc::CLONE_FILES].map(libc::c_int::cast_unsigned);
     clones.push(vec![has(0, thread | files, thread)]);

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
 use landlock::{
@@ -34,6 +34,9 @@ pub(super) struct Ahead {
     shut_network: bool,
     /// The paths, and what they led to.
     read: Vec<(OsString, Option<Identity>)>,
+    /// Files in which the kernel tells of itself. One that nobody holds it may forget when memory is short; by the same number
+    /// it then tells it anew, and no rule is for that.
+    held: Vec<OwnedFd>,
 }
 
 /// Device and number.
@@ -42,15 +45,17 @@ type Identity = (u64, u64);
 impl Ahead {
     pub(super) fn of(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
         let made = || -> Result<Self, RulesetError> {
-            let mut ahead = Self { created: none(shut_network)?, shut_network, read: Vec::new() };
-            for path in rules.read.iter().filter(|path| lasts(path)) {
+            let (mut created, mut read, mut held) = (none(shut_network)?, Vec::new(), Vec::new());
+            for path in &rules.read {
                 let found = open(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
-                ahead.read.push((path.clone(), found.as_ref().map(|(about, _)| identity(about))));
-                if let Some((about, opened)) = found {
-                    ahead.created = ahead.created.add_rule(rule_for(opened, &about, read()))?;
+                read.push((path.clone(), found.as_ref().map(|(about, _)| identity(about))));
+                let Some((about, opened)) = found else { continue };
+                created = created.add_rule(rule_for(&opened, &about, reading()))?;
+                if Path::new(path).starts_with("/proc") {
+                    held.push(opened);
                 }
             }
-            Ok(ahead)
+            Ok(Self { created, shut_network, read, held })
         };
         made().map_err(io::Error::other)
     }
@@ -58,16 +63,9 @@ impl Ahead {
     /// Whether these paths are this order's as well, and lead to what they led to.
     fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
         let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(identity);
-        let lasting = rules.read.iter().filter(|path| lasts(path));
-        let now = lasting.map(|path| (path, found(path)));
+        let now = rules.read.iter().map(|path| (path, found(path)));
         self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
     }
-}
-
-/// Whether a rule for this path can be made ahead. What the kernel tells of itself it may forget when memory is short; by the
-/// same number it then tells it anew, and no rule is for that.
-fn lasts(path: &OsStr) -> bool {
-    !Path::new(path).starts_with("/proc")
 }
 
 fn identity(about: &Stat) -> Identity {
@@ -86,15 +84,20 @@ fn confined(
     shut_network: bool,
     ahead: Option<Ahead>,
 ) -> Result<RestrictionStatus, RulesetError> {
-    let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network)).map(|ahead| ahead.created);
-    let is_ahead = ahead.is_some();
-    let left = rules.read.iter().filter(|path| !is_ahead || !lasts(path));
-    let system = left.filter_map(|path| readable(open(path).ok()?));
+    let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network));
+    let left = if ahead.is_some() { &[][..] } else { &rules.read };
+    let system = left.iter().filter_map(|path| readable(open(path).ok()?));
     let own = rules.own.iter().filter_map(|place| readable(open_exactly(place).ok()?));
     let write = rules.write.iter().filter_map(|place| changeable(open_exactly(place).ok()?));
     // One after the other: each has a file open.
     let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
-    ahead.map_or_else(|| none(shut_network), Ok)?.add_rules(all)?.restrict_self()
+    let (created, held) = match ahead {
+        Some(Ahead { created, held, .. }) => (created, held),
+        None => (none(shut_network)?, Vec::new()),
+    };
+    let status = created.add_rules(all)?.restrict_self();
+    drop(held);
+    status
 }
 
 /// A set without rules: nothing may be opened.
@@ -107,12 +110,12 @@ fn none(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
     ruleset.create()
 }
 
-fn read() -> BitFlags<AccessFs> {
+fn reading() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
 }
 
 fn readable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
-    rule(opened, read())
+    rule(opened, reading())
 }
 
 fn changeable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
@@ -127,7 +130,7 @@ fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<Owned
     Some(rule_for(opened, &about, access))
 }
 
-fn rule_for(opened: OwnedFd, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<OwnedFd> {
+fn rule_for<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<F> {
     let is_folder = FileType::from_raw_mode(about.st_mode).is_dir();
     PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(NEWEST) })
 }
@@ -208,8 +211,8 @@ mod tests {
         let usual = rules(&["link", "other", "free", "/proc/stat"]);
         let ahead = Ahead::of(&usual, true).unwrap();
         assert!(ahead.is_for(&usual, true) && !ahead.is_for(&usual, false));
-        // Its number is no sign of what it is.
-        assert!(ahead.read.iter().all(|(path, _)| path != "/proc/stat"));
+        // Its number is no sign of what it is, so that it is kept from being forgotten.
+        assert_eq!(ahead.held.len(), 1);
         for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
             assert!(!ahead.is_for(&rules(others), true), "{others:?}");
         }

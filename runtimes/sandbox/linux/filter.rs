@@ -46,6 +46,11 @@ pub(super) fn has(argument: u8, mask: u32, value: u32) -> Condition {
     Condition { argument, mask, value, is: true }
 }
 
+/// Some of these bits of the argument are set.
+pub(super) fn has_some(argument: u8, mask: u32) -> Condition {
+    Condition { is: false, ..has(argument, mask, 0) }
+}
+
 // The few instructions there are; what they load lies in the kernel's record of the call.
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
@@ -77,15 +82,12 @@ type Range = (u32, Answer);
 fn ranges(rows: Vec<Row>) -> Vec<Range> {
     const ABSENT: Answer = Answer::Refused(libc::ENOSYS);
     let mut ranges: Vec<Range> = vec![(0, ABSENT)];
-    let mut begin = |first: u32, answer: Answer| match ranges.last_mut() {
-        Some((last, held)) if *last == first => *held = answer,
-        Some((_, held)) if *held == answer => {}
-        _ => ranges.push((first, answer)),
-    };
     for Row { number, answer } in rows {
-        begin(number, answer);
-        begin(number + 1, ABSENT);
+        // What comes behind the row before, unless this does.
+        ranges.pop_if(|(first, _)| *first == number);
+        ranges.extend([(number, answer), (number + 1, ABSENT)]);
     }
+    ranges.dedup_by(|next, held| next.1 == held.1);
     ranges
 }
 
@@ -216,7 +218,8 @@ pub(super) mod tests {
     #[test]
     fn a_row_refuses_where_all_conditions_of_one_of_its_rules_hold() {
         let several = vec![is_not(0, 1), is_not(0, 4), is_not(0, 0), is(1, 7)];
-        let rules = vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)], several];
+        let rules =
+            vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)], several, vec![has_some(2, 0xf00)]];
         let rows = vec![
             Row { number: 3, answer: Answer::RefusedWhere(rules, 1) },
             Row { number: 4, answer: Answer::Allowed },
@@ -227,8 +230,11 @@ pub(super) mod tests {
             ([5, 0, 0], false),
             ([4, 1, 0], false),
             ([0, 0, 0x2f], true),
-            ([5, 0, 0x121], true),
+            ([5, 0, 0x21], true),
             ([0, 0, 0x30], false),
+            ([0, 0, 0x200], true),
+            ([0, 0, 0x800], true),
+            ([0, 0, 0x1000], false),
             ([2, 7, 0], true),
             ([2, 6, 0], false),
             ([1, 7, 0], false),
@@ -238,6 +244,15 @@ pub(super) mod tests {
             assert_eq!(ran(&program, HERE, 3, arguments), expected, "{arguments:?}");
             assert_eq!(ran(&program, HERE, 4, arguments), allowed().k);
         }
+    }
+
+    #[test]
+    fn numbers_next_to_each_other_with_one_answer_take_one_step() {
+        let allowed = |number| Row { number, answer: Answer::Allowed };
+        let (one, many) = (program(vec![allowed(7)], HERE), program((7..300).map(allowed).collect(), HERE));
+        assert_eq!(one.len(), many.len());
+        let absent = (7..300).map(|number| Row { number, answer: Answer::Refused(libc::ENOSYS) });
+        assert_eq!(program(absent.collect(), HERE).len(), program(Vec::new(), HERE).len());
     }
 
     #[test]
