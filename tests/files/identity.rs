@@ -219,15 +219,37 @@ fn a_secret_is_one_by_all_of_its_names() {
 }
 
 #[test]
+fn where_nobody_could_look_everywhere_every_file_with_other_names_may_be_a_secret() {
+    let project = Project::new(&[("src/x", "theirs"), ("src/z", "theirs")]);
+    project.twice("src/x", "src/y");
+    project.lets(&[], "read_file", json!(["src/y"]));
+    // Deeper than a walk goes.
+    project.write(&format!("{}x", "d/".repeat(300)), "x");
+    for name in ["src/x", "src/y"] {
+        project.denies("read_file", json!([name]));
+        project.lets(&[&format!("read:{name}")], "read_file", json!([name]));
+    }
+    project.lets(&[], "read_file", json!(["src/z"]));
+}
+
+#[test]
 fn where_a_secret_is_a_link_what_it_leads_to_is_the_secret() {
     let project = Project::new(&[("conf/live", "theirs"), ("conf/other", "theirs"), ("keys/own", "theirs")]);
     project.link("conf/live", ".env");
     project.link("keys", ".ssh");
+    project.twice("conf/live", "conf/again");
+    project.twice("keys/own", "conf/own");
     for file in ["conf/live", "keys/own"] {
         project.denies("read_file", json!([file]));
         project.denies("write", json!([file, "x"]));
     }
+    for file in ["conf/again", "conf/own"] {
+        project.denies("read_file", json!([file]));
+        project.denies("edit", json!([file, "theirs", "x"]));
+    }
     project.lets(&["read:.env"], "read_file", json!(["conf/live"]));
+    project.lets(&["read:.env"], "read_file", json!(["conf/again"]));
+    project.lets(&["read:conf/own"], "read_file", json!(["conf/own"]));
     project.lets(&[], "read_file", json!(["conf/other"]));
     let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
     assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");

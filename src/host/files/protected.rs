@@ -106,7 +106,9 @@ impl View<'_> {
         let known = &self.files.known.secrets;
         if known.get().is_none() {
             // What stopped the search is no answer to the next one who asks.
-            let found = self.linked_secrets(permissions.protection()).map_err(|error| attempt.own(error))?;
+            let links = self.links(attempt)?;
+            let found = self.linked_secrets(permissions.protection(), links);
+            let found = found.map_err(|error| attempt.own(error))?;
             known.set(found).ok();
         }
         let stands_for = match known.get().and_then(Option::as_ref) {
@@ -121,21 +123,28 @@ impl View<'_> {
         alias.require(permissions, attempt, path)
     }
 
-    /// The secrets of the project that have other names; nothing where nobody could look everywhere.
-    fn linked_secrets(&self, protection: &Protection) -> Result<Option<Linked>> {
+    /// The secrets of the project that have other names, those included to which links lead; nothing where nobody could look
+    /// everywhere.
+    fn linked_secrets(&self, protection: &Protection, links: &[Alias]) -> Result<Option<Linked>> {
         let never = CancelToken::new();
         let cancel = self.bounds.map_or(&never, |bounds| bounds.cancel);
         let walk = Walk { cancel, tidy: Tidy::Nothing, depth: None };
         let files = View { permissions: None, ..*self };
         let (mut secrets, mut held) = (HashMap::new(), self.hold());
         let walked = files.walk("", &walk, |entry| {
+            let is_led_to = |link: &&Alias| crate::policy::within(&entry.path, &link.path);
+            let stands_for = if protection.guards_read(&entry.path) {
+                Some(&entry.path)
+            } else {
+                links.iter().find(is_led_to).map(|link| &link.stands_for)
+            };
             if entry.kind == EntryKind::File
-                && protection.guards_read(&entry.path)
+                && let Some(stands_for) = stands_for
                 && let Ok(about) = self.files.about(&names::os(&entry.path))
                 && about.nlink() > 1
             {
                 held.grow(entry.weight())?;
-                secrets.insert((about.dev(), about.ino()), entry.path);
+                secrets.insert((about.dev(), about.ino()), stands_for.clone());
             }
             Ok(())
         });
