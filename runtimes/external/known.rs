@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::configuration;
 use super::home::{CALLED, MANAGED, homes};
 use super::interpreter::{Found, Interpreter, is_program, search_path};
 use super::reach;
@@ -49,8 +48,8 @@ pub(super) struct Installed {
     pub(super) interpreter: Found,
     /// What is to be read for it, beyond the system.
     pub(super) homes: Vec<PathBuf>,
-    /// What of the system's configuration is to be read for whatever it calls.
-    pub(super) configuration: Vec<PathBuf>,
+    /// What is to be read of the system, for it and for whatever it calls.
+    pub(super) system: Vec<PathBuf>,
     pub(super) folders: Vec<Folder>,
 }
 
@@ -118,8 +117,7 @@ impl Question {
         }
         let homes: Vec<PathBuf> = homes.into_iter().filter(|home| reach::opens_more(home)).collect();
         let folders = reach::folders(&self.path, &homes);
-        let configuration = configuration::readable();
-        Ok((Installed { interpreter, homes, configuration, folders }, is_theirs))
+        Ok((Installed { interpreter, homes, system: reach::system(), folders }, is_theirs))
     }
 
     /// Whether anything that was looked at is a stranger's: what is there, and what is not.

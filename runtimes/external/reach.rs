@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::sandbox::{Cage, Ceilings, Exactly, FileRules, Guarded};
+use super::configuration;
 use super::guarded::guarded;
 use super::home::homes;
 use super::interpreter::search_path;
@@ -113,7 +114,7 @@ pub(super) fn why(path: &Path, places: &Places<'_>) -> &'static str {
         _ if is_place(places.skill) => "skill",
         _ if is_one_of(&NETWORK) => "network",
         path if path.starts_with("/dev") => "device",
-        _ if is_one_of(&SYSTEM) || places.installed.configuration.iter().any(|file| file == path) => "system",
+        _ if places.installed.system.iter().any(|file| file == path) => "system",
         path if real(places.project).is_some_and(|project| path.starts_with(project)) => "granted",
         _ => "interpreter",
     }
@@ -162,12 +163,11 @@ fn overlap(one: &Path, other: &Path) -> bool {
 }
 
 fn rules(ctx: &SkillContext, places: &Places<'_>, network: bool) -> FileRules {
-    let mut read: Vec<OsString> = SYSTEM.iter().map(Into::into).collect();
+    let installed = places.installed;
+    let mut read: Vec<OsString> = installed.system.iter().chain(&installed.homes).map(Into::into).collect();
     if network {
         read.extend(NETWORK.iter().map(Into::into));
     }
-    let installed = places.installed;
-    read.extend(installed.configuration.iter().chain(&installed.homes).map(Into::into));
     // Of these the run holds handles, where the script comes from the skill that it runs for.
     let held = |files: crate::error::Result<&Files>, place| match files {
         Ok(files) if files.root() == place => below(files, Path::new("")),
@@ -203,6 +203,15 @@ pub(super) fn guarded_in(ctx: &SkillContext, project: &Path) -> Guarded {
 pub(super) fn opens_more(path: &Path) -> bool {
     // A link in a folder of the system's may lead out of it.
     path.symlink_metadata().is_ok_and(|found| !is_system(path) || found.is_symlink()) && path.exists()
+}
+
+/// What every script reads of the system, as far as it is there. What lies in another folder of the list needs no rule of its own:
+/// each is made by several calls, for every start.
+pub(super) fn system() -> Vec<PathBuf> {
+    let all = SYSTEM.iter().map(PathBuf::from).chain(configuration::readable());
+    let all: Vec<(PathBuf, PathBuf)> = all.filter_map(|path| Some((real(&path)?, path))).collect();
+    let is_within = |place: &Path| all.iter().any(|(other, _)| place != other && place.starts_with(other));
+    all.iter().filter(|(place, _)| !is_within(place)).map(|(_, path)| path.clone()).collect()
 }
 
 /// Whether every script in a cage may read this.
@@ -248,5 +257,23 @@ fn ceilings(limits: &Limits) -> Ceilings {
         cpu_seconds: limits.cpu.map(|time| time.as_secs()),
         file_size: limits.file_size,
         open_files: limits.open_files,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_there_of_the_system_is_open_and_links_into_it_have_no_rule() {
+        let open: Vec<PathBuf> = system().iter().filter_map(|path| real(path)).collect();
+        for path in SYSTEM.iter().map(Path::new).filter(|path| path.exists()) {
+            let place = real(path).unwrap();
+            assert!(open.iter().any(|open| place.starts_with(open)), "{}", path.display());
+        }
+        let is_merged = fs::read_link("/bin").is_ok_and(|to| to == Path::new("usr/bin"));
+        assert!(!is_merged || !system().contains(&"/bin".into()));
+        assert!(system().iter().all(|path| path.exists()));
     }
 }

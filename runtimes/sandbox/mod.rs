@@ -1,5 +1,6 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
+mod bytes;
 mod demand;
 pub(crate) mod flags;
 mod order;

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes;
+
 /// The descriptor by which a script in a cage reaches the host API.
 pub(crate) const API: i32 = 3;
 
@@ -11,14 +13,19 @@ pub(crate) const API: i32 = 3;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The program, absolute, and its arguments without itself.
+    #[serde(with = "bytes")]
     pub(crate) program: OsString,
+    #[serde(with = "bytes::list")]
     pub(crate) args: Vec<OsString>,
     /// The whole environment.
+    #[serde(with = "bytes::pairs")]
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// The working directory, absolute.
+    #[serde(with = "bytes")]
     pub(crate) folder: OsString,
     pub(crate) cage: Cage,
     /// Folders for scripts that the host has made and removes; should it be killed, the helper does.
+    #[serde(with = "bytes::list")]
     pub(crate) leftovers: Vec<OsString>,
     /// Milliseconds until the tree is killed, should the host not say so before.
     pub(crate) deadline_ms: u64,
@@ -45,6 +52,7 @@ pub(crate) struct Cage {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileRules {
     /// To read and execute, wherever they lead: the system's, which nobody else may change.
+    #[serde(with = "bytes::list")]
     pub(crate) read: Vec<OsString>,
     /// To read and execute.
     pub(crate) own: Vec<Exactly>,
@@ -60,6 +68,7 @@ pub(crate) struct FileRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exactly {
     /// Without links.
+    #[serde(with = "bytes")]
     pub(crate) path: OsString,
     /// Its device and its number there; nothing where a cage has its own.
     pub(crate) identity: Option<(u64, u64)>,
@@ -76,10 +85,13 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Exactly {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Guarded {
     /// To read only.
+    #[serde(with = "bytes::list")]
     pub(crate) kept: Vec<OsString>,
     /// Neither to read nor to change.
+    #[serde(with = "bytes::list")]
     pub(crate) hidden: Vec<OsString>,
     /// The same, and where it cannot be kept from being seen, nothing runs: what other runs rely on.
+    #[serde(with = "bytes::list")]
     pub(crate) own: Vec<OsString>,
     /// Where there may be more of them than are listed here, and why nobody knows.
     pub(crate) more: Option<String>,
