@@ -152,3 +152,35 @@ fn sum<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sum {
     }
     sum.finalize().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn no_part_of_an_entry_passes_for_a_piece_of_its_neighbour() {
+        let key = MacKey::new([7; 32]);
+        let code = |parts: [&[u8]; 3]| key.over(parts).finalize().into_bytes();
+        assert_eq!(code([b"ab", b"c", b""]), code([b"ab", b"c", b""]));
+        for other in [[&b"a"[..], b"bc", b""], [b"ab", b"", b"c"], [b"", b"abc", b""]] {
+            assert_ne!(code([b"ab", b"c", b""]), code(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_summed_no_longer_than_its_run_goes_on() {
+        let script = Script {
+            skill: "test".into(),
+            path: "run.wasm".into(),
+            folder: None,
+            source: vec![0; 3 * STEP].into(),
+            function: None,
+        };
+        let cancel = CancelToken::new();
+        assert!(Key::under(&script, false, &cancel).is_ok());
+        cancel.cancel();
+        let ended = Key::under(&script, false, &cancel).map(|key| key.name());
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+}

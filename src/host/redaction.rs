@@ -371,6 +371,7 @@ fn merged(some: Vec<Cover>, others: Vec<Cover>) -> Vec<Cover> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::steps::StepStatus;
     use super::*;
     use crate::error::ErrorKind;
     use serde_json::json;
@@ -393,6 +394,25 @@ mod tests {
         leaves(&[("KEY", "s3cret")], "Bearer s3cret, s3cret", "Bearer [secret:KEY], [secret:KEY]");
         leaves(&[("KEY", "s3cret")], "S3CRET", "S3CRET");
         leaves(&[], "s3cret", "s3cret");
+    }
+
+    #[test]
+    fn the_error_of_a_step_is_cut_once_it_has_no_secret() {
+        let error = format!("{}s3cret-of-many-letters", "x".repeat(StepReport::ERROR - 8));
+        let step = StepReport {
+            index: 0,
+            id: "one".into(),
+            call: "read_file".into(),
+            status: StepStatus::Failed,
+            attempts: 1,
+            duration_ms: 1,
+            input: Value::Null,
+            error: Some(error),
+            value: Value::Null,
+        };
+        let steps = redaction(&[("KEY", "s3cret-of-many-letters")]).steps(vec![step]).into_shown();
+        let shown = steps[0].error.as_deref().unwrap();
+        assert!(shown.ends_with("x[secret:…"), "{shown}");
     }
 
     #[test]

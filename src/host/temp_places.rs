@@ -254,8 +254,7 @@ impl TempPlace {
         let identity = (about.st_dev as u64, about.st_ino as u64);
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.insert(identity) {
-            let path = fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))?;
-            let mut line = path.into_os_string().into_encoded_bytes();
+            let mut line = path_of(&folder)?.into_os_string().into_encoded_bytes();
             line.push(0);
             let mut options = File::options();
             options.append(true).create(true).mode(0o600).open(self.folder.join(DRAFTS))?.write_all(&line)?;
@@ -271,6 +270,11 @@ impl Drop for TempPlace {
         // Others may have something in it.
         fs::remove_dir(&self.parent).ok();
     }
+}
+
+/// The path of what is open, without links.
+fn path_of(folder: impl AsFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
 
 const DRAFTS: &str = "drafts";
@@ -388,17 +392,17 @@ impl Left {
         let mut text = Vec::new();
         File::from(file).take(1 << 20).read_to_end(&mut text).ok();
         for path in text.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-            let path = Path::new(OsStr::from_bytes(path));
-            // A link has come there since: it is another folder.
-            if fs::canonicalize(path).is_ok_and(|real| real == path) {
-                remove_drafts_in(path).ok();
-            }
+            remove_drafts_in(Path::new(OsStr::from_bytes(path))).ok();
         }
     }
 }
 
-fn remove_drafts_in(path: &Path) -> rustix::io::Result<()> {
+fn remove_drafts_in(path: &Path) -> io::Result<()> {
     let folder = openat(CWD, path, OFlags::RDONLY | FOLDER, Mode::empty())?;
+    // Where a link has come on the way since, it is another folder.
+    if path_of(&folder)? != path {
+        return Ok(());
+    }
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
         let name = entry.file_name();

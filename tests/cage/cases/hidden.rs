@@ -1,14 +1,10 @@
 //! Memory that no process is told to have, though the tree keeps it.
 
-use std::time::Duration;
-
-use metier::error::ErrorKind;
 use metier::policy::Tier;
 
-use super::case;
+use super::{case, stopped_for_memory, stopped_or_told};
 use crate::case::{Case, NotRun, Tried};
 use crate::stage::{self, Stage};
-use crate::survivors;
 
 pub const CASES: &[Case] = &[
     case("H1", "files in memory, and descriptors that one thread has alone", calls),
@@ -35,13 +31,7 @@ fn calls() -> Tried {
 
 #[track_caller]
 fn stopped(how: &str) -> Tried {
-    let stage = Stage::attacker("hidden", &[])?.args(&[how]).memory(MOST).deadline(60_000);
-    let ran = stage.run();
-    assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
-    assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > MOST), "{:?}", ran.process());
-    assert!(ran.0.duration < Duration::from_secs(40), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
-    Ok(())
+    stopped_for_memory(&Stage::attacker("hidden", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST)
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
@@ -50,12 +40,7 @@ fn sent() -> Tried {
     if stage::tier() != Tier::Namespaces {
         return Ok(());
     }
-    let ran = stage.run();
-    let is_full = ran.0.process.as_ref().is_some_and(|process| process.stdout == "full\n");
-    let is_stopped = ran.0.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
-    assert!(is_full || is_stopped, "{ran:?}");
-    survivors::none(stage.mark());
-    Ok(())
+    stopped_or_told(&stage, "full\n")
 }
 
 fn nested() -> Tried {

@@ -20,10 +20,14 @@ mod streams;
 mod trees;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use metier::error::ErrorKind;
 use metier::policy::Tier;
 
-use crate::case::Case;
+use crate::case::{Case, Tried};
+use crate::stage::Stage;
+use crate::survivors;
 
 /// The attacks on a tier.
 pub fn of(tier: Tier) -> &'static [&'static [Case]] {
@@ -63,6 +67,28 @@ fn alone_with_descriptors() -> MutexGuard<'static, ()> {
     DESCRIPTORS_ON_THEIR_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const fn case(number: &'static str, tries: &'static str, run: fn() -> crate::case::Tried) -> Case {
+/// The run takes more memory than so many bytes, is ended for that, and leaves nobody.
+#[track_caller]
+fn stopped_for_memory(stage: &Stage, most: u64) -> Tried {
+    let ran = stage.run();
+    assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
+    assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > most), "{:?}", ran.process());
+    assert!(ran.0.duration < Duration::from_secs(40), "{:?}", ran.0.duration);
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+/// The run is ended for its memory, or says that what it fills is full, and leaves nobody.
+#[track_caller]
+fn stopped_or_told(stage: &Stage, full: &str) -> Tried {
+    let ran = stage.run();
+    let is_full = ran.0.process.as_ref().is_some_and(|process| process.stdout == full);
+    let is_stopped = ran.0.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
+    assert!(is_full || is_stopped, "{ran:?}");
+    survivors::none(stage.mark());
+    Ok(())
+}
+
+const fn case(number: &'static str, tries: &'static str, run: fn() -> Tried) -> Case {
     Case { number, tries, run }
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use metier::error::ErrorKind;
 
-use super::{alone_with_descriptors, case};
+use super::{alone_with_descriptors, case, stopped_for_memory};
 use crate::case::{Case, Tried};
 use crate::stage::Stage;
-use crate::survivors;
 
 pub const CASES: &[Case] = &[
     case(
@@ -98,29 +97,22 @@ fn in_flight() -> Tried {
 const MOST: u64 = 256 << 20;
 
 #[track_caller]
-fn stopped_for_memory(how: &str) -> Tried {
-    let stage = Stage::attacker("quotas", &[])?;
-    let stage = stage.args(&[how]).memory(MOST).deadline(60_000);
-    let ran = stage.run();
-    assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
-    assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > MOST), "{:?}", ran.process());
-    assert!(ran.0.duration < Duration::from_secs(40), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
-    Ok(())
+fn stopped(how: &str) -> Tried {
+    stopped_for_memory(&Stage::attacker("quotas", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST)
 }
 
 fn tables() -> Tried {
-    stopped_for_memory("tables")
+    stopped("tables")
 }
 
 fn areas() -> Tried {
-    stopped_for_memory("areas")
+    stopped("areas")
 }
 
 fn unread() -> Tried {
-    stopped_for_memory("unread")
+    stopped("unread")
 }
 
 fn unread_pipes() -> Tried {
-    stopped_for_memory("unread-pipes")
+    stopped("unread-pipes")
 }
