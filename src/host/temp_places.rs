@@ -215,6 +215,8 @@ impl State {
 impl TempPlace {
     /// `NotFound` where somebody else removed it meanwhile.
     fn new(parent: &Path) -> io::Result<Self> {
+        // Not even for a moment, where that can be helped.
+        out_of_sight(parent)?;
         if let Some(base) = parent.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         }
@@ -236,10 +238,8 @@ impl TempPlace {
         statat(&opened, &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let (parent, folder) = (parent.to_owned(), parent.join(&name));
         let place = Self { parent, folder, _lock: lock, noted: Mutex::default() };
-        if is_in_sight(&place.parent) {
-            // Whoever started that script looked before this was there.
-            return Err(io::Error::other("it lies in what a script sees that is running"));
-        }
+        // Whoever started a script meanwhile looked before this was there.
+        out_of_sight(&place.parent)?;
         Ok(place)
     }
 
@@ -261,6 +261,14 @@ impl TempPlace {
         }
         Ok(())
     }
+}
+
+/// Fails where a script sees this path that is running.
+fn out_of_sight(path: &Path) -> io::Result<()> {
+    if is_in_sight(path) {
+        return Err(io::Error::other("it lies in what a script sees that is running"));
+    }
+    Ok(())
 }
 
 impl Drop for TempPlace {
