@@ -84,12 +84,13 @@ fn is_everybodys(path: &Path) -> bool {
 }
 
 /// Names of settings that hold a credential or lead to one, in small letters.
-const CREDENTIALS: [&str; 9] = [
+const CREDENTIALS: [&str; 10] = [
     "password",
     "passwd",
     "token",
     "secret",
     "extraheader",
+    "authorization",
     "cookie",
     "private_key",
     "credential",
@@ -154,6 +155,7 @@ mod tests {
             "[credential]\n\thelper = store\n",
             "[include]\n\tpath = /root/more\n",
             "header = Cookie: id=hidden\n",
+            "header = Authorization: Basic aGlkZGVu\n",
         ] {
             fs::write(&path, text).unwrap();
             assert!(!is_without_credentials(&path), "{text}");

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::{self, FileType};
+use std::fs::{self, DirEntry, FileType};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -348,7 +348,7 @@ impl Walk<'_> {
             _ => {}
         }
         while let Some(folder) = waiting.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+            for entry in self.entries(&folder) {
                 if let Err(why) = self.count() {
                     self.more = Some(format!("{} {why}", self.shown(&folder)));
                     return;
@@ -373,11 +373,12 @@ impl Walk<'_> {
         }
         let numbers: HashSet<u64> = self.linked.iter().map(|(_, number)| *number).collect();
         let secret: HashSet<(u64, u64)> = self.hidden.iter().filter_map(|place| identity(place)).collect();
+        let in_hidden = self.numbers_in_hidden();
         let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
         let mut waiting = vec![self.project.to_owned()];
         waiting.extend(skill.filter(|skill| !skill.starts_with(self.project)));
         while let Some(folder) = waiting.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+            for entry in self.entries(&folder) {
                 if let Err(why) = self.count() {
                     self.more = Some(format!("{} {why}", self.shown(&folder)));
                     return;
@@ -389,7 +390,7 @@ impl Walk<'_> {
                 } else if kind.is_file() && numbers.contains(&entry.ino()) {
                     let found = identity(&place).filter(|found| self.linked.contains(found));
                     let Some(found) = found else { continue };
-                    if secret.contains(&found) || self.lies_in_hidden(found) {
+                    if secret.contains(&found) || in_hidden.contains(&found.1) {
                         self.hidden.insert(place);
                     } else {
                         self.kept.insert(place);
@@ -399,20 +400,33 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a file has a name in a folder that is hidden whole.
-    fn lies_in_hidden(&self, file: (u64, u64)) -> bool {
-        let folders = self.hidden.iter().filter(|place| place.is_dir());
-        let mut waiting: Vec<PathBuf> = folders.cloned().collect();
+    /// The numbers of the files in folders that are hidden whole.
+    fn numbers_in_hidden(&mut self) -> HashSet<u64> {
+        let is_folder = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|about| about.is_dir());
+        let mut waiting: Vec<PathBuf> = self.hidden.iter().filter(is_folder).cloned().collect();
+        let mut numbers = HashSet::new();
         while let Some(folder) = waiting.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+            for entry in self.entries(&folder) {
+                if let Err(why) = self.count() {
+                    self.more = Some(format!("{} {why}", self.shown(&folder)));
+                    return numbers;
+                }
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
-                    Ok(_) if entry.ino() == file.1 => return true,
-                    _ => {}
+                    _ => _ = numbers.insert(entry.ino()),
                 }
             }
         }
-        false
+        numbers
+    }
+
+    /// What is in a folder. Where nobody could look, though the script can, not all is found.
+    fn entries(&mut self, folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+        let entries = fs::read_dir(folder);
+        if let Some(error) = entries.as_ref().err().filter(|error| !is_out_of_reach(folder, error)) {
+            self.more = Some(format!("{} could not be read ({error})", self.shown(folder)));
+        }
+        entries.into_iter().flatten().filter_map(Result::ok)
     }
 
     fn shown(&self, place: &Path) -> String {
@@ -443,8 +457,8 @@ fn mounts() -> usize {
     const USUAL: usize = 100_000;
     let most = fs::read_to_string("/proc/sys/fs/mount-max").ok();
     let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL);
-    let used = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    most.saturating_sub(used.lines().count())
+    let used = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    most.saturating_sub(used.split(|byte| *byte == b'\n').count())
 }
 
 /// Whether there is nothing by now, or it is somebody else's who lets the user in no more than the script. What is the user's own

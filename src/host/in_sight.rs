@@ -11,6 +11,8 @@ use std::path::Path;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 
+use super::own_folders::is_for_all;
+
 /// Folders that a script sees until this is dropped. The lock is one to read, which nobody can hold a folder against, and has
 /// nothing to do with those that programs take by `flock`.
 pub(crate) struct InSight(#[allow(dead_code, reason = "held")] Vec<File>);
@@ -29,15 +31,10 @@ impl InSight {
 /// Whether a script sees this path, which has no links. The root of the file system and folders for everybody are left out, as
 /// any other user could hold them.
 pub(crate) fn is_in_sight(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    const STICKY: u32 = 0o1000;
-    let folders = path.ancestors().filter(|folder| folder.parent().is_some());
+    let folders = path.ancestors().filter(|folder| folder.parent().is_some() && !is_for_all(folder));
     folders.filter_map(opened).any(|folder| {
-        let is_for_all = folder.metadata().is_ok_and(|about| about.mode() & STICKY != 0);
         let mut found = whole(libc::F_WRLCK);
-        !is_for_all
-            && fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok()
-            && i32::from(found.l_type) != libc::F_UNLCK
+        fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && i32::from(found.l_type) != libc::F_UNLCK
     })
 }
 

@@ -94,6 +94,12 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
+/// Whether this is a folder in which every user puts files. Only its name says so: a script may give any mode to its project.
+#[cfg(unix)]
+pub(crate) fn is_for_all(folder: &Path) -> bool {
+    ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|known| folder == Path::new(known))
+}
+
 /// Why nothing of metier's own may be put here, a path without links: others could put something else in its place, or it lies
 /// in a project or a skill, where scripts work that may be run with another environment. The user's home is none.
 #[cfg(unix)]
@@ -118,7 +124,7 @@ pub(crate) fn unfit(folder: &Path) -> Option<String> {
             return Some(format!("{shown} can be written by others"));
         }
         // Anybody can put a sign in a folder for all.
-        let may_be_project = !is_above_home && !is_sticky && !homes.contains(folder);
+        let may_be_project = !is_above_home && !is_for_all(folder) && !homes.contains(folder);
         let has_sign = || SIGNS.iter().any(|sign| folder.join(sign).symlink_metadata().is_ok());
         let is_downloaded =
             || folder.file_name().is_some_and(|name| DOWNLOADED.iter().any(|known| name == *known));
@@ -190,7 +196,9 @@ mod tests {
         }
         made("sticky", 0o1777);
         made("sticky/.git", 0o700);
-        assert_eq!(unfit(&at("sticky/x")), None);
+        // A script can have made it so.
+        assert!(unfit(&at("sticky/x")).unwrap().contains("is a project"));
+        assert!(is_for_all(Path::new("/tmp")) && !is_for_all(&stage));
         if rustix::process::geteuid().is_root() {
             made("theirs", 0o700);
             std::os::unix::fs::chown(at("theirs"), Some(12345), None).unwrap();

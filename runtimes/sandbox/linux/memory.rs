@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::linux::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::children;
@@ -77,7 +78,12 @@ fn has_memory(status: &str) -> bool {
 
 /// What the kernel says of a process in a file of this name.
 fn text(at: &str, name: &str) -> String {
-    fs::read_to_string(format!("{at}/{name}")).unwrap_or_default()
+    said(format!("{at}/{name}")).unwrap_or_default()
+}
+
+/// A file of the kernel's. Names of processes and files in it need be no text.
+pub(super) fn said(path: impl AsRef<Path>) -> std::io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// How long the tree is left alone at least, how many times as long as a look took, and at most: a tree can make a look long.
@@ -236,7 +242,7 @@ fn kernel(status: &str) -> u64 {
 fn own(process: &Process, counted: &Files) -> u64 {
     /// Areas of memory beyond which it takes too long to ask about each of them.
     const MANY: u64 = 4096;
-    let Ok(sums) = fs::read_to_string(format!("{}/smaps_rollup", process.at)) else {
+    let Ok(sums) = said(format!("{}/smaps_rollup", process.at)) else {
         return process.resident;
     };
     let status = text(&process.at, "status");

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use rustix::mount::{
 
 use super::super::sandbox::{Exactly, FileRules, Guarded};
 use super::files::{open_exactly, open_itself, open_link_too};
+use super::memory::said;
 use super::system::{Mounts, change_mounts};
 use super::twice::are_shown_twice;
 
@@ -201,7 +201,7 @@ const OWN: &str = "metier-cage";
 
 /// Whether the memory that is shared by name is this cage's own.
 pub(super) fn has_own_memory() -> bool {
-    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+    let mounts = said("/proc/thread-self/mountinfo").unwrap_or_default();
     // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-cage rw,size=131072k
     let is_there = |line: &&str| line.split(' ').nth(4) == Some(SHARED_MEMORY);
     let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));

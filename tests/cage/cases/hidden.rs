@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("H11", "pipes of such a process", || stopped("headless-pipes")),
     case("H12", "files in shared memory that are on their way through sockets", sent),
     case("H13", "a sandbox inside of a sandbox, whose order is long", nested),
+    case("H14", "memory of processes whose name is no text", nameless),
 ];
 
 const MOST: u64 = 256 << 20;
@@ -32,6 +33,19 @@ fn calls() -> Tried {
 #[track_caller]
 fn stopped(how: &str) -> Tried {
     stopped_for_memory(&Stage::attacker("hidden", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST)
+}
+
+fn nameless() -> Tried {
+    let stage = Stage::python(
+        "import ctypes, os, time
+ctypes.CDLL(None).prctl(15, b'\\xff', 0, 0, 0)
+for _ in range(3):
+    if os.fork() == 0:
+        kept = b'x' * (100 << 20)
+        time.sleep(100)
+time.sleep(100)",
+    );
+    stopped_for_memory(&stage.memory(MOST).deadline(60_000), MOST)
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
