@@ -230,7 +230,7 @@ pub(super) mod tests {
             ([5, 0, 0], false),
             ([4, 1, 0], false),
             ([0, 0, 0x2f], true),
-            ([5, 0, 0x21], true),
+            ([5, 0, 0x1021], true),
             ([0, 0, 0x30], false),
             ([0, 0, 0x200], true),
             ([0, 0, 0x800], true),

@@ -32,7 +32,7 @@ fn calls() -> Tried {
 
 #[track_caller]
 fn stopped(how: &str) -> Tried {
-    stopped_for_memory(&Stage::attacker("hidden", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST)
+    stopped_for_memory(&Stage::attacker("hidden", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST, 40)
 }
 
 fn nameless() -> Tried {
@@ -45,7 +45,7 @@ for _ in range(3):
         time.sleep(100)
 time.sleep(100)",
     );
-    stopped_for_memory(&stage.memory(MOST).deadline(60_000), MOST)
+    stopped_for_memory(&stage.memory(MOST).deadline(60_000), MOST, 40)
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.

@@ -25,7 +25,7 @@ const MOST: u64 = 256 << 20;
 
 #[track_caller]
 fn stopped(stage: &Stage) -> Tried {
-    stopped_for_memory(stage, MOST)
+    stopped_for_memory(stage, MOST, 20)
 }
 
 fn python(text: &str) -> Stage {

@@ -98,7 +98,7 @@ const MOST: u64 = 256 << 20;
 
 #[track_caller]
 fn stopped(how: &str) -> Tried {
-    stopped_for_memory(&Stage::attacker("quotas", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST)
+    stopped_for_memory(&Stage::attacker("quotas", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST, 40)
 }
 
 fn tables() -> Tried {
