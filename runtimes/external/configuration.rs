@@ -61,19 +61,28 @@ const SETTINGS_OF_JAVA: [&str; 17] = [
     "jfr/profile.jfc",
 ];
 
+/// What lies beside them and says nothing.
+const README_OF_JAVA: &str = "security/policy/README.txt";
+
+/// Folders of such settings: one rule instead of 13, of which each takes a start some six calls, while nothing else lies in them.
+const FOLDERS_OF_JAVA: [&str; 2] = ["security", "jfr"];
+
 /// How many folders of Java are looked at.
 const MOST_JAVAS: usize = 32;
+
+/// How many entries such a folder has at most.
+const MOST_SETTINGS: usize = 64;
 
 /// Larger ones than this are nobody's settings, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Those of the files that are there and may be read.
 pub(super) fn readable() -> Vec<PathBuf> {
-    let named = FILES.into_iter().map(PathBuf::from);
-    let java = folders_of_java().into_iter().flat_map(settings_of_java);
-    let open = named.chain(java).filter(|path| is_everybodys(path));
+    let named = FILES.into_iter().map(PathBuf::from).filter(|path| is_everybodys(path));
+    let java = folders_of_java().into_iter().flat_map(|folder| settings_of_java(&folder));
     let with_addresses = WITH_ADDRESSES.into_iter().map(PathBuf::from);
-    open.chain(with_addresses.filter(|path| is_everybodys(path) && is_without_credentials(path))).collect()
+    let with_addresses = with_addresses.filter(|path| is_everybodys(path) && is_without_credentials(path));
+    named.chain(java).chain(with_addresses).collect()
 }
 
 /// Whether this is a file of root's that every user may read.
@@ -124,8 +133,8 @@ fn is_of_java(folder: &Path) -> bool {
     folder.parent() == Some(Path::new("/etc")) && name.is_some_and(|name| name.starts_with("java-"))
 }
 
-fn settings_of_java(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
-    let settings = SETTINGS_OF_JAVA.into_iter().map(str::to_owned);
+/// What may be read of such a folder: as few paths as say it.
+fn settings_of_java(folder: &Path) -> Vec<PathBuf> {
     // The list of virtual machines has the name of the processor in its own.
     let processor = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -133,7 +142,30 @@ fn settings_of_java(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
         other => other,
     };
     let machines = format!("jvm-{processor}.cfg");
-    settings.chain([machines]).map(move |name| folder.join(name)).filter(|path| !is_system(path))
+    let settings = SETTINGS_OF_JAVA.into_iter().chain([machines.as_str()]).map(|name| folder.join(name));
+    let settings: Vec<PathBuf> = settings.filter(|path| is_everybodys(path)).collect();
+    let readme = folder.join(README_OF_JAVA);
+    let is_known =
+        |path: &Path| settings.iter().any(|known| known == path) || path == readme && is_everybodys(path);
+    let whole = FOLDERS_OF_JAVA.into_iter().map(|name| folder.join(name));
+    let whole: Vec<PathBuf> = whole.filter(|folder| has_only(folder, &is_known)).collect();
+    let apart = settings.iter().filter(|path| !whole.iter().any(|folder| path.starts_with(folder)));
+    apart.chain(&whole).filter(|path| !is_system(path)).cloned().collect()
+}
+
+/// Whether this is a folder in which only root may write, and everything in it such a folder as well or a file that is known.
+fn has_only(folder: &Path, is_known: &impl Fn(&Path) -> bool) -> bool {
+    let is_roots = |about: &fs::Metadata| about.is_dir() && about.uid() == 0 && about.mode() & 0o022 == 0;
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    folder.symlink_metadata().is_ok_and(|about| is_roots(&about))
+        && entries.enumerate().all(|(number, entry)| {
+            number < MOST_SETTINGS
+                && entry.is_ok_and(|entry| match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => has_only(&entry.path(), is_known),
+                    Ok(kind) => kind.is_file() && is_known(&entry.path()),
+                    Err(_) => false,
+                })
+        })
 }
 
 #[cfg(test)]
@@ -191,7 +223,8 @@ mod tests {
     #[test]
     fn what_is_read_lies_in_the_configuration_and_is_named_file_by_file() {
         for path in readable() {
-            assert!(path.starts_with("/etc") && path.is_file(), "{}", path.display());
+            let is_of_java = FOLDERS_OF_JAVA.iter().any(|name| path.ends_with(name));
+            assert!(path.starts_with("/etc") && (path.is_file() || is_of_java), "{}", path.display());
             let path = path.to_str().unwrap();
             for secret in ["shadow", "/ssh/", "private", "jmxremote", "passw"] {
                 assert!(!path.contains(secret), "{path}");
@@ -201,5 +234,41 @@ mod tests {
         for folder in ["/etc", "/etc/ssh", "/root/java-17", "/etc/x/java-17", "/"] {
             assert!(!is_of_java(Path::new(folder)), "{folder}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_java_is_open_as_one_while_nothing_else_lies_in_it() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let stage = tempfile::tempdir().unwrap();
+        let folder = stage.path().join("java-17");
+        fs::create_dir_all(folder.join("security/policy/limited")).unwrap();
+        let policy = folder.join("security/java.policy");
+        for name in [OF_JAVA, "security/java.policy", README_OF_JAVA, "net.properties", "unknown"] {
+            fs::write(folder.join(name), "x").unwrap();
+        }
+        let whole = [folder.join("net.properties"), folder.join("security")];
+        let apart = [folder.join(OF_JAVA), policy.clone(), folder.join("net.properties")];
+        assert_eq!(settings_of_java(&folder), whole);
+
+        let stranger = folder.join("security/policy/limited/token");
+        fs::write(&stranger, "x").unwrap();
+        assert_eq!(settings_of_java(&folder), apart, "a file that is not known");
+        fs::remove_file(&stranger).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &stranger).unwrap();
+        assert_eq!(settings_of_java(&folder), apart, "a link");
+        fs::remove_file(&stranger).unwrap();
+        fs::set_permissions(&policy, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(
+            settings_of_java(&folder),
+            [apart[0].clone(), apart[2].clone()],
+            "a file that is root's alone"
+        );
+        fs::set_permissions(&policy, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(folder.join("security"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(settings_of_java(&folder), apart, "a folder in which everybody may write");
+        fs::set_permissions(folder.join("security"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(settings_of_java(&folder), whole);
     }
 }

@@ -241,7 +241,19 @@ impl Walk<'_> {
         if !kind.is_symlink() {
             return;
         }
-        let Ok(real) = fs::canonicalize(place) else { return };
+        let real = match fs::canonicalize(place) {
+            Ok(real) => real,
+            Err(error) if leads_nowhere(&error) => return,
+            Err(error) => {
+                // What only leads to others' folders is out of a script's reach as well.
+                let leads_out =
+                    fs::read_link(place).is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
+                if !(leads_out && error.kind() == std::io::ErrorKind::PermissionDenied) {
+                    self.more = Some(format!("{} cannot be followed: {error}", self.shown(place)));
+                }
+                return;
+            }
+        };
         if self.project.starts_with(&real) {
             self.more = Some(format!("{} is a link to the whole project", self.shown(place)));
         } else if let Some(kind) = self.is_inside(&real) {
@@ -472,6 +484,13 @@ fn is_out_of_reach(folder: &Path, error: &std::io::Error) -> bool {
         PermissionDenied => !is_own(),
         _ => false,
     }
+}
+
+/// Whether a link leads to nothing: there is none, or it goes in a circle.
+fn leads_nowhere(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+        || matches!(error.raw_os_error(), Some(nix::libc::ELOOP | nix::libc::ENAMETOOLONG))
 }
 
 fn version(place: &Path) -> Option<Version> {

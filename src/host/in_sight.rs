@@ -5,7 +5,8 @@
 //! something there does so first and looks for the lock then.
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -22,25 +23,33 @@ impl InSight {
     pub(crate) fn of(folders: &[&Path]) -> Self {
         let held = folders
             .iter()
-            .filter_map(|folder| opened(folder))
+            .filter_map(|folder| opened(folder).ok())
             .filter(|folder| fcntl(folder, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK))).is_ok());
         Self(held.collect())
     }
 }
 
 /// Whether a script sees this path, which has no links. The root of the file system and folders for everybody are left out, as
-/// any other user could hold them.
+/// any other user could hold them. A folder of the user's own that cannot be opened any more may have been when it was locked.
 pub(crate) fn is_in_sight(path: &Path) -> bool {
-    let folders = path.ancestors().filter(|folder| folder.parent().is_some() && !is_for_all(folder));
-    folders.filter_map(opened).any(|folder| {
-        let mut found = whole(libc::F_WRLCK);
-        fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && i32::from(found.l_type) != libc::F_UNLCK
+    let mut folders = path.ancestors().filter(|folder| folder.parent().is_some() && !is_for_all(folder));
+    folders.any(|folder| match opened(folder) {
+        Ok(folder) => {
+            let mut found = whole(libc::F_WRLCK);
+            let is_known = fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok();
+            is_known && i32::from(found.l_type) != libc::F_UNLCK
+        }
+        Err(error) => error.kind() == ErrorKind::PermissionDenied && is_ours(folder),
     })
 }
 
-fn opened(folder: &Path) -> Option<File> {
+fn is_ours(folder: &Path) -> bool {
+    folder.symlink_metadata().is_ok_and(|about| about.uid() == rustix::process::geteuid().as_raw())
+}
+
+fn opened(folder: &Path) -> io::Result<File> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-    File::options().read(true).custom_flags(flags.bits()).open(folder).ok()
+    File::options().read(true).custom_flags(flags.bits()).open(folder)
 }
 
 /// A lock of this kind on all there is.
@@ -70,5 +79,19 @@ mod tests {
         let everybodys = InSight::of(&[Path::new("/"), Path::new("/tmp")]);
         assert!(!is_in_sight(stage.path()), "or others could keep us from having any");
         drop(everybodys);
+    }
+
+    #[test]
+    fn a_folder_of_our_own_that_cannot_be_opened_may_be_locked() {
+        use std::os::unix::fs::PermissionsExt;
+        let stage = tempfile::tempdir().unwrap();
+        let project = stage.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        std::fs::set_permissions(&project, std::fs::Permissions::from_mode(0o311)).unwrap();
+        // Root opens what nobody may read.
+        assert_eq!(is_in_sight(&project.join("temp")), !rustix::process::geteuid().is_root());
+        let sight = InSight::of(&[&project]);
+        assert!(is_in_sight(&project.join("temp")));
+        drop(sight);
     }
 }
