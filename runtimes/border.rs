@@ -3,28 +3,28 @@
 use crate::error::{ErrorKind, SkillError};
 
 /// Nesting `serde_json` itself reads back.
-pub(super) const DEPTH: usize = 127;
+pub(super) const MAX_DEPTH: usize = 127;
 
 /// Why a value does not pass, and where in it.
-pub(super) struct Fault {
+pub(super) struct ConversionError {
     kind: ErrorKind,
     reason: String,
     help: Option<&'static str>,
     path: Vec<String>,
 }
 
-impl Fault {
+impl ConversionError {
     /// A script's value that has no JSON form: `invalid-output`. The reason follows the value's name.
     pub(super) fn new(reason: impl Into<String>) -> Self {
-        Self::of_kind(ErrorKind::InvalidOutput, reason)
+        Self::with_kind(ErrorKind::InvalidOutput, reason)
     }
 
-    pub(super) fn of_kind(kind: ErrorKind, reason: impl Into<String>) -> Self {
+    pub(super) fn with_kind(kind: ErrorKind, reason: impl Into<String>) -> Self {
         Self { kind, reason: reason.into(), help: None, path: Vec::new() }
     }
 
     pub(super) fn too_deep() -> Self {
-        Self::new(format!("is nested deeper than {DEPTH} levels, or holds itself"))
+        Self::new(format!("is nested deeper than {MAX_DEPTH} levels, or holds itself"))
     }
 
     pub(super) fn with_help(self, help: &'static str) -> Self {
@@ -32,7 +32,7 @@ impl Fault {
     }
 
     /// The fault as the container sees it, in which the value stands at this place.
-    pub(super) fn below(mut self, part: impl FnOnce() -> String) -> Self {
+    pub(super) fn with_path_segment(mut self, part: impl FnOnce() -> String) -> Self {
         // A path as deep as the value itself helps nobody.
         if self.path.len() < 16 {
             self.path.push(part());
@@ -54,20 +54,20 @@ impl Fault {
 /// The bytes a value may still have. Spent before they are copied, so that a value that names itself a billion times
 /// stops early.
 #[derive(Clone, Copy)]
-pub(super) struct Budget {
-    left: u64,
-    cap: u64,
+pub(super) struct OutputBudget {
+    remaining: u64,
+    limit: u64,
 }
 
-impl Budget {
+impl OutputBudget {
     pub(super) fn new(cap: u64) -> Self {
-        Self { left: cap, cap }
+        Self { remaining: cap, limit: cap }
     }
 
-    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Fault> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
-            let reason = format!("is larger than the {} bytes a run may put out", self.cap);
-            Fault::of_kind(ErrorKind::Output, reason)
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ConversionError> {
+        self.remaining = self.remaining.checked_sub(bytes).ok_or_else(|| {
+            let reason = format!("is larger than the {} bytes a run may put out", self.limit);
+            ConversionError::with_kind(ErrorKind::Output, reason)
         })?;
         Ok(())
     }

@@ -10,7 +10,7 @@ mod cage;
 mod cage;
 /// Tests that need a cage are there where there is one.
 #[cfg(all(test, unix, feature = "sandboxed", target_os = "linux"))]
-macro_rules! in_a_cage {
+macro_rules! sandboxed_tests {
     ($($tests:item)*) => { $($tests)* };
 }
 #[cfg(all(test, not(all(unix, feature = "sandboxed", target_os = "linux"))))]
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use crate::host::{InterpreterReport, Machine, ProcessPlan, SkillContext};
+use crate::host::{InterpreterReport, LaunchPreview, SandboxSupport, SkillContext};
 use crate::plan::Callees;
 use crate::policy::{CancelToken, ExecutionMode, Limits, Watchdog};
 
@@ -45,49 +45,49 @@ pub(crate) use crate::host::own_folders;
 
 /// Compiles a script once; the executor runs it many times. The token is that of the run which needs it first, so that what
 /// takes long to load is stopped with that run: at its deadline or when it is cancelled.
-pub(crate) type Load = fn(&Script, &Shared, &CancelToken) -> Result<Box<dyn SkillExecutor>>;
+pub(crate) type LoadFn = fn(&Script, &RuntimeServices, &CancelToken) -> Result<Box<dyn SkillExecutor>>;
 
 /// What the executors of one engine have in common.
 #[derive(Clone, Default)]
-pub(crate) struct Shared {
+pub(crate) struct RuntimeServices {
     /// Removes what runs leave. Gone before the launcher, whose helper removes what is left by then.
     #[cfg(unix)]
-    sweeper: std::sync::Arc<sandbox::Sweeper>,
+    cleanup: std::sync::Arc<sandbox::CleanupThreads>,
     /// Worker processes that wait.
     #[cfg(unix)]
-    isolated: std::sync::Arc<external::Pool>,
+    embedded_workers: std::sync::Arc<external::EmbeddedWorkerPool>,
     /// Starts processes in cages.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
     /// What scripts in them call the host by.
     #[cfg(unix)]
-    clients: std::sync::Arc<external::Clients>,
+    api_clients: std::sync::Arc<external::ApiClients>,
     /// What is installed to run them.
     #[cfg(unix)]
-    known: std::sync::Arc<external::Known>,
+    interpreter_cache: std::sync::Arc<external::InterpreterCache>,
     /// How many external scripts run, or are cleaned up after.
-    processes: std::sync::Arc<AtomicUsize>,
+    process_count: std::sync::Arc<AtomicUsize>,
     /// What plans may call, where there is an engine that knows.
     callees: Option<std::sync::Arc<dyn Callees>>,
     /// The clock of steps that have a time limit of their own.
     watchdog: std::sync::Arc<Watchdog>,
     /// Whether untrusted code may be compiled in this process, where nothing else can.
-    in_process: bool,
+    compile_in_process: bool,
     /// Whether no run stands behind what is loaded, whose deadline would hold.
-    for_no_run: bool,
+    needs_load_timeout: bool,
 }
 
-impl Shared {
+impl RuntimeServices {
     /// What removes the folders of runs.
     #[cfg(unix)]
-    fn sweeper(&self) -> &std::sync::Arc<sandbox::Sweeper> {
-        &self.sweeper
+    fn cleanup(&self) -> &std::sync::Arc<sandbox::CleanupThreads> {
+        &self.cleanup
     }
 
     /// Worker processes that wait.
     #[cfg(unix)]
-    fn isolated(&self) -> &external::Pool {
-        &self.isolated
+    fn embedded_workers(&self) -> &external::EmbeddedWorkerPool {
+        &self.embedded_workers
     }
 
     /// What starts processes in cages.
@@ -98,76 +98,76 @@ impl Shared {
 
     /// What scripts in cages call the host by.
     #[cfg(unix)]
-    fn clients(&self) -> &external::Clients {
-        &self.clients
+    fn api_clients(&self) -> &external::ApiClients {
+        &self.api_clients
     }
 
     /// What is installed to run scripts.
     #[cfg(unix)]
-    fn known(&self) -> &external::Known {
-        &self.known
+    fn interpreter_cache(&self) -> &external::InterpreterCache {
+        &self.interpreter_cache
     }
 
     /// `helper` is the program that starts processes, where the embedder named one; `tier` the best cage to put up.
     #[cfg_attr(not(unix), allow(unused_variables))]
-    pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::Tier) -> Self {
+    pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::SandboxLevel) -> Self {
         Self {
             #[cfg(unix)]
-            sweeper: std::sync::Arc::default(),
+            cleanup: std::sync::Arc::default(),
             #[cfg(unix)]
-            isolated: std::sync::Arc::default(),
+            embedded_workers: std::sync::Arc::default(),
             #[cfg(unix)]
             launcher: std::sync::Arc::new(sandbox::Launcher::new(
-                helper.map(sandbox::Source::Program).unwrap_or_default(),
+                helper.map(sandbox::ForkServerSource::Program).unwrap_or_default(),
                 tier,
             )),
             #[cfg(unix)]
-            clients: std::sync::Arc::default(),
+            api_clients: std::sync::Arc::default(),
             #[cfg(unix)]
-            known: std::sync::Arc::default(),
-            processes: std::sync::Arc::default(),
+            interpreter_cache: std::sync::Arc::default(),
+            process_count: std::sync::Arc::default(),
             callees: None,
             watchdog: std::sync::Arc::default(),
-            in_process: false,
-            for_no_run: false,
+            compile_in_process: false,
+            needs_load_timeout: false,
         }
     }
 
     /// Whether external scripts run, or are cleaned up after.
     pub(crate) fn runs_processes(&self) -> bool {
-        self.processes.load(Ordering::Acquire) > 0
+        self.process_count.load(Ordering::Acquire) > 0
     }
 
     /// Counts an external script until the guard is dropped.
     #[cfg(unix)]
     fn count_process(&self) -> impl Drop + use<> {
-        self.processes.fetch_add(1, Ordering::AcqRel);
-        Counted(self.processes.clone())
+        self.process_count.fetch_add(1, Ordering::AcqRel);
+        ProcessCountGuard(self.process_count.clone())
     }
 
     /// The same, with whether untrusted code may be compiled in this process, where nothing else can.
-    pub(crate) fn compiling_in_process(self, in_process: bool) -> Self {
-        Self { in_process, ..self }
+    pub(crate) fn with_compile_in_process(self, in_process: bool) -> Self {
+        Self { compile_in_process: in_process, ..self }
     }
 
     /// The same, where no run stands behind what is loaded: what takes long gets the default deadline of one.
-    pub(crate) fn loading_for_no_run(self) -> Self {
-        Self { for_no_run: true, ..self }
+    pub(crate) fn with_load_timeout(self) -> Self {
+        Self { needs_load_timeout: true, ..self }
     }
 
     /// What stops a long piece of loading, until the guard is dropped: the token, and a deadline where no run has one.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-    fn bounded(&self, cancel: &CancelToken) -> (CancelToken, Option<crate::policy::Armed>) {
+    fn load_token(&self, cancel: &CancelToken) -> (CancelToken, Option<crate::policy::DeadlineGuard>) {
         let token = cancel.child();
-        let until = std::time::Instant::now() + Limits::default().deadline;
-        let armed = self.for_no_run.then(|| self.watchdog.arm(until, &token));
+        let until = std::time::Instant::now() + Limits::default().timeout;
+        let armed = self.needs_load_timeout.then(|| self.watchdog.arm(until, &token));
         (token, armed)
     }
 
     /// Whether untrusted code may be compiled in this process, where nothing else can.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     fn compiles_in_process(&self) -> bool {
-        self.in_process
+        self.compile_in_process
     }
 
     /// What plans may call.
@@ -187,10 +187,10 @@ impl Shared {
 }
 
 #[cfg(unix)]
-struct Counted(std::sync::Arc<AtomicUsize>);
+struct ProcessCountGuard(std::sync::Arc<AtomicUsize>);
 
 #[cfg(unix)]
-impl Drop for Counted {
+impl Drop for ProcessCountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -203,7 +203,7 @@ pub(crate) struct Runtime {
     /// The Cargo feature that brings it; always there when absent.
     pub(crate) feature: Option<&'static str>,
     /// Loads a script, where this build can.
-    pub(crate) load: Option<Load>,
+    pub(crate) load: Option<LoadFn>,
 }
 
 /// Every language this version knows, built in or not.
@@ -237,7 +237,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
 ];
 
 /// The loader of a language; `unavailable`, with the feature that brings it, where this build has none.
-pub(crate) fn loader(runtime: SkillRuntime) -> Result<Load> {
+pub(crate) fn loader(runtime: SkillRuntime) -> Result<LoadFn> {
     let row = RUNTIMES.iter().find(|row| row.name == runtime);
     if let Some(load) = row.and_then(|row| row.load) {
         return Ok(load);
@@ -257,17 +257,17 @@ pub(crate) fn compiler_main() {
 }
 
 /// The executor of a script that runs where this mode says; nothing for those that do not ask.
-pub(crate) fn load_isolated(
+pub(crate) fn load_embedded_worker(
     mode: ExecutionMode,
     runtime: SkillRuntime,
     script: &Script,
-    shared: &Shared,
+    shared: &RuntimeServices,
 ) -> Option<Result<Box<dyn SkillExecutor>>> {
     let is_asked = mode == ExecutionMode::Worker && matches!(runtime, SkillRuntime::Lua | SkillRuntime::Rhai);
     is_asked.then(|| {
         loader(runtime)?;
         #[cfg(unix)]
-        return Ok(external::load_isolated(runtime, script, shared));
+        return Ok(external::load_embedded_worker(runtime, script, shared));
         #[cfg(not(unix))]
         {
             let sentence =
@@ -292,27 +292,27 @@ pub(crate) fn client_main() {
 }
 
 /// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.
-pub(crate) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
-    SkillRuntime::of_file(path) != SkillRuntime::External || external::runs(path, source)
+pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    SkillRuntime::from_path(path) != SkillRuntime::External || external::looks_like_script(path, source)
 }
 
 /// What an external script would reach; fails as its run would before its process starts.
 pub(crate) fn plan(
     script: &Script,
-    shared: &Shared,
+    shared: &RuntimeServices,
     input: &SkillInput,
     ctx: &SkillContext,
-) -> Result<ProcessPlan> {
-    external::plan(script, shared, input, ctx)
+) -> Result<LaunchPreview> {
+    external::process_plan(script, shared, input, ctx)
 }
 
 /// What this machine offers to external scripts.
-pub(crate) fn machine(shared: &Shared) -> Machine {
+pub(crate) fn sandbox_support(shared: &RuntimeServices) -> SandboxSupport {
     external::machine(shared)
 }
 
 /// The commands that run external scripts, installed or not. What the project brings is not trusted to be started.
-pub(crate) fn interpreters(shared: &Shared, project: &std::path::Path) -> Vec<InterpreterReport> {
+pub(crate) fn interpreters(shared: &RuntimeServices, project: &std::path::Path) -> Vec<InterpreterReport> {
     external::interpreters(shared, project)
 }
 
@@ -334,8 +334,8 @@ pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
 }
 
 /// The error for an external script whose interpreter is unknown or missing.
-pub(crate) fn has_interpreter(path: &str, source: &[u8]) -> Result<()> {
-    external::is_installed(path, source)
+pub(crate) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
+    external::check_interpreter(path, source)
 }
 
 /// Whether a program of that name is on `PATH`. It is not started.

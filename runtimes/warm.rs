@@ -17,10 +17,10 @@ pub(super) trait Program: Send + Sync {
     type State: Send;
 
     /// A new state for a run with this context, made under its token.
-    fn state(&self, context: &SkillContext) -> Result<Self::State>;
+    fn new_state(&self, context: &SkillContext) -> Result<Self::State>;
 
     /// Whether a state that was kept can hold these limits.
-    fn fits(&self, _state: &Self::State, _limits: &Limits) -> bool {
+    fn supports_limits(&self, _state: &Self::State, _limits: &Limits) -> bool {
         true
     }
 
@@ -28,7 +28,7 @@ pub(super) trait Program: Send + Sync {
     fn run(&self, state: &mut Self::State, input: &Value, context: &SkillContext) -> Result<Value>;
 
     /// Cleans up after a run and says whether the state is as good as new.
-    fn is_reusable(&self, _state: &mut Self::State) -> bool {
+    fn reset_for_reuse(&self, _state: &mut Self::State) -> bool {
         true
     }
 
@@ -40,7 +40,7 @@ pub(super) trait Program: Send + Sync {
 static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// An executor that keeps as many idle states as there are processors.
-pub(super) struct Warm<P: Program> {
+pub(super) struct PooledExecutor<P: Program> {
     skill: String,
     program: P,
     idle: Mutex<Vec<P::State>>,
@@ -48,7 +48,7 @@ pub(super) struct Warm<P: Program> {
     watchdog: Watchdog,
 }
 
-impl<P: Program> Warm<P> {
+impl<P: Program> PooledExecutor<P> {
     pub(super) fn new(skill: &str, program: P) -> Self {
         Self {
             skill: skill.to_owned(),
@@ -61,29 +61,29 @@ impl<P: Program> Warm<P> {
 
     fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
         context.report_sandbox(SandboxReport::IN_PROCESS);
-        let mut state = self.taken(context)?;
+        let mut state = self.checkout(context)?;
         let result = self.program.run(&mut state, &input.value_or_empty(), context);
-        if self.program.is_reusable(&mut state) {
-            self.keep(state);
+        if self.program.reset_for_reuse(&mut state) {
+            self.checkin(state);
         } else {
             self.program.discard(state);
         }
         // An error is as long as the script made it: here it loses its secrets, and then what is too much of it.
-        result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_shown())
+        result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_inner())
     }
 
-    fn taken(&self, context: &SkillContext) -> Result<P::State> {
+    fn checkout(&self, context: &SkillContext) -> Result<P::State> {
         let mut idle = self.idle();
         let fitting = idle
             .iter()
-            .rposition(|state| self.program.fits(state, context.limits()))
+            .rposition(|state| self.program.supports_limits(state, context.limits()))
             .map(|at| idle.remove(at));
         drop(idle);
-        fitting.map_or_else(|| self.program.state(context), Ok)
+        fitting.map_or_else(|| self.program.new_state(context), Ok)
     }
 
     /// The state that has waited longest makes room.
-    fn keep(&self, state: P::State) {
+    fn checkin(&self, state: P::State) {
         let mut idle = self.idle();
         let outworn = (idle.len() == self.most_idle).then(|| idle.remove(0));
         idle.push(state);
@@ -96,13 +96,13 @@ impl<P: Program> Warm<P> {
     }
 }
 
-impl<P: Program> SkillExecutor for Warm<P> {
+impl<P: Program> SkillExecutor for PooledExecutor<P> {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
         if let Some(context) = context {
             return self.run(input, context);
         }
         let context = SkillContext::builder(&self.skill).build();
-        let _armed = self.watchdog.arm(Instant::now() + context.limits().deadline, context.cancel());
+        let _armed = self.watchdog.arm(Instant::now() + context.limits().timeout, context.cancel());
         self.run(input, &context)
     }
 }

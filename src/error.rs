@@ -38,7 +38,7 @@ pub enum ErrorKind {
     /// A permission is missing.
     Denied,
     /// The run took longer than its deadline.
-    Deadline,
+    Timeout,
     /// The run needed more memory than it may have.
     Memory,
     /// A process of the run used more processor time than it may.
@@ -65,7 +65,7 @@ const KINDS: [(ErrorKind, &str, u8); 18] = [
     (ErrorKind::Unavailable, "unavailable", 3),
     (ErrorKind::SandboxUnavailable, "sandbox-unavailable", 3),
     (ErrorKind::Denied, "denied", 4),
-    (ErrorKind::Deadline, "deadline", 5),
+    (ErrorKind::Timeout, "deadline", 5),
     (ErrorKind::Memory, "memory", 5),
     (ErrorKind::Cpu, "cpu", 5),
     (ErrorKind::Operations, "operations", 5),
@@ -150,10 +150,10 @@ impl fmt::Display for Violation {
 /// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}]}`,
 /// absent parts `null`.
 #[derive(Clone)]
-pub struct SkillError(Box<Parts>);
+pub struct SkillError(Box<ErrorInner>);
 
 #[derive(Clone)]
-struct Parts {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     help: Option<String>,
@@ -166,7 +166,7 @@ struct Parts {
 impl SkillError {
     /// An error of this kind that says this sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts {
+        Self(Box::new(ErrorInner {
             kind,
             message: message.into(),
             help: None,
@@ -179,7 +179,7 @@ impl SkillError {
 
     /// An operating system error, with what was attempted: `failed to read notes.txt: No such file or directory`.
     pub fn io(attempt: impl fmt::Display, source: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, format!("{attempt}: {}", plain(&source))).with_source(source)
+        Self::new(ErrorKind::Io, format!("{attempt}: {}", without_os_code(&source))).with_source(source)
     }
 
     /// Adds the way out, as an imperative sentence without a full stop.
@@ -275,7 +275,7 @@ impl Serialize for SkillError {
 }
 
 /// The system's words without Rust's `(os error 2)`, which helps nobody.
-fn plain(source: &std::io::Error) -> String {
+fn without_os_code(source: &std::io::Error) -> String {
     let text = source.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_owned(),

@@ -9,47 +9,47 @@ use serde_json::{Map, Number, Value};
 ///
 /// Fails, with the reason in words, where the text is not one JSON value, or says more than a value holds: an object with
 /// the same key twice, an integer outside 64 bits, a number beyond every float, more than 127 levels.
-pub fn json(text: &str) -> Result<Value, String> {
-    located(text).map_err(|fault| fault.reason)
+pub fn parse(text: &str) -> Result<Value, String> {
+    parse_with_offset(text).map_err(|fault| fault.reason)
 }
 
 /// Why a text is not exactly a value, and the byte where that shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct ParseError {
     pub(crate) reason: String,
-    pub(crate) at: usize,
+    pub(crate) offset: usize,
 }
 
 /// The same, and where it fails.
-pub(crate) fn located(text: &str) -> Result<Value, Fault> {
-    let Exact(value) = serde_json::from_str(text)
-        .map_err(|error| Fault { at: place(text, &error), reason: error.to_string() })?;
-    match integers(text).find(|integer| !fits(integer)) {
-        Some(integer) => Err(Fault {
-            reason: format!("the integer {} does not fit into 64 bits", brief(integer)),
-            at: (integer.as_ptr() as usize).saturating_sub(text.as_ptr() as usize),
+pub(crate) fn parse_with_offset(text: &str) -> Result<Value, ParseError> {
+    let UniqueKeyValue(value) = serde_json::from_str(text)
+        .map_err(|error| ParseError { offset: error_offset(text, &error), reason: error.to_string() })?;
+    match integers(text).find(|integer| !fits_64_bits(integer)) {
+        Some(integer) => Err(ParseError {
+            reason: format!("the integer {} does not fit into 64 bits", shorten_integer(integer)),
+            offset: (integer.as_ptr() as usize).saturating_sub(text.as_ptr() as usize),
         }),
         None => Ok(value),
     }
 }
 
-fn place(text: &str, error: &serde_json::Error) -> usize {
+fn error_offset(text: &str, error: &serde_json::Error) -> usize {
     let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
     line + error.column().saturating_sub(1)
 }
 
 /// A JSON value whose objects have each key once.
-struct Exact(Value);
+struct UniqueKeyValue(Value);
 
-impl<'de> Deserialize<'de> for Exact {
+impl<'de> Deserialize<'de> for UniqueKeyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ExactVisitor).map(Self)
+        deserializer.deserialize_any(UniqueKeyVisitor).map(Self)
     }
 }
 
-struct ExactVisitor;
+struct UniqueKeyVisitor;
 
-impl<'de> Visitor<'de> for ExactVisitor {
+impl<'de> Visitor<'de> for UniqueKeyVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for ExactVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Exact(item)) = items.next_element()? {
+        while let Some(UniqueKeyValue(item)) = items.next_element()? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for ExactVisitor {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
             }
-            let Exact(value) = entries.next_value()?;
+            let UniqueKeyValue(value) = entries.next_value()?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))
@@ -106,12 +106,12 @@ impl<'de> Visitor<'de> for ExactVisitor {
 }
 
 /// `serde_json` turns an integer beyond 64 bits into the nearest float.
-fn fits(integer: &str) -> bool {
+fn fits_64_bits(integer: &str) -> bool {
     integer.parse::<i64>().is_ok() || integer.parse::<u64>().is_ok()
 }
 
 /// The integer, cut to what fits in a sentence.
-fn brief(integer: &str) -> String {
+fn shorten_integer(integer: &str) -> String {
     match integer.get(..40) {
         Some(start) if integer.len() > 40 => format!("{start}…"),
         _ => integer.to_owned(),
@@ -130,7 +130,7 @@ fn numbers(mut rest: &str) -> impl Iterator<Item = &str> {
             let start = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
             rest = &rest[start..];
             if let Some(inside) = rest.strip_prefix('"') {
-                rest = after_string(inside);
+                rest = skip_string(inside);
                 continue;
             }
             let length = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
@@ -142,7 +142,7 @@ fn numbers(mut rest: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What follows the string whose inside begins here.
-fn after_string(mut inside: &str) -> &str {
+fn skip_string(mut inside: &str) -> &str {
     while let Some(at) = inside.find(['"', '\\']) {
         let is_end = inside[at..].starts_with('"');
         inside = &inside[at + 1..];
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::json as read;
+    use super::parse as read;
 
     #[test]
     fn what_json_can_say_is_read_as_it_is() {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_place_of_a_fault_is_where_it_stands() {
-        let line = |text: &str| text[..super::located(text).unwrap_err().at].lines().count();
+        let line = |text: &str| text[..super::parse_with_offset(text).unwrap_err().offset].lines().count();
         assert_eq!(line("{\n\"a\": 1,\n  \"a\": 2}"), 3);
         assert_eq!(line("{\n\"a\": 1,\n  \"b\": 99999999999999999999}"), 3);
         assert_eq!(line("{\n\"a\" 1}"), 2);

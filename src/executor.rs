@@ -25,7 +25,7 @@ pub trait SkillExecutor: Send + Sync {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput>;
 
     /// What it asks for by what it is, beside what its skill lists. As everything asked for, it takes a grant to have it.
-    fn asks(&self) -> Vec<Permission> {
+    fn requested_permissions(&self) -> Vec<Permission> {
         Vec::new()
     }
 }
@@ -67,7 +67,7 @@ impl SkillRuntime {
     }
 
     /// The runtime of a script, told by its file name: `sequence.json` is a sequence, an unknown ending is external.
-    pub fn of_file(path: &str) -> Self {
+    pub fn from_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
         let known = |(_, _, endings): &&(_, _, &[&str])| {
@@ -82,14 +82,14 @@ impl SkillRuntime {
 
     /// The runtime of a script in a skill that names one, or none. A script that is not the skill's main one may be in another
     /// language, where its ending tells one.
-    pub fn of_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
-        let told = Self::of_file(path);
+    pub fn for_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
+        let told = Self::from_path(path);
         declared.filter(|_| is_main || told == Self::External).unwrap_or(told)
     }
 
     /// The runtime whose language a script is in by its ending, where it cannot be in this one's. A process may be of any.
-    pub fn refuted_by(self, path: &str) -> Option<Self> {
-        let told = Self::of_file(path);
+    pub fn conflicting_runtime(self, path: &str) -> Option<Self> {
+        let told = Self::from_path(path);
         (told != self && ![self, told].contains(&Self::External)).then_some(told)
     }
 }
@@ -185,13 +185,17 @@ mod tests {
             ("scripts/run", SkillRuntime::External),
             ("scripts.lua/run.py", SkillRuntime::External),
         ] {
-            assert_eq!(SkillRuntime::of_file(path), runtime, "{path}");
+            assert_eq!(SkillRuntime::from_path(path), runtime, "{path}");
         }
-        assert_eq!(SkillRuntime::Rhai.refuted_by("scripts/main.lua"), Some(SkillRuntime::Lua));
-        assert_eq!(SkillRuntime::Lua.refuted_by("main.luau"), None);
-        assert_eq!(SkillRuntime::External.refuted_by("main.lua"), None, "an interpreter may be installed");
+        assert_eq!(SkillRuntime::Rhai.conflicting_runtime("scripts/main.lua"), Some(SkillRuntime::Lua));
+        assert_eq!(SkillRuntime::Lua.conflicting_runtime("main.luau"), None);
         assert_eq!(
-            SkillRuntime::Lua.refuted_by("scripts/main.txt"),
+            SkillRuntime::External.conflicting_runtime("main.lua"),
+            None,
+            "an interpreter may be installed"
+        );
+        assert_eq!(
+            SkillRuntime::Lua.conflicting_runtime("scripts/main.txt"),
             None,
             "an ending nobody knows tells nothing"
         );

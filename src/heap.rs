@@ -30,17 +30,17 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub struct CountingAllocator;
 
 /// What an allocator keeps for itself beside each block, and so what a block weighs beyond its size.
-const BLOCK: i64 = 16;
+const BLOCK_OVERHEAD: i64 = 16;
 
 #[derive(Clone, Copy)]
-struct Account {
-    balance: i64,
-    peak: i64,
+struct ThreadCounter {
+    net_bytes: i64,
+    peak_bytes: i64,
 }
 
 thread_local! {
     // Made at compile time and never dropped: reading it allocates nothing, and a thread may use it to its last breath.
-    static ACCOUNT: Cell<Account> = const { Cell::new(Account { balance: 0, peak: 0 }) };
+    static THREAD_COUNTER: Cell<ThreadCounter> = const { Cell::new(ThreadCounter { net_bytes: 0, peak_bytes: 0 }) };
 }
 
 /// Bytes this thread has allocated less those it has freed, each block 16 bytes heavier than asked for.
@@ -48,26 +48,27 @@ thread_local! {
 /// Only differences mean something: a thread that frees what others allocated has a negative balance. Always zero in a
 /// program that did not install [`CountingAllocator`]; see [`is_counting`].
 #[inline]
-pub fn balance() -> i64 {
-    ACCOUNT.try_with(Cell::get).map_or(0, |account| account.balance)
+pub fn net_bytes() -> i64 {
+    THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.net_bytes)
 }
 
 /// The highest balance of this thread since [`reset_peak`], in bytes.
-pub fn peak() -> i64 {
-    ACCOUNT.try_with(Cell::get).map_or(0, |account| account.peak)
+pub fn peak_bytes() -> i64 {
+    THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.peak_bytes)
 }
 
 /// Lets [`peak`] begin anew at the present balance.
 pub fn reset_peak() {
-    let _ = ACCOUNT.try_with(|cell| cell.set(Account { peak: cell.get().balance, ..cell.get() }));
+    let _ = THREAD_COUNTER
+        .try_with(|cell| cell.set(ThreadCounter { peak_bytes: cell.get().net_bytes, ..cell.get() }));
 }
 
 /// Whether this program installed [`CountingAllocator`]: found out once, by allocating and looking.
 pub fn is_counting() -> bool {
     static COUNTING: LazyLock<bool> = LazyLock::new(|| {
-        let before = balance();
+        let before = net_bytes();
         let probe = black_box(Box::new(0_u64));
-        let counted = balance() != before;
+        let counted = net_bytes() != before;
         drop(probe);
         counted
     });
@@ -77,48 +78,48 @@ pub fn is_counting() -> bool {
 #[inline]
 fn count(bytes: i64) {
     // A thread whose locals are gone counts no more; what it frees then is of no run.
-    let _ = ACCOUNT.try_with(|cell| {
-        let Account { balance, peak } = cell.get();
-        let balance = balance.wrapping_add(bytes);
-        cell.set(Account { balance, peak: peak.max(balance) });
+    let _ = THREAD_COUNTER.try_with(|cell| {
+        let ThreadCounter { net_bytes, peak_bytes } = cell.get();
+        let net_bytes = net_bytes.wrapping_add(bytes);
+        cell.set(ThreadCounter { net_bytes, peak_bytes: peak_bytes.max(net_bytes) });
     });
 }
 
 /// Bytes that are set aside for when the system has no more: what one call of the host takes beside what it asks for before
 /// (buffers that double, compiled patterns, errors), and the end of a run.
-const RESERVE: Layout = Layout::new::<[u8; 40 << 20]>();
+const RESERVE_LAYOUT: Layout = Layout::new::<[u8; 40 << 20]>();
 
-static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-static IS_SHORT: AtomicBool = AtomicBool::new(false);
+static RESERVE_BLOCK: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static IS_RESERVE_RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// Sets 40 MiB aside, where none are: whether they are there now. Where the system has no more memory for something, which
 /// would end the program, they are given up for it, and runs end with errors until they are there again. They are addresses
 /// only, since nobody writes to them. Always true in a program that did not install [`CountingAllocator`].
-pub fn keep_reserve() -> bool {
-    if !KEPT.load(Ordering::Relaxed).is_null() || !is_counting() {
+pub fn ensure_reserve() -> bool {
+    if !RESERVE_BLOCK.load(Ordering::Relaxed).is_null() || !is_counting() {
         return true;
     }
     // SAFETY: the layout has a size.
-    let block = unsafe { System.alloc(RESERVE) };
+    let block = unsafe { System.alloc(RESERVE_LAYOUT) };
     if block.is_null() {
         return false;
     }
-    if KEPT.compare_exchange(null_mut(), block, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if RESERVE_BLOCK.compare_exchange(null_mut(), block, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // SAFETY: the block is from the line above, and nobody else was told of it.
-        unsafe { System.dealloc(block, RESERVE) };
+        unsafe { System.dealloc(block, RESERVE_LAYOUT) };
     }
-    IS_SHORT.store(false, Ordering::Relaxed);
+    IS_RESERVE_RELEASED.store(false, Ordering::Relaxed);
     true
 }
 
 /// Whether the system had no more memory, and the reserve was given up.
 #[inline]
-pub fn is_short() -> bool {
-    IS_SHORT.load(Ordering::Relaxed)
+pub fn is_reserve_released() -> bool {
+    IS_RESERVE_RELEASED.load(Ordering::Relaxed)
 }
 
 /// Whether the system has so many bytes besides.
-pub(crate) fn has(bytes: usize) -> bool {
+pub(crate) fn can_allocate(bytes: usize) -> bool {
     let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
     // SAFETY: the layout has a size.
     let block = unsafe { System.alloc(layout) };
@@ -131,25 +132,25 @@ pub(crate) fn has(bytes: usize) -> bool {
 
 /// Gives the reserve up for a block of that size; whether there was one.
 #[cold]
-fn give_up_reserve(size: usize) -> bool {
-    if size > RESERVE.size() {
+fn release_reserve(size: usize) -> bool {
+    if size > RESERVE_LAYOUT.size() {
         return false;
     }
-    let block = KEPT.swap(null_mut(), Ordering::AcqRel);
+    let block = RESERVE_BLOCK.swap(null_mut(), Ordering::AcqRel);
     if block.is_null() {
         return false;
     }
-    IS_SHORT.store(true, Ordering::Relaxed);
+    IS_RESERVE_RELEASED.store(true, Ordering::Relaxed);
     // SAFETY: whoever swaps it out has it alone, and it came from the system's allocator with this layout.
-    unsafe { System.dealloc(block, RESERVE) };
+    unsafe { System.dealloc(block, RESERVE_LAYOUT) };
     true
 }
 
 /// No block is larger than `isize::MAX`, so none is too large here.
 #[allow(clippy::cast_possible_wrap)]
 #[inline]
-fn weight(size: usize) -> i64 {
-    size as i64 + BLOCK
+fn counted_size(size: usize) -> i64 {
+    size as i64 + BLOCK_OVERHEAD
 }
 
 // SAFETY: every request goes to the system's allocator as it came in, and its answer goes back as it is; counting beside
@@ -159,12 +160,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the promises of `alloc`, which are the same there.
         let mut block = unsafe { System.alloc(layout) };
-        if block.is_null() && give_up_reserve(layout.size()) {
+        if block.is_null() && release_reserve(layout.size()) {
             // SAFETY: as above.
             block = unsafe { System.alloc(layout) };
         }
         if !block.is_null() {
-            count(weight(layout.size()));
+            count(counted_size(layout.size()));
         }
         block
     }
@@ -173,12 +174,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the promises of `alloc_zeroed`, which are the same there.
         let mut block = unsafe { System.alloc_zeroed(layout) };
-        if block.is_null() && give_up_reserve(layout.size()) {
+        if block.is_null() && release_reserve(layout.size()) {
             // SAFETY: as above.
             block = unsafe { System.alloc_zeroed(layout) };
         }
         if !block.is_null() {
-            count(weight(layout.size()));
+            count(counted_size(layout.size()));
         }
         block
     }
@@ -187,19 +188,19 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: every block came from the system's allocator, and with this layout, as the caller promises.
         unsafe { System.dealloc(block, layout) };
-        count(-weight(layout.size()));
+        count(-counted_size(layout.size()));
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: every block came from the system's allocator; the rest the caller promises.
         let mut moved = unsafe { System.realloc(block, layout, size) };
-        if moved.is_null() && give_up_reserve(size) {
+        if moved.is_null() && release_reserve(size) {
             // SAFETY: as above; a block that could not be moved is where it was.
             moved = unsafe { System.realloc(block, layout, size) };
         }
         if !moved.is_null() {
-            count(weight(size) - weight(layout.size()));
+            count(counted_size(size) - counted_size(layout.size()));
         }
         moved
     }
@@ -217,43 +218,43 @@ mod tests {
     #[test]
     fn a_thread_counts_what_it_allocates_and_frees() {
         assert!(is_counting());
-        let before = balance();
+        let before = net_bytes();
         let mut list: Vec<u8> = Vec::with_capacity(1000);
-        assert_eq!(balance() - before, 1016);
+        assert_eq!(net_bytes() - before, 1016);
         list.reserve_exact(5000);
-        assert_eq!(balance() - before, 5016);
+        assert_eq!(net_bytes() - before, 5016);
         drop(list);
-        assert_eq!(balance(), before);
+        assert_eq!(net_bytes(), before);
         let zeroed = black_box(vec![0_u64; 100]);
-        assert_eq!(balance() - before, 816);
+        assert_eq!(net_bytes() - before, 816);
         drop(zeroed);
-        assert_eq!(balance(), before);
+        assert_eq!(net_bytes(), before);
     }
 
     #[test]
     fn the_peak_is_the_highest_since_it_was_reset() {
-        let before = balance();
+        let before = net_bytes();
         drop(black_box(vec![1_u8; 100_000]));
-        assert!(peak() - before >= 100_000);
+        assert!(peak_bytes() - before >= 100_000);
         reset_peak();
-        assert!(peak() - before < 100_000);
+        assert!(peak_bytes() - before < 100_000);
     }
 
     #[test]
     fn threads_do_not_see_each_other() {
-        let before = balance();
+        let before = net_bytes();
         let elsewhere = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let fresh = balance();
+                let fresh = net_bytes();
                 let kept = vec![2_u8; 1 << 20];
-                (balance() - fresh, kept)
+                (net_bytes() - fresh, kept)
             });
             thread.join().unwrap()
         });
         assert!(elsewhere.0 >= 1 << 20);
-        assert!((balance() - before).abs() < 1 << 16);
-        let before = balance();
+        assert!((net_bytes() - before).abs() < 1 << 16);
+        let before = net_bytes();
         drop(elsewhere.1);
-        assert!(before - balance() >= 1 << 20, "freed here, allocated there");
+        assert!(before - net_bytes() >= 1 << 20, "freed here, allocated there");
     }
 }

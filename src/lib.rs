@@ -120,10 +120,10 @@ impl LoadOptions {
         runtime: executor::SkillRuntime,
         script: &executor::Script,
     ) -> error::Result<Box<dyn executor::SkillExecutor>> {
-        let shared = runtimes::Shared::new(self.helper, policy::Tier::default())
-            .compiling_in_process(self.compile_in_process)
-            .loading_for_no_run();
-        runtimes::load_isolated(self.mode, runtime, script, &shared)
+        let shared = runtimes::RuntimeServices::new(self.helper, policy::SandboxLevel::default())
+            .with_compile_in_process(self.compile_in_process)
+            .with_load_timeout();
+        runtimes::load_embedded_worker(self.mode, runtime, script, &shared)
             .unwrap_or_else(|| runtimes::loader(runtime)?(script, &shared, &self.cancel))
     }
 }
@@ -142,7 +142,7 @@ pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
 pub fn helper_main() {
     #[cfg(unix)]
     {
-        runtimes::sandbox::helper_main();
+        runtimes::sandbox::fork_server_main();
         runtimes::compiler_main();
         runtimes::worker_main();
         runtimes::client_main();

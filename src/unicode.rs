@@ -48,7 +48,7 @@ const INVISIBLE: [(char, char, &str); 37] = [
 ];
 
 /// Marks on one letter that are shown. Vietnamese has two, Hebrew with accents four.
-const MARKS: usize = 6;
+const MAX_COMBINING_MARKS: usize = 6;
 
 /// Whether nobody sees the character, or it changes how others are seen. Control characters and spaces are no part of them.
 pub fn is_invisible(c: char) -> bool {
@@ -61,35 +61,35 @@ fn is_noncharacter(c: char) -> bool {
 }
 
 /// Whether a terminal obeys the character instead of showing it, or shows nothing.
-pub fn is_unseen(c: char) -> bool {
+pub fn is_control_or_invisible(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
 /// The characters of a text, and whether each is to be spelled out: those that are unseen, and the marks beyond the sixth
 /// on one letter. Left are the selector that makes a symbol an emoji and the joiner between two of them.
-pub fn spelled(text: &str) -> impl Iterator<Item = (char, bool)> {
+pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
     let (mut before, mut marks) = (None, 0);
     text.char_indices().map(move |(at, c)| {
         let after = || text[at + c.len_utf8()..].chars().next();
         let is_of_emoji = match c {
-            '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_symbol) || is_keycap(before, after()),
-            '\u{200d}' => before.is_some_and(joins) && after().is_some_and(is_symbol),
+            '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_emoji_symbol) || is_keycap(before, after()),
+            '\u{200d}' => before.is_some_and(can_join_emoji) && after().is_some_and(is_emoji_symbol),
             _ => false,
         };
         marks = if is_combining_mark(c) { marks + 1 } else { 0 };
         before = Some(c);
-        (c, (is_unseen(c) && !is_of_emoji) || marks > MARKS)
+        (c, (is_control_or_invisible(c) && !is_of_emoji) || marks > MAX_COMBINING_MARKS)
     })
 }
 
 /// Symbols that have a form as emoji.
-fn is_symbol(c: char) -> bool {
+fn is_emoji_symbol(c: char) -> bool {
     let is_in_block = matches!(c, '©' | '®' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
     is_in_block && !is_invisible(c)
 }
 
-fn joins(c: char) -> bool {
-    c == '\u{fe0f}' || is_symbol(c)
+fn can_join_emoji(c: char) -> bool {
+    c == '\u{fe0f}' || is_emoji_symbol(c)
 }
 
 /// `1️⃣`: the keycap comes after the selector.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        spelled(text).fold(String::new(), |mut shown, (c, is_spelled)| {
+        mark_escapes(text).fold(String::new(), |mut shown, (c, is_spelled)| {
             if is_spelled {
                 shown.extend(c.escape_unicode());
             } else {
@@ -122,8 +122,11 @@ mod tests {
             for beyond in [u32::from(from) - 1, u32::from(to) + 1] {
                 let Some(beyond) = char::from_u32(beyond) else { continue };
                 let is_in_another = INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&beyond));
-                let is_plain = !beyond.is_control() && !is_noncharacter(beyond);
-                assert!(is_in_another || !is_plain || !is_unseen(beyond), "{what}: {beyond:?}");
+                let is_unsandboxed = !beyond.is_control() && !is_noncharacter(beyond);
+                assert!(
+                    is_in_another || !is_unsandboxed || !is_control_or_invisible(beyond),
+                    "{what}: {beyond:?}"
+                );
             }
         }
     }
@@ -177,7 +180,7 @@ mod tests {
             '\u{100000}',
             '\u{10fffd}',
         ] {
-            assert!(is_unseen(c), "{c:?}");
+            assert!(is_control_or_invisible(c), "{c:?}");
         }
     }
 
@@ -222,7 +225,7 @@ mod tests {
     fn a_flood_of_marks_ends_after_some() {
         let flood = format!("e{}f", "\u{301}".repeat(100));
         let left = shown(&flood);
-        assert_eq!(left.matches('\u{301}').count(), MARKS);
-        assert_eq!(left.matches("\\u{301}").count(), 100 - MARKS);
+        assert_eq!(left.matches('\u{301}').count(), MAX_COMBINING_MARKS);
+        assert_eq!(left.matches("\\u{301}").count(), 100 - MAX_COMBINING_MARKS);
     }
 }

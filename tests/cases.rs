@@ -5,14 +5,14 @@ mod not_run;
 
 use std::path::Path;
 
-use metier::cases::{Case, Status, Suite, cases_of};
+use metier::cases::{Case, CaseStatus, Suite, discover_cases};
 use metier::registry::{Registry, Root, Roots, Scope, Skill};
-use metier::skill::{Place, Profile, parse};
-use not_run::{not_run, say};
+use metier::skill::{Profile, SkillLocation, parse};
+use not_run::{not_run, print_uncaptured};
 
 #[test]
 fn every_case_of_every_skill_holds() {
-    let (registry, roots) = shipped();
+    let (registry, roots) = builtin_skills();
     let suite = match option_env!("CARGO_BIN_EXE_metier") {
         Some(helper) => Suite::new(roots).helper(helper),
         None => Suite::new(roots),
@@ -27,27 +27,30 @@ fn every_case_of_every_skill_holds() {
                 continue;
             }
             match suite.run(skill, &case).status {
-                Status::Passed => passed += 1,
-                Status::Failed(differences) => failed.push(format!("{title}\n  {differences:#?}")),
-                Status::NotRun(reason) => {
+                CaseStatus::Passed => passed += 1,
+                CaseStatus::Failed(differences) => failed.push(format!("{title}\n  {differences:#?}")),
+                CaseStatus::NotRun(reason) => {
                     not_run(&title, &reason);
                     skipped += 1;
                 }
             }
         }
     }
-    say(&format!("cases of skills: {passed} passed, {} failed, {skipped} not run", failed.len()));
+    print_uncaptured(&format!(
+        "cases of skills: {passed} passed, {} failed, {skipped} not run",
+        failed.len()
+    ));
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
 #[test]
 fn every_skill_is_valid_in_both_profiles_without_a_warning() {
-    for skill in shipped().0.visible() {
+    for skill in builtin_skills().0.visible() {
         let source = skill.folder().read("SKILL.md", 1 << 20).unwrap();
-        let parsed = parse(&source, Place { directory: skill.name(), file: "SKILL.md" });
+        let parsed = parse(&source, SkillLocation { directory: skill.name(), file_name: "SKILL.md" });
         for profile in [Profile::Spec, Profile::SkillsRef] {
             let found: Vec<_> = parsed.diagnostics(profile).collect();
-            assert!(parsed.valid(profile) && found.is_empty(), "{}: {found:?}", skill.name());
+            assert!(parsed.is_valid(profile) && found.is_empty(), "{}: {found:?}", skill.name());
         }
         let manifest = parsed.manifest.unwrap();
         assert!(manifest.description.contains("Use when"), "{} does not say when to use it", manifest.name);
@@ -57,7 +60,7 @@ fn every_skill_is_valid_in_both_profiles_without_a_warning() {
 
 #[test]
 fn every_skill_has_a_case_that_succeeds_and_one_that_fails() {
-    for skill in shipped().0.visible() {
+    for skill in builtin_skills().0.visible() {
         let cases = cases(skill);
         let failing = cases.iter().filter(|case| case.fails()).count();
         assert!(cases.len() >= 4 && failing > 0 && failing < cases.len(), "{}", skill.name());
@@ -65,7 +68,7 @@ fn every_skill_has_a_case_that_succeeds_and_one_that_fails() {
 }
 
 fn cases(skill: &Skill) -> Vec<Case> {
-    let collected = cases_of(skill).unwrap();
+    let collected = discover_cases(skill).unwrap();
     assert!(collected.not_run.is_empty(), "{:?}", collected.not_run);
     collected.cases
 }
@@ -79,7 +82,7 @@ fn has_lua(skill: &Skill) -> bool {
 }
 
 /// The skills that ship, read from their folder, where their cases are.
-fn shipped() -> (Registry, Roots) {
+fn builtin_skills() -> (Registry, Roots) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills");
     let roots = Roots::empty().with(Root::new(Scope::Project, "skills", folder));
     let registry = Registry::discover(&roots);

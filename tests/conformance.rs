@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
 use metier::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
-use metier::host::{Access, Canned, Example, Files, HostFunction, SkillContext, functions};
+use metier::host::{AccessRule, Example, Files, Fixtures, HostFunction, SkillContext, functions};
 use metier::policy::{
-    Asked, CancelToken, ExecutionMode, Limits, Permission, Permissions, Protection, Watchdog,
+    CancelToken, ExecutionMode, Limits, PathProtection, Permission, Permissions, RequestedPermissions,
+    Watchdog,
 };
-use not_run::{found, not_run};
+use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -182,7 +183,7 @@ try { ctx.write('a.txt', 'x') } catch (e) { console.log(JSON.stringify([e.kind, 
 fn every_example_gives_its_answer_in_every_language() {
     for language in languages() {
         for function in functions() {
-            let answer = call(language, language.call, function, function.name, function.example.allow);
+            let answer = call(language, language.call, function, function.name, function.example.grants);
             let expected: Value = serde_json::from_str(function.example.answer).unwrap();
             assert_eq!(answer.unwrap(), expected, "{} in {}", function.name, language.path);
         }
@@ -191,12 +192,13 @@ fn every_example_gives_its_answer_in_every_language() {
 
 #[test]
 fn every_function_that_needs_a_permission_is_refused_without_it_in_the_same_words() {
-    let needs = |access| !matches!(access, Access::Free | Access::Read(_) | Access::ReadRoot);
+    let needs =
+        |access| !matches!(access, AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot);
     for function in functions().iter().filter(|function| needs(function.access)) {
         // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
         let permission = match function.access {
-            Access::Write(_) => "write",
-            _ => function.example.allow.first().expect(function.name),
+            AccessRule::Write(_) => "write",
+            _ => function.example.grants.first().expect(function.name),
         };
         let sentences = languages().map(|language| {
             let error = call(language, language.call, function, function.name, &[]).unwrap_err();
@@ -260,17 +262,17 @@ fn integers_are_exact_or_refused_and_never_rounded() {
 
 #[test]
 fn limits_mean_the_same_in_every_language() {
-    let limits = || Limits::default().deadline(Duration::from_millis(300)).operations(u64::MAX);
+    let limits = || Limits::default().timeout(Duration::from_millis(300)).operations(u64::MAX);
     for language in languages() {
         let (memory, outgrown) = language.memory;
         for (source, limits, kind) in [
-            (language.endless, limits(), ErrorKind::Deadline),
+            (language.endless, limits(), ErrorKind::Timeout),
             (language.growing, Limits::default().memory(memory).operations(u64::MAX), outgrown),
             (language.flooding, Limits::default(), ErrorKind::Output),
             (language.too_much, Limits::default().output(1 << 16), ErrorKind::Output),
         ] {
             let started = Instant::now();
-            let over = limits.deadline + Duration::from_millis(500);
+            let over = limits.timeout + Duration::from_millis(500);
             let error = run(language, source, Value::Null, limits).unwrap_err();
             assert_eq!(error.kind(), kind, "{source}: {error}");
             assert!(started.elapsed() < over, "{source}: {:?}", started.elapsed());
@@ -302,7 +304,7 @@ fn a_cancelled_run_ends_as_cancelled_in_every_language() {
 /// Runs a script under limits, its deadline included.
 fn run(language: &Language, source: &str, input: Value, limits: Limits) -> Result<Value> {
     let (watchdog, token) = (Watchdog::new(), CancelToken::new());
-    let _armed = watchdog.arm(Instant::now() + limits.deadline, &token);
+    let _armed = watchdog.arm(Instant::now() + limits.timeout, &token);
     let project = tempfile::tempdir().unwrap();
     let files = Files::open(project.path()).unwrap();
     let context = SkillContext::builder("conformance").project(files).limits(limits).cancel(token).build();
@@ -360,7 +362,7 @@ fn in_workers() -> impl Iterator<Item = &'static Language> {
 fn languages() -> impl Iterator<Item = &'static Language> {
     let lacks = |language: &Language| match language.needs? {
         "bash" if METIER.is_none() => Some("built without cli".to_owned()),
-        command => found(command).is_none().then(|| format!("{command} is not on PATH")),
+        command => find_program(command).is_none().then(|| format!("{command} is not on PATH")),
     };
     LANGUAGES.iter().chain(in_workers()).filter(move |language| {
         let lack = lacks(language);
@@ -386,8 +388,8 @@ fn call(
     let context = SkillContext::builder("conformance")
         .project(Files::open(&project).unwrap())
         .skill_files(Files::open(&skill).unwrap())
-        .permissions(Permissions::new(Asked::Everything, permissions, Protection::default()))
-        .providers(Canned::new(function.example.given).unwrap().providers())
+        .permissions(Permissions::new(RequestedPermissions::All, permissions, PathProtection::default()))
+        .providers(Fixtures::new(function.example.fixtures).unwrap().providers())
         .build();
     let args: Value = serde_json::from_str(function.example.args).unwrap();
     let quoted = format!("'{}'", function.example.args.replace('\'', r"'\''"));

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use metier::error::{ErrorKind, Result};
 use metier::heap::{self, CountingAllocator};
-use metier::host::{Canned, Files, SkillContext, functions};
-use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection};
+use metier::host::{Files, Fixtures, SkillContext, functions};
+use metier::policy::{CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Value, json};
 
 #[global_allocator]
@@ -23,9 +23,9 @@ fn context(folder: &Path, limits: Limits, cancel: CancelToken) -> SkillContext {
     SkillContext::builder("test")
         .project(Files::open(folder).unwrap())
         .skill_files(Files::open(folder).unwrap())
-        .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+        .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
         .providers(
-            Canned::new(r#"{"tools": {"t": 1}, "model": "x", "config": {"a": 1}}"#).unwrap().providers(),
+            Fixtures::new(r#"{"tools": {"t": 1}, "model": "x", "config": {"a": 1}}"#).unwrap().providers(),
         )
         .limits(limits)
         .cancel(cancel)
@@ -33,19 +33,19 @@ fn context(folder: &Path, limits: Limits, cancel: CancelToken) -> SkillContext {
 }
 
 /// Calls a function with so much memory, and tells the most that its thread held meanwhile.
-fn called(folder: &Path, limits: Limits, function: &str, args: Value) -> (Result<Value>, i64) {
+fn call_measured(folder: &Path, limits: Limits, function: &str, args: Value) -> (Result<Value>, i64) {
     let ctx = context(folder, limits, CancelToken::new());
     let args = serde_json::from_value(args).unwrap();
     heap::reset_peak();
-    let before = heap::balance();
+    let before = heap::net_bytes();
     let answer = ctx.call(function, args);
-    (answer, heap::peak() - before)
+    (answer, heap::peak_bytes() - before)
 }
 
 /// The call answers or fails within its memory; the kind of its error, where it failed.
-fn bounded(folder: &Path, memory: usize, function: &str, args: Value) -> Option<ErrorKind> {
+fn assert_bounded(folder: &Path, memory: usize, function: &str, args: Value) -> Option<ErrorKind> {
     let given = i64::try_from(args.to_string().len()).unwrap();
-    let (answer, peak) = called(folder, Limits::default().memory(memory as u64), function, args);
+    let (answer, peak) = call_measured(folder, Limits::default().memory(memory as u64), function, args);
     let most = i64::try_from(memory).unwrap() + given + SLACK;
     assert!(peak <= most, "{function} held {peak} bytes, more than {most}");
     answer.err().map(|error| {
@@ -75,7 +75,7 @@ fn an_edit_is_no_larger_than_a_file_may_be_and_is_never_put_together() {
     let folder = hostile_project();
     let many = "b".repeat(5000);
     let edit = |new: &str, limits| {
-        called(folder.path(), limits, "edit", json!(["letters", "a", new, {"all": true}]))
+        call_measured(folder.path(), limits, "edit", json!(["letters", "a", new, {"all": true}]))
     };
     let (refused, peak) = edit(&many, Limits::default());
     let refused = refused.unwrap_err();
@@ -100,7 +100,7 @@ fn an_edit_finds_what_stands_across_the_pieces_it_looks_through() {
         for before in [0, MIB - 1, MIB, 3 * MIB - 1] {
             fs::write(&path, format!("{}{sought}é{sought}{sought}", "b".repeat(before))).unwrap();
             let args = json!(["a", sought, "ß", {"all": true}]);
-            let (changed, _) = called(folder.path(), Limits::default(), "edit", args);
+            let (changed, _) = call_measured(folder.path(), Limits::default(), "edit", args);
             assert_eq!(changed.unwrap(), 3, "{before}");
             assert_eq!(fs::read_to_string(&path).unwrap(), "b".repeat(before) + "ßéßß");
         }
@@ -111,7 +111,7 @@ fn an_edit_finds_what_stands_across_the_pieces_it_looks_through() {
 fn the_limit_of_a_file_holds_for_what_the_host_writes() {
     let folder = tempfile::tempdir().unwrap();
     let call = |function: &str, args| {
-        let (answer, _) = called(folder.path(), Limits::default().file_size(10), function, args);
+        let (answer, _) = call_measured(folder.path(), Limits::default().file_size(10), function, args);
         answer.map_err(|error| error.kind())
     };
     assert_eq!(call("write", json!(["a", "0123456789"])), Ok(Value::Null));
@@ -133,20 +133,20 @@ fn the_limit_of_a_file_holds_for_what_the_host_writes() {
 #[test]
 fn a_search_with_much_context_stays_within_its_memory() {
     let folder = hostile_project();
-    let grep = |options| bounded(folder.path(), 64 * MIB, "grep", json!(["x", ".", options]));
+    let grep = |options| assert_bounded(folder.path(), 64 * MIB, "grep", json!(["x", ".", options]));
     assert_eq!(grep(json!({"context": 100, "max": 20000})), Some(ErrorKind::Memory));
     assert_eq!(grep(json!({"context": 100})), Some(ErrorKind::Memory));
     assert_eq!(grep(json!({"context": 3, "max": 100})), None);
     assert_eq!(grep(json!({"context": 100, "regex": true, "max": 20000})), Some(ErrorKind::Memory));
     // A line that is a file takes memory to search, too.
-    let line = |memory| bounded(folder.path(), memory, "grep", json!(["y", "line"]));
+    let line = |memory| assert_bounded(folder.path(), memory, "grep", json!(["y", "line"]));
     assert_eq!((line(64 * MIB), line(4 * MIB)), (None, Some(ErrorKind::Memory)));
 }
 
 #[test]
 fn what_is_read_is_counted_before_it_is_read() {
     let folder = hostile_project();
-    let read = |memory, function, args| bounded(folder.path(), memory * MIB, function, args);
+    let read = |memory, function, args| assert_bounded(folder.path(), memory * MIB, function, args);
     assert_eq!(read(14, "read_file", json!(["line"])), Some(ErrorKind::Memory));
     assert_eq!(read(16, "read_file", json!(["line"])), None);
     assert_eq!(read(16, "asset", json!(["line"])), None);
@@ -171,7 +171,7 @@ fn what_is_listed_is_counted_name_by_name() {
     let below = folder.path().join("d".repeat(200)).join("e".repeat(200));
     fs::create_dir_all(&below).unwrap();
     (0..3000).for_each(|at| fs::write(below.join(format!("{at}{}", "f".repeat(200))), "").unwrap());
-    let list = |memory: usize, function, args| bounded(folder.path(), memory << 10, function, args);
+    let list = |memory: usize, function, args| assert_bounded(folder.path(), memory << 10, function, args);
     for (function, args) in [
         ("list_dir", json!([format!("{}/{}", "d".repeat(200), "e".repeat(200))])),
         ("tree", json!([".", 9])),
@@ -194,7 +194,7 @@ fn patterns_that_would_grow_are_refused_soon() {
         let start = Instant::now();
         let args =
             if function == "glob" { json!([pattern, options]) } else { json!([pattern, ".", options]) };
-        let kind = bounded(folder.path(), 64 * MIB, function, args);
+        let kind = assert_bounded(folder.path(), 64 * MIB, function, args);
         assert!(start.elapsed() < Duration::from_secs(30), "{function} took {:?}", start.elapsed());
         kind
     };
@@ -244,7 +244,7 @@ fn every_function_of_the_table_has_a_hostile_call() {
 fn every_hostile_call_stays_within_its_memory() {
     let folder = hostile_project();
     for (function, args) in hostile_calls() {
-        bounded(folder.path(), 8 * MIB, function, args);
+        assert_bounded(folder.path(), 8 * MIB, function, args);
     }
 }
 
@@ -298,7 +298,7 @@ fn hostile_calls() -> Vec<(&'static str, Value)> {
 }
 
 /// Bytes of address space that the host has left, in the process of the test below.
-const HEADROOM: &str = "METIER_TEST_HEADROOM";
+const HEADROOM_VARIABLE: &str = "METIER_TEST_HEADROOM";
 
 /// Whatever a script asks for, a host without memory says so and goes on.
 #[test]
@@ -306,7 +306,7 @@ const HEADROOM: &str = "METIER_TEST_HEADROOM";
 fn a_host_with_little_address_space_fails_and_does_not_end() {
     use std::process::Command;
 
-    if let Ok(headroom) = std::env::var(HEADROOM) {
+    if let Ok(headroom) = std::env::var(HEADROOM_VARIABLE) {
         with_little_space(headroom.parse().unwrap());
         return;
     }
@@ -315,7 +315,7 @@ fn a_host_with_little_address_space_fails_and_does_not_end() {
         let test = "a_host_with_little_address_space_fails_and_does_not_end";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env(HEADROOM, (kib << 10).to_string())
+            .env(HEADROOM_VARIABLE, (kib << 10).to_string())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&child.stdout);
@@ -350,22 +350,23 @@ fn limit_addresses(headroom: u64) -> rustix::process::Rlimit {
 fn the_reserve_is_given_up_once_and_taken_back() {
     use std::process::Command;
 
-    if std::env::var_os(HEADROOM).is_none() {
+    if std::env::var_os(HEADROOM_VARIABLE).is_none() {
         let test = "the_reserve_is_given_up_once_and_taken_back";
         let mut child = Command::new(std::env::current_exe().unwrap());
-        let child = child.args(["--exact", test, "--test-threads=1"]).env(HEADROOM, "0").output().unwrap();
+        let child =
+            child.args(["--exact", test, "--test-threads=1"]).env(HEADROOM_VARIABLE, "0").output().unwrap();
         assert!(child.status.success(), "{child:?}");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let ctx = context(folder.path(), Limits::default(), CancelToken::new());
     let call = || ctx.call("config", vec![]).map_err(|error| error.kind());
-    assert!(heap::keep_reserve() && call().is_ok());
+    assert!(heap::ensure_reserve() && call().is_ok());
     limit_addresses(1 << 20);
-    assert!(!heap::is_short());
+    assert!(!heap::is_reserve_released());
     // The allocator may have addresses of its own left, but not for all of these.
     let mut blocks = Vec::new();
-    while !heap::is_short() {
+    while !heap::is_reserve_released() {
         let mut block = Vec::<u8>::new();
         block.try_reserve_exact(8 * MIB).expect("it is set aside");
         blocks.push(block);
@@ -375,7 +376,7 @@ fn the_reserve_is_given_up_once_and_taken_back() {
     assert_eq!(call(), Err(ErrorKind::Memory));
     drop(blocks);
     assert_eq!(call(), Ok(json!({"a": 1})));
-    assert!(!heap::is_short());
+    assert!(!heap::is_reserve_released());
 }
 
 #[cfg(target_os = "linux")]

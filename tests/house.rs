@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Room, and the rooms it may name. `lib.rs` and the binary may name all.
-const DIRECTIONS: &[(&str, &[&str])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("exact", &[]),
     ("heap", &[]),
@@ -21,7 +21,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Files that may hold `unsafe`; each says at its top why it must.
-const UNSAFE_ROOMS: &[&str] = &[
+const UNSAFE_FILES: &[&str] = &[
     "runtimes/lua/interrupt.rs",
     "runtimes/sandbox/linux/system.rs",
     "runtimes/wasm/artefact.rs",
@@ -29,17 +29,18 @@ const UNSAFE_ROOMS: &[&str] = &[
 ];
 
 /// Lines of a source file beyond which a second noun is hiding inside. Tests may be longer.
-const LONGEST: usize = 600;
+const MAX_LINES: usize = 600;
 
 #[test]
 fn dependencies_point_one_way() {
     for (file, text) in sources() {
-        let Some((room, allowed)) = DIRECTIONS.iter().find(|(room, _)| lies_in(&file, room)) else {
+        let Some((room, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(room, _)| belongs_to(&file, room))
+        else {
             continue;
         };
-        for named in named_rooms(&text) {
+        for named in imported_modules(&text) {
             let known = named == *room || allowed.contains(&named.as_str());
-            let is_room = DIRECTIONS.iter().any(|(other, _)| *other == named);
+            let is_room = ALLOWED_DEPENDENCIES.iter().any(|(other, _)| *other == named);
             assert!(known || !is_room, "{} names crate::{named}, which {room} may not", file.display());
         }
     }
@@ -48,7 +49,7 @@ fn dependencies_point_one_way() {
 #[test]
 fn the_command_line_uses_the_public_library_only() {
     for (file, text) in sources().into_iter().filter(|(file, _)| file.starts_with("src/cli")) {
-        assert!(!named_rooms(&text).iter().any(|room| room != "cli"), "{}", file.display());
+        assert!(!imported_modules(&text).iter().any(|room| room != "cli"), "{}", file.display());
     }
 }
 
@@ -66,7 +67,7 @@ fn a_file_is_one_noun() {
         let is_test =
             file.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")));
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines().count();
-        assert!(is_test || code <= LONGEST, "{} has {code} lines before its tests", file.display());
+        assert!(is_test || code <= MAX_LINES, "{} has {code} lines before its tests", file.display());
     }
 }
 
@@ -74,7 +75,7 @@ fn a_file_is_one_noun() {
 fn unsafe_code_stays_in_its_rooms() {
     for (file, text) in sources() {
         let opens = text.contains("allow(unsafe_code)");
-        let is_room = UNSAFE_ROOMS.iter().any(|room| file == Path::new(room));
+        let is_room = UNSAFE_FILES.iter().any(|room| file == Path::new(room));
         assert_eq!(opens, is_room, "{}", file.display());
     }
 }
@@ -98,7 +99,7 @@ fn nothing_unfinished_is_left_lying_about() {
 }
 
 /// The first names after `crate::` in this text, outside `#[cfg(test)]` modules.
-fn named_rooms(text: &str) -> BTreeSet<String> {
+fn imported_modules(text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String =
         code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
@@ -111,7 +112,7 @@ fn named_rooms(text: &str) -> BTreeSet<String> {
     direct.chain(grouped).filter(|name: &String| !name.is_empty()).collect()
 }
 
-fn lies_in(file: &Path, room: &str) -> bool {
+fn belongs_to(file: &Path, room: &str) -> bool {
     file.starts_with(format!("src/{room}"))
         || file == Path::new(&format!("src/{room}.rs"))
         || file.starts_with(room)

@@ -122,7 +122,7 @@ impl Shape {
         };
         let inner = steps(8, &|at| append(format!("out/${{inputs.ten}}{at}")));
         let plan = match self {
-            Self::Flat => steps(PARTS, &|at| append(traced(at))),
+            Self::Flat => steps(PARTS, &|at| append(trace_file(at))),
             Self::Loops => steps(3, &|ten| {
                 let items: Vec<usize> = (0..8).collect();
                 let step = append(format!("out/{ten}$item"));
@@ -133,7 +133,7 @@ impl Shape {
                 if self.only_reads(at) {
                     return json!({"tool": "grep", "args": {"pattern": "once", "path": "out"}});
                 }
-                append(traced(at))
+                append(trace_file(at))
             }),
         };
         (plan, inner)
@@ -141,7 +141,7 @@ impl Shape {
 }
 
 /// The file that a part leaves a line in.
-fn traced(at: usize) -> String {
+fn trace_file(at: usize) -> String {
     format!("out/{}{}", at / 8, at % 8)
 }
 
@@ -202,7 +202,7 @@ fn done_in(project: &Project, journal: &str) -> BTreeSet<(usize, Option<usize>)>
 
 /// How often each part did its work.
 fn done(project: &Project) -> Vec<usize> {
-    let text = |at| std::fs::read_to_string(project.path(&traced(at))).unwrap_or_default();
+    let text = |at| std::fs::read_to_string(project.path(&trace_file(at))).unwrap_or_default();
     (0..PARTS).map(|at| text(at).lines().count()).collect()
 }
 

@@ -12,8 +12,8 @@ use std::process::Command;
 use metier::error::{ErrorKind, Result};
 use metier::executor::{Script, SkillInput, SkillRuntime};
 use metier::host::{Files, HostFunction, SkillContext, functions};
-use metier::policy::{Asked, Permissions, Protection};
-use not_run::{found, not_run};
+use metier::policy::{PathProtection, Permissions, RequestedPermissions};
+use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 
 /// A plug-in, and the compiler that made the module in the repository. By another version of it the bytes may differ; then
@@ -72,13 +72,13 @@ const PLUG_INS: [PlugIn; 2] = [
 ];
 
 fn clang() -> Option<PathBuf> {
-    found("wasm-ld").and(found("clang"))
+    find_program("wasm-ld").and(find_program("clang"))
 }
 
 /// Where `.ci/run` puts it, or the user's own.
 fn asc() -> Option<PathBuf> {
     let installed = package().join("target/asc/node_modules/.bin/asc");
-    if installed.is_file() { Some(installed) } else { found("asc") }
+    if installed.is_file() { Some(installed) } else { find_program("asc") }
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn run(module: &[u8], function: &str, input: Value) -> Result<Value> {
     std::fs::write(project.path().join("a.txt"), "one  two\n\tgrüße \"four\"\r\nfive").unwrap();
     let context = SkillContext::builder("plugins")
         .project(Files::open(project.path()).unwrap())
-        .permissions(Permissions::new(Asked::Everything, [], Protection::default()))
+        .permissions(Permissions::new(RequestedPermissions::All, [], PathProtection::default()))
         .build();
     let script = Script {
         skill: "plugins".into(),

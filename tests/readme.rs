@@ -40,7 +40,7 @@ fn the_terminal_answers_as_shown() {
     for file in snippets(README).iter().filter(|snippet| snippet.path.is_some()) {
         shell.write(file);
     }
-    for snippet in of("console") {
+    for snippet in snippets_in("console") {
         for (command, expected) in snippet.commands() {
             let output = shell.run(&format!("{{ {command}\n}} 2>&1"));
             let got = String::from_utf8_lossy(&output.stdout);
@@ -53,7 +53,7 @@ fn the_terminal_answers_as_shown() {
 fn the_commands_for_a_fresh_machine_work_in_a_clone() {
     let Some(shell) = Shell::in_this_package("the README's first commands") else { return };
     let lines: Vec<String> =
-        of("sh").iter().flat_map(|snippet| snippet.text.lines().map(str::to_owned)).collect();
+        snippets_in("sh").iter().flat_map(|snippet| snippet.text.lines().map(str::to_owned)).collect();
     let commands = shell.run("bash .ci/readme-commands");
     assert_eq!(String::from_utf8_lossy(&commands.stdout).lines().collect::<Vec<_>>(), lines, "what CI runs");
     let (this, others): (Vec<_>, Vec<_>) =
@@ -71,7 +71,7 @@ fn the_commands_for_a_fresh_machine_work_in_a_clone() {
 
 #[test]
 fn the_program_that_embeds_is_the_example_and_runs() {
-    let shown = of("rust").remove(0).text;
+    let shown = snippets_in("rust").remove(0).text;
     let code = EXAMPLE.split_once("\n\n").unwrap().1;
     assert_eq!(shown, code, "README.md and examples/embed.rs differ");
     if !cfg!(feature = "lua-runtime") {
@@ -93,7 +93,7 @@ fn the_program_that_embeds_is_the_example_and_runs() {
 
 #[test]
 fn the_dependency_shown_is_this_version_and_its_features_exist() {
-    let shown = of("toml").remove(0).text;
+    let shown = snippets_in("toml").remove(0).text;
     let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
     assert!(shown.contains(&format!("metier = {{ version = \"{version}\"")), "{shown}");
     let features = shown.split_once("features = [\"").unwrap().1.split_once("\"]").unwrap().0;
@@ -162,7 +162,7 @@ fn first_cells() -> impl Iterator<Item = &'static str> {
     README.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next())
 }
 
-fn of(language: &str) -> Vec<Snippet> {
+fn snippets_in(language: &str) -> Vec<Snippet> {
     let found: Vec<_> = snippets(README).into_iter().filter(|snippet| snippet.language == language).collect();
     assert!(!found.is_empty(), "the README has no block of {language}");
     found

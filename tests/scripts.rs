@@ -13,13 +13,13 @@ mod snippets;
 use std::process::Command;
 
 use cli::Project;
-use not_run::{found, not_run};
+use not_run::{find_program, not_run};
 use snippets::snippets;
 
 const PAGE: &str = include_str!("../docs/scripts.md");
 
 fn lacks(what: &str, commands: &[&str]) -> bool {
-    let missing = commands.iter().find(|command| found(command).is_none());
+    let missing = commands.iter().find(|command| find_program(command).is_none());
     missing.is_some_and(|command| {
         not_run(what, &format!("{command} is not on PATH"));
         true

@@ -182,8 +182,8 @@ fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
     let input = json!({"id": id});
     match dice.roll(100) {
         0..=4 => {
-            let limits = limits().deadline(Duration::from_millis(1 + dice.roll(20)));
-            assert_eq!(failed(&*language.endless, input, limits, watchdog, None), ErrorKind::Deadline);
+            let limits = limits().timeout(Duration::from_millis(1 + dice.roll(20)));
+            assert_eq!(failed(&*language.endless, input, limits, watchdog, None), ErrorKind::Timeout);
             "deadline"
         }
         5..=8 => {
@@ -226,7 +226,7 @@ fn one(id: usize, language: &Loaded, watchdog: &Watchdog) -> &'static str {
 }
 
 fn limits() -> Limits {
-    Limits::default().deadline(Duration::from_mins(1)).operations(u64::MAX)
+    Limits::default().timeout(Duration::from_mins(1)).operations(u64::MAX)
 }
 
 fn failed(
@@ -247,7 +247,7 @@ fn run(
     token: Option<CancelToken>,
 ) -> metier::error::Result<Value> {
     let token = token.unwrap_or_default();
-    let _armed = watchdog.arm(Instant::now() + limits.deadline, &token);
+    let _armed = watchdog.arm(Instant::now() + limits.timeout, &token);
     let context = SkillContext::builder("soak").limits(limits).cancel(token).build();
     Ok(executor.execute_with_context(SkillInput::from(input), Some(&context))?.value)
 }

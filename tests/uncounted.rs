@@ -10,10 +10,10 @@ use metier::policy::Limits;
 
 /// The limit of the runs, and what their process may have at its peak: the bound is loose, as the page on `heap` says.
 const LIMIT: u64 = 32 << 20;
-const MOST: u64 = 12 * LIMIT;
+const MAX_MEMORY: u64 = 12 * LIMIT;
 
 /// Names the script that this process is to run, and nothing else.
-const SCRIPT: &str = "METIER_TEST_SCRIPT";
+const SCRIPT_VARIABLE: &str = "METIER_TEST_SCRIPT";
 
 #[test]
 fn what_escapes_the_exact_limit_meets_the_approximate_one() {
@@ -31,14 +31,14 @@ fn what_escapes_the_exact_limit_meets_the_approximate_one() {
     ] {
         let (ended, peak) = run_alone(body);
         assert!(matches!(ended.as_str(), "memory" | "deadline" | "operations"), "{body}: {ended}");
-        assert!(peak < MOST, "{body}: {peak} bytes");
+        assert!(peak < MAX_MEMORY, "{body}: {peak} bytes");
     }
 }
 
 #[test]
 fn what_stays_small_runs_as_everywhere() {
     // In the process that `run_alone` starts this is not a test.
-    if let Ok(source) = std::env::var(SCRIPT) {
+    if let Ok(source) = std::env::var(SCRIPT_VARIABLE) {
         return child(&source);
     }
     assert_eq!(
@@ -74,7 +74,7 @@ fn run_alone(source: &str) -> (String, u64) {
         .arg("--as=6442450944")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "what_stays_small_runs_as_everywhere", "--nocapture"])
-        .env(SCRIPT, source)
+        .env(SCRIPT_VARIABLE, source)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

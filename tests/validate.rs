@@ -23,7 +23,7 @@ fn codes(answer: &Answer) -> Vec<String> {
 }
 
 /// The codes found in a skill called `x`, valid unless the text or the other files say otherwise.
-fn found(project: &Project) -> Vec<String> {
+fn codes_of_x(project: &Project) -> Vec<String> {
     codes(&project.metier(&["validate", "x", "--json"]))
 }
 
@@ -44,17 +44,17 @@ fn a_module_without_its_source_is_told() {
         files.iter().fold(skill("").file("x/scripts/main.wasm", ""), |project, file| project.file(file, ""))
     };
     let missing = ["source-missing warning 1:1"];
-    assert_eq!(found(&with(&[])), missing);
-    assert_eq!(found(&with(&["x/scripts/other.c", "x/src.txt"])), missing);
+    assert_eq!(codes_of_x(&with(&[])), missing);
+    assert_eq!(codes_of_x(&with(&["x/scripts/other.c", "x/src.txt"])), missing);
     for source in ["x/scripts/main.c", "x/scripts/main.wat", "x/src/lib.rs", "x/scripts/src/lib.rs"] {
-        assert_eq!(found(&with(&[source])), [""; 0], "{source}");
+        assert_eq!(codes_of_x(&with(&[source])), [""; 0], "{source}");
     }
 }
 
 #[test]
 fn a_contract_by_another_name_is_told() {
-    assert_eq!(found(&skill("").file("x/Skill.yaml", "name: x")), ["contract-misnamed warning 1:1"]);
-    assert_eq!(found(&skill("").file("x/skill.yaml", "name: x")), [""; 0]);
+    assert_eq!(codes_of_x(&skill("").file("x/Skill.yaml", "name: x")), ["contract-misnamed warning 1:1"]);
+    assert_eq!(codes_of_x(&skill("").file("x/skill.yaml", "name: x")), [""; 0]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn files_the_text_names_must_be_there() {
     let text = "[a](there.md) [b](gone.md)\nrun scripts/gone.py or scripts/there.py\n[c](../up.md) [d](/x) [e](http://x)\n";
     let project = skill(text).file("x/there.md", "").file("x/scripts/there.py", "").file("up.md", "");
     let expected = ["link-missing warning 5:19", "link-missing warning 6:5", "link-outside warning 7:5"];
-    assert_eq!(found(&project), expected);
+    assert_eq!(codes_of_x(&project), expected);
     assert_eq!(project.metier(&["validate", "x"]).code, 0);
 }
 
@@ -201,10 +201,10 @@ fn a_runtime_must_be_one_and_have_a_script() {
             .file("x/scripts/deep/main.lua", "")
             .file("x/scripts/run.py", "")
     };
-    assert_eq!(found(&with("lua")), [""; 0]);
-    assert_eq!(found(&with("external")), [""; 0]);
-    assert_eq!(found(&with("wasm")), ["runtime-unfit warning 5:12"]);
-    assert_eq!(found(&with("python")), ["runtime-unknown warning 5:12"]);
+    assert_eq!(codes_of_x(&with("lua")), [""; 0]);
+    assert_eq!(codes_of_x(&with("external")), [""; 0]);
+    assert_eq!(codes_of_x(&with("wasm")), ["runtime-unfit warning 5:12"]);
+    assert_eq!(codes_of_x(&with("python")), ["runtime-unknown warning 5:12"]);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn tools_that_grant_nothing_are_told() {
     let tools = "Read Bash(git:*) write:out wrte Task";
     let text = format!("---\nname: x\ndescription: d\nallowed-tools: {tools}\n---\n");
     let project = Project::new().file("x/SKILL.md", text);
-    assert_eq!(found(&project), ["allowed-tool-unknown info 4:43", "allowed-tool-unknown info 4:48"]);
+    assert_eq!(codes_of_x(&project), ["allowed-tool-unknown info 4:43", "allowed-tool-unknown info 4:48"]);
     let shown = project.metier(&["validate", "x"]);
     assert_eq!(shown.code, 0);
     assert!(
@@ -226,7 +226,7 @@ fn tools_that_grant_nothing_are_told() {
 #[cfg(target_os = "linux")]
 #[test]
 fn two_files_that_differ_in_case_are_told() {
-    assert_eq!(found(&skill("").file("x/skill.md", "")), ["skill-file-twice warning 1:1"]);
+    assert_eq!(codes_of_x(&skill("").file("x/skill.md", "")), ["skill-file-twice warning 1:1"]);
 }
 
 #[cfg(unix)]
@@ -357,7 +357,7 @@ fn a_script_of_another_language_than_is_named_is_no_plan_with_a_fault() {
     let head =
         "---\nname: x\ndescription: d\nmetadata:\n  runtime: rhai\n  entrypoint: scripts/main.lua\n---\n";
     let alone = Project::new().file("x/SKILL.md", head).file("x/scripts/main.lua", "return 1");
-    assert_eq!(crate::found(&alone), ["runtime-unfit warning 5:12"]);
+    assert_eq!(crate::codes_of_x(&alone), ["runtime-unfit warning 5:12"]);
 }
 
 #[test]

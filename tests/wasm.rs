@@ -9,7 +9,7 @@ use metier::LoadOptions;
 use metier::engine::{Engine, Invocation};
 use metier::error::ErrorKind;
 use metier::executor::{Script, SkillRuntime};
-use metier::policy::{CancelToken, Limits, Tier};
+use metier::policy::{CancelToken, Limits, SandboxLevel};
 use tempfile::TempDir;
 
 #[path = "support/hostile_modules.rs"]
@@ -37,11 +37,11 @@ fn unique(module: &str) -> String {
     format!("{module}\n;; {now} {}", std::process::id())
 }
 
-fn engine(project: &Path, tier: Tier) -> Engine {
+fn engine(project: &Path, tier: SandboxLevel) -> Engine {
     Engine::builder(project)
         .helper(HELPER)
-        .tier(tier)
-        .limits(Limits::default().deadline(DEADLINE))
+        .sandbox_level(tier)
+        .limits(Limits::default().timeout(DEADLINE))
         .build()
         .unwrap()
 }
@@ -68,7 +68,7 @@ const SMALL: &str = r#"(module
 fn whatever_a_module_is_its_run_ends_with_its_deadline() {
     for (number, (what, module)) in hostile().into_iter().enumerate() {
         let project = project(&module);
-        let tier = if number % 2 == 0 { Tier::Namespaces } else { Tier::Landlock };
+        let tier = if number % 2 == 0 { SandboxLevel::Namespaces } else { SandboxLevel::Landlock };
         let engine = engine(project.path(), tier);
         for explains in [false, true] {
             let began = Instant::now();
@@ -82,7 +82,7 @@ fn whatever_a_module_is_its_run_ends_with_its_deadline() {
             assert!(took < DEADLINE + LATE, "{what}: {took:?}");
             let is_right = error.as_ref().is_none_or(|error| {
                 let kinds = [
-                    ErrorKind::Deadline,
+                    ErrorKind::Timeout,
                     ErrorKind::InvalidSkill,
                     ErrorKind::Memory,
                     ErrorKind::InvalidOutput,
@@ -96,9 +96,9 @@ fn whatever_a_module_is_its_run_ends_with_its_deadline() {
 
 #[test]
 fn a_small_module_is_compiled_by_the_helper_and_runs() {
-    for tier in [Tier::Namespaces, Tier::Landlock] {
+    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
         let project = project(SMALL);
-        let engine = Engine::builder(project.path()).helper(HELPER).tier(tier).build().unwrap();
+        let engine = Engine::builder(project.path()).helper(HELPER).sandbox_level(tier).build().unwrap();
         assert_eq!(engine.run(Invocation::new("hostile")).result.unwrap(), 7, "{tier:?}");
     }
 }
@@ -165,9 +165,9 @@ fn a_cancel_stops_the_compiler_and_nothing_is_left_of_it() {
 fn who_waits_for_anothers_compiler_waits_no_longer_than_its_own_deadline() {
     let module = hostile().swap_remove(5).1;
     let project = project(&module);
-    let engine = Arc::new(engine(project.path(), Tier::Namespaces));
+    let engine = Arc::new(engine(project.path(), SandboxLevel::Namespaces));
     let other = engine.clone();
-    let long = Limits::default().deadline(Duration::from_secs(5));
+    let long = Limits::default().timeout(Duration::from_secs(5));
     let first = std::thread::spawn(move || other.run(Invocation::new("hostile").limits(long)));
     std::thread::sleep(Duration::from_millis(100));
     let began = Instant::now();

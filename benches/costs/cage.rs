@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, Invocation};
-use metier::policy::Tier;
+use metier::policy::SandboxLevel;
 use tempfile::TempDir;
 
 use super::ratios;
@@ -18,37 +18,37 @@ const ROUNDS: usize = 300;
 
 /// Names, and how a script is run by them. A side that cannot run here is not measured.
 const SIDES: [(&str, Side); 7] = [
-    ("true", Side::NothingAlone),
-    ("true_landlock", Side::NothingCaged(Tier::Landlock, "landlock")),
-    ("true_namespaces", Side::NothingCaged(Tier::Namespaces, "namespaces")),
-    ("spawn", Side::Alone),
-    ("landlock", Side::Caged(Tier::Landlock, "landlock")),
-    ("namespaces", Side::Caged(Tier::Namespaces, "namespaces")),
+    ("true", Side::PlainTrue),
+    ("true_landlock", Side::SandboxedTrue(SandboxLevel::Landlock, "landlock")),
+    ("true_namespaces", Side::SandboxedTrue(SandboxLevel::Namespaces, "namespaces")),
+    ("spawn", Side::PlainScript),
+    ("landlock", Side::SandboxedScript(SandboxLevel::Landlock, "landlock")),
+    ("namespaces", Side::SandboxedScript(SandboxLevel::Namespaces, "namespaces")),
     ("bwrap", Side::Bubblewrap),
 ];
 
 #[derive(Clone, Copy)]
 enum Side {
     /// `/bin/true`, alone and in the strictest cage of this tier.
-    NothingAlone,
-    NothingCaged(Tier, &'static str),
+    PlainTrue,
+    SandboxedTrue(SandboxLevel, &'static str),
     /// An empty script of the shell, alone and run by an engine.
-    Alone,
+    PlainScript,
     /// In this tier, which reports itself by this name.
-    Caged(Tier, &'static str),
+    SandboxedScript(SandboxLevel, &'static str),
     Bubblewrap,
 }
 
-pub fn starts() {
+pub fn measure_starts() {
     let project = TempDir::new().expect("a folder");
     let scripts = project.path().join(".metier/skills/nothing/scripts");
     std::fs::create_dir_all(&scripts).expect("a folder");
     let skill = "---\nname: nothing\ndescription: Does nothing.\n---\n";
     std::fs::write(scripts.with_file_name("SKILL.md"), skill).expect("a file");
     std::fs::write(scripts.join("main.sh"), "#!/bin/sh\n").expect("a file");
-    by_turns(project.path(), "");
+    measure_in_turns(project.path(), "");
     let ballast = vec![1_u8; 500 << 20];
-    by_turns(project.path(), "_large");
+    measure_in_turns(project.path(), "_large");
     drop(black_box(ballast));
 }
 
@@ -56,7 +56,7 @@ pub fn starts() {
 type Measured<'a> = (&'static str, Box<dyn Fn() -> bool + 'a>, Vec<Duration>);
 
 /// Measures all sides by turns, the cages with helpers that are started now.
-fn by_turns(project: &Path, ending: &str) {
+fn measure_in_turns(project: &Path, ending: &str) {
     let mut sides: Vec<Measured<'_>> =
         SIDES.iter().map(|(name, side)| (*name, side.runner(project), Vec::new())).collect();
     let measured: Vec<bool> = sides.iter().map(|(_, run, _)| run()).collect();
@@ -73,7 +73,7 @@ fn by_turns(project: &Path, ending: &str) {
         samples.sort_unstable();
         let median = samples.get(samples.len() / 2).copied();
         let id = format!("cage/{name}{ending}");
-        ratios::keep(&id, median);
+        ratios::store_median(&id, median);
         println!("{id:<24} {}", median.map_or("cannot be had here".into(), |median| format!("{median:?}")));
     }
 }
@@ -83,18 +83,18 @@ impl Side {
     fn runner(self, project: &Path) -> Box<dyn Fn() -> bool + '_> {
         let script = project.join(".metier/skills/nothing/scripts/main.sh");
         match self {
-            Self::NothingAlone => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
-            Self::NothingCaged(tier, name) => {
-                let engine = Engine::builder(project).tier(tier).build().expect("an engine");
-                Box::new(move || engine.machine().sandbox.tier == name)
+            Self::PlainTrue => Box::new(|| succeeds(&mut Command::new("/bin/true"))),
+            Self::SandboxedTrue(tier, name) => {
+                let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
+                Box::new(move || engine.sandbox_support().sandbox.level == name)
             }
             // The floor: the standard library spawns without copying the process.
-            Self::Alone => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
-            Self::Caged(tier, name) => {
-                let engine = Engine::builder(project).tier(tier).build().expect("an engine");
+            Self::PlainScript => Box::new(move || succeeds(Command::new("/bin/sh").arg(&script))),
+            Self::SandboxedScript(tier, name) => {
+                let engine = Engine::builder(project).sandbox_level(tier).build().expect("an engine");
                 Box::new(move || {
                     let outcome = engine.run(Invocation::new("nothing"));
-                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.tier == name)
+                    outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level == name)
                 })
             }
             Self::Bubblewrap => Box::new(move || succeeds(&mut bubblewrap(project, &script))),
@@ -113,7 +113,7 @@ fn time(work: impl FnOnce()) -> Duration {
 }
 
 /// What the cage shows a script, for bubblewrap to show: what programs read, the project, and a folder of the run's own.
-const SHOWN: &[&str] = &[
+const BOUND_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -136,7 +136,7 @@ const SHOWN: &[&str] = &[
 fn bubblewrap(project: &Path, script: &Path) -> Command {
     let mut command = Command::new("bwrap");
     command.env_clear();
-    for shown in SHOWN {
+    for shown in BOUND_PATHS {
         command.args(["--ro-bind-try", shown, shown]);
     }
     // The project may lie below /tmp, which comes first.

@@ -46,9 +46,9 @@ pub fn check(criterion: &mut Criterion) {
     group.bench_function("held", |b| {
         b.iter(|| {
             let input = inputs.with_defaults(input_without_defaults(&full));
-            inputs.check(&input).expect("fits");
+            inputs.validate(&input).expect("fits");
             let value = run(input);
-            outputs.check(&value).expect("fits");
+            outputs.validate(&value).expect("fits");
             value
         });
     });
@@ -96,6 +96,6 @@ fn engine(project: &TempDir, contract: Option<&str>) -> Engine {
     if let Some(contract) = contract {
         std::fs::write(folder.join("skill.yaml"), contract).expect("a file");
     }
-    let root = Root { scope: Scope::Project, label: ".bench".into(), place: skills };
+    let root = Root { scope: Scope::Project, label: ".bench".into(), path: skills };
     Engine::builder(project.path()).roots(Roots::empty().with(root)).build().expect("an engine")
 }

@@ -17,7 +17,7 @@ fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 
-fn loaded(source: &str) -> Box<dyn SkillExecutor> {
+fn load(source: &str) -> Box<dyn SkillExecutor> {
     let script = Script {
         skill: "bench".into(),
         path: "scripts/main.lua".into(),
@@ -43,7 +43,7 @@ pub fn calls(criterion: &mut Criterion) {
         });
     });
 
-    let executor = loaded(SMALL);
+    let executor = load(SMALL);
     let watchdog = Watchdog::new();
     group.bench_function("metier", |b| {
         b.iter(|| {
@@ -67,13 +67,13 @@ pub fn tight_loop(criterion: &mut Criterion) {
     lua.sandbox(true).expect("seals");
     let function: mlua::Function = lua.load(LOOP).into_function().expect("compiles");
     group.bench_function("raw", |b| b.iter(|| function.call::<f64>(()).expect("runs")));
-    let executor = loaded(LOOP);
+    let executor = load(LOOP);
     group.bench_function("metier", |b| b.iter(|| executor.execute(SkillInput::default()).expect("runs")));
     group.finish();
 }
 
 /// The small call by an engine, in this process and in a worker that is kept.
-pub fn in_a_worker(criterion: &mut Criterion) {
+pub fn worker_calls(criterion: &mut Criterion) {
     let project = tempfile::tempdir().expect("a folder");
     let scripts = project.path().join(".metier/skills/small/scripts");
     std::fs::create_dir_all(&scripts).expect("a folder");

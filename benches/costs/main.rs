@@ -23,20 +23,20 @@ fn main() {
     // Processes in cages are started by this very program, as by the `metier` command.
     metier::helper_main();
     // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
-    if is_asked_for("cage") {
-        cage::starts();
+    if is_selected("cage") {
+        cage::measure_starts();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);
     lua::tight_loop(&mut criterion);
-    lua::in_a_worker(&mut criterion);
-    if is_asked_for("overshoot") {
+    lua::worker_calls(&mut criterion);
+    if is_selected("overshoot") {
         overshoot::print();
     }
     rhai_calls::calls(&mut criterion);
     rhai_calls::pushes(&mut criterion);
     sequence::steps(&mut criterion);
-    sequence::side_by_side(&mut criterion);
+    sequence::parallel_steps(&mut criterion);
     wasm_calls::calls(&mut criterion);
     wasm_calls::load(&mut criterion);
     contract::check(&mut criterion);
@@ -49,6 +49,6 @@ fn main() {
 }
 
 /// Whether what criterion does not measure is to be measured.
-fn is_asked_for(name: &str) -> bool {
+fn is_selected(name: &str) -> bool {
     std::env::args().skip(1).all(|arg| arg.starts_with('-') || arg == name)
 }

@@ -20,7 +20,7 @@ pub fn realistic(seed: u32) -> Vec<u8> {
         )
         .expect("fits");
         // Most functions are short; one in sixteen is long.
-        let statements = if dice.of(16) == 0 { 40 + dice.of(120) } else { 3 + dice.of(14) };
+        let statements = if dice.roll(16) == 0 { 40 + dice.roll(120) } else { 3 + dice.roll(14) };
         for _ in 0..statements {
             statement(&mut text, &mut dice, function, 0);
         }
@@ -32,14 +32,14 @@ pub fn realistic(seed: u32) -> Vec<u8> {
         .expect("fits");
     write!(text, "(func (export \"run\") (result i32) (global.set $g (i32.const {seed})) (i32.const 0)))")
         .expect("fits");
-    encoded(&text)
+    compile_text(&text)
 }
 
 const FUNCTIONS: u32 = 210;
 
 fn statement(text: &mut String, dice: &mut Dice, function: u32, depth: u32) {
-    let shape = if depth < 3 { dice.of(12) } else { dice.of(8) };
-    let (number, address) = (dice.of(100_000), dice.of(60_000));
+    let shape = if depth < 3 { dice.roll(12) } else { dice.roll(8) };
+    let (number, address) = (dice.roll(100_000), dice.roll(60_000));
     match shape {
         0 => write!(text, "(local.set $a (i32.add (i32.mul (local.get $b) (i32.const {number})) (local.get 0)))"),
         1 => write!(text, "(local.set $b (i32.load offset={address} (i32.and (local.get $a) (i32.const 65532))))"),
@@ -50,19 +50,19 @@ fn statement(text: &mut String, dice: &mut Dice, function: u32, depth: u32) {
         6 if function > 0 => write!(
             text,
             "(local.set $b (call $f{} (local.get $a) (local.get $b) (local.get $c) (local.get $d)))",
-            dice.of(function)
+            dice.roll(function)
         ),
         6 | 7 => write!(text, "(i64.store offset={address} (i32.and (local.get $a) (i32.const 65528)) (i64.add (local.get $c) (local.get 2)))"),
         8 | 9 => {
             write!(text, "(if (i32.gt_u (local.get $a) (i32.const {number})) (then ").expect("fits");
-            (0..=dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
+            (0..=dice.roll(3)).for_each(|_| statement(text, dice, function, depth + 1));
             text.push_str(") (else ");
             statement(text, dice, function, depth + 1);
             write!(text, "))")
         }
         10 => {
             write!(text, "(local.set $b (i32.const {})) (loop ", number % 64).expect("fits");
-            (0..=dice.of(3)).for_each(|_| statement(text, dice, function, depth + 1));
+            (0..=dice.roll(3)).for_each(|_| statement(text, dice, function, depth + 1));
             write!(text, "(br_if 0 (local.tee $b (i32.and (i32.sub (local.get $b) (i32.const 1)) (i32.const 63)))))")
         }
         _ => {
@@ -95,11 +95,11 @@ pub fn uniform(seed: u32) -> Vec<u8> {
         text.push_str("(local.get $x))");
     }
     text.push_str("(func (export \"run\") (result i32) (drop (call $f0 (global.get $seed))) (i32.const 0)))");
-    encoded(&text)
+    compile_text(&text)
 }
 
 /// In the form that compilers write.
-fn encoded(text: &str) -> Vec<u8> {
+fn compile_text(text: &str) -> Vec<u8> {
     let buffer = ParseBuffer::new(text).expect("is text");
     wast::parser::parse::<Wat>(&buffer).expect("parses").encode().expect("encodes")
 }
@@ -108,7 +108,7 @@ fn encoded(text: &str) -> Vec<u8> {
 struct Dice(u64);
 
 impl Dice {
-    fn of(&mut self, sides: u32) -> u32 {
+    fn roll(&mut self, sides: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

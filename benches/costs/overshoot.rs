@@ -63,7 +63,7 @@ fn overshoot(file: &str, sources: &[String]) -> Vec<(Duration, usize)> {
                 SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos();
             write(&skill.join("scripts").join(file), &format!("{source}\n{comment} {now}"));
             let deadline = DEADLINES[round as usize % DEADLINES.len()];
-            let limits = Limits::default().deadline(deadline).operations(u64::MAX);
+            let limits = Limits::default().timeout(deadline).operations(u64::MAX);
             let began = Instant::now();
             drop(engine.run(Invocation::new("hostile").limits(limits)));
             if let Some(over) = began.elapsed().checked_sub(deadline) {

@@ -11,12 +11,12 @@ enum Goal {
     /// At most so many times the floor.
     Times(f64),
     /// At most so many microseconds more than the floor, for each of so many parts.
-    More(f64, u32),
+    AddedMicros(f64, u32),
     /// It is only shown.
-    Shown,
+    Informational,
 }
 
-use Goal::{More, Shown, Times};
+use Goal::{AddedMicros, Informational, Times};
 
 /// What is claimed: a name, ours, the floor it is held against, the goal.
 const CLAIMS: &[(&str, &str, &str, Goal)] = &[
@@ -36,7 +36,7 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "Lua small call by an engine, in a worker process / in this one",
         "lua_engine/worker",
         "lua_engine/in_process",
-        Shown,
+        Informational,
     ),
     ("Rhai small call, limits / raw engine, cached AST, rhai's serde", "rhai/metier", "rhai/raw", Times(1.3)),
     ("Rhai 20,000 pushes, limits / no limits", "rhai_pushes/metier", "rhai_pushes/unlimited", Times(2.0)),
@@ -44,13 +44,13 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "Rhai 20,000 pushes, Rhai's own size limits / no limits",
         "rhai_pushes/own_limits",
         "rhai_pushes/unlimited",
-        Shown,
+        Informational,
     ),
     (
         "sequence of 1,000 steps / the same calls from Rust",
         "sequence/metier",
         "sequence/calls",
-        More(5.0, 1000),
+        AddedMicros(5.0, 1000),
     ),
     (
         "two steps of 100 ms side by side / one sleep of 100 ms",
@@ -80,19 +80,19 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "contract of ten fields: defaults, input and value held, dispatch / bare executor",
         "contract/held",
         "contract/bare",
-        More(5.0, 1),
+        AddedMicros(5.0, 1),
     ),
     (
         "Engine::run with that contract / without one",
         "contract_run/with",
         "contract_run/without",
-        More(5.0, 1),
+        AddedMicros(5.0, 1),
     ),
     ("ctx.read_file of 8.8 KB / std::fs::read", "read_file/metier", "read_file/std", Times(1.3)),
     ("grep in 20,000 files / ripgrep's crates, one thread", "grep/metier", "grep/ripgrep", Times(1.1)),
     ("scan of 1,000 skills / open and read", "scan/1000/metier", "scan/1000/floor", Times(3.0)),
     ("scan of 10,000 skills / open and read", "scan/10000/metier", "scan/10000/floor", Times(3.0)),
-    ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Shown),
+    ("cold `metier run` of a Lua skill / `true`", "cold/metier", "cold/true", Informational),
     ("`true`, caged by Landlock / alone", "cage/true_landlock", "cage/true", Times(2.6)),
     ("`true`, caged in namespaces / alone", "cage/true_namespaces", "cage/true", Times(3.5)),
     (
@@ -107,8 +107,18 @@ const CLAIMS: &[(&str, &str, &str, Goal)] = &[
         "cage/true_namespaces",
         Times(1.25),
     ),
-    ("a whole run of an empty shell script, by Landlock / alone", "cage/landlock", "cage/spawn", Shown),
-    ("a whole run of an empty shell script, in namespaces / alone", "cage/namespaces", "cage/spawn", Shown),
+    (
+        "a whole run of an empty shell script, by Landlock / alone",
+        "cage/landlock",
+        "cage/spawn",
+        Informational,
+    ),
+    (
+        "a whole run of an empty shell script, in namespaces / alone",
+        "cage/namespaces",
+        "cage/spawn",
+        Informational,
+    ),
     (
         "an empty shell script, by Landlock, in a host of 500 MB / of few",
         "cage/landlock_large",
@@ -143,7 +153,7 @@ pub fn print() {
             (Some(ours), Some(floor)) => {
                 let ratio = ours / floor;
                 let missed = if goal.is_met(ours, floor) { "" } else { ", missed" };
-                let (ours, floor) = (shown(ours), shown(floor));
+                let (ours, floor) = (format_duration(ours), format_duration(floor));
                 println!("| {name} | {ours} | {floor} | {ratio:.2}× | {goal}{missed} |");
             }
             // Criterion measures both sides or none; other sides may not be had on a machine.
@@ -158,8 +168,8 @@ impl Goal {
     fn is_met(self, ours: f64, floor: f64) -> bool {
         match self {
             Times(most) => ours / floor <= most,
-            More(most, parts) => (ours - floor) / f64::from(parts) <= most * 1e3,
-            Shown => true,
+            AddedMicros(most, parts) => (ours - floor) / f64::from(parts) <= most * 1e3,
+            Informational => true,
         }
     }
 }
@@ -168,22 +178,22 @@ impl std::fmt::Display for Goal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Times(most) => write!(f, "≤ {most}×"),
-            More(most, 1) => write!(f, "≤ {most} µs more"),
-            More(most, parts) => write!(f, "≤ {most} µs more for each of {parts}"),
-            Shown => f.write_str("-"),
+            AddedMicros(most, 1) => write!(f, "≤ {most} µs more"),
+            AddedMicros(most, parts) => write!(f, "≤ {most} µs more for each of {parts}"),
+            Informational => f.write_str("-"),
         }
     }
 }
 
 /// The median in nanoseconds, as criterion keeps it.
 fn median(id: &str) -> Option<f64> {
-    let text = std::fs::read_to_string(kept(id)?).ok()?;
+    let text = std::fs::read_to_string(median_path(id)?).ok()?;
     serde_json::from_str::<Value>(&text).ok()?["median"]["point_estimate"].as_f64()
 }
 
 /// Keeps a median that criterion did not measure where it keeps its own; without one, forgets that of the last run.
-pub fn keep(id: &str, median: Option<Duration>) {
-    let Some(place) = kept(id) else { return };
+pub fn store_median(id: &str, median: Option<Duration>) {
+    let Some(place) = median_path(id) else { return };
     match median {
         Some(median) => {
             let text = json!({"median": {"point_estimate": median.as_secs_f64() * 1e9}}).to_string();
@@ -194,14 +204,14 @@ pub fn keep(id: &str, median: Option<Duration>) {
     }
 }
 
-fn kept(id: &str) -> Option<PathBuf> {
+fn median_path(id: &str) -> Option<PathBuf> {
     let (group, name) = id.rsplit_once('/')?;
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("criterion").join(group.replace('/', "_"));
     Some(folder.join(name).join("new/estimates.json"))
 }
 
-fn shown(nanoseconds: f64) -> String {
+fn format_duration(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 1e4 => format!("{:.2} µs", ns / 1e3),
         ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),

@@ -15,7 +15,7 @@ pub fn scan(criterion: &mut Criterion) {
         let roots = Roots::empty().with(Root {
             scope: Scope::Project,
             label: ".bench".into(),
-            place: folder.path().to_owned(),
+            path: folder.path().to_owned(),
         });
         let mut group = criterion.benchmark_group(format!("scan/{count}"));
         group.sample_size(10);

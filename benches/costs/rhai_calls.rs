@@ -18,7 +18,7 @@ fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 
-fn loaded(source: &str) -> Box<dyn SkillExecutor> {
+fn load(source: &str) -> Box<dyn SkillExecutor> {
     let script = Script {
         skill: "bench".into(),
         path: "scripts/main.rhai".into(),
@@ -55,7 +55,7 @@ pub fn calls(criterion: &mut Criterion) {
         b.iter_batched(|| input.clone(), |input| bare(&engine, &ast, input), BatchSize::SmallInput);
     });
 
-    let executor = loaded(SMALL);
+    let executor = load(SMALL);
     group.bench_function("metier", |b| {
         b.iter_batched(
             || input.clone(),
@@ -76,7 +76,7 @@ pub fn pushes(criterion: &mut Criterion) {
     engine.set_max_array_size(4 << 20);
     group.bench_function("own_limits", |b| b.iter(|| engine.eval_ast::<i64>(&ast).expect("runs")));
 
-    let (executor, watchdog) = (loaded(PUSHES), Watchdog::new());
+    let (executor, watchdog) = (load(PUSHES), Watchdog::new());
     group.bench_function("metier", |b| b.iter(|| run(executor.as_ref(), &watchdog, Value::Null)));
     group.finish();
 }

@@ -33,7 +33,7 @@ pub fn steps(criterion: &mut Criterion) {
             }
         });
     });
-    let executor = loaded();
+    let executor = load();
     group.bench_function("metier", |b| {
         b.iter(|| {
             let (context, _armed) = context();
@@ -44,7 +44,7 @@ pub fn steps(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn loaded() -> Box<dyn SkillExecutor> {
+fn load() -> Box<dyn SkillExecutor> {
     let step = |at: usize| json!({"tool": "log", "args": {"level": "debug", "message": format!("${{inputs.word}} {at}")}});
     let script = Script {
         skill: "bench".into(),
@@ -57,7 +57,7 @@ fn loaded() -> Box<dyn SkillExecutor> {
 }
 
 /// Two steps that take 100 ms each and do not need one another, against sleeping so long once.
-pub fn side_by_side(criterion: &mut Criterion) {
+pub fn parallel_steps(criterion: &mut Criterion) {
     const TIME: Duration = Duration::from_millis(100);
     struct Slow;
     impl ConfigProvider for Slow {

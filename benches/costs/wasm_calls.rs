@@ -45,7 +45,7 @@ fn input() -> Value {
     json!({"name": "example", "a": 10, "b": 32.5, "tags": ["one", "two", "three"], "nested": {"x": [1, 2, 3], "y": null}})
 }
 
-fn loaded(source: &[u8]) -> Box<dyn SkillExecutor> {
+fn load_executor(source: &[u8]) -> Box<dyn SkillExecutor> {
     let script = Script {
         skill: "bench".into(),
         path: "scripts/main.wat".into(),
@@ -60,20 +60,21 @@ pub fn calls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wasm");
     let input = input();
 
-    let bare = bare();
+    let bare = bare_wasmtime();
     group.bench_function("bare", |b| {
         b.iter(|| {
-            let guest = Guest { input: black_box(&input).to_string().into_bytes(), ..Guest::default() };
+            let guest =
+                EchoState { input: black_box(&input).to_string().into_bytes(), ..EchoState::default() };
             let mut store = Store::new(bare.module().engine(), guest);
             let instance = bare.instantiate(&mut store).expect("instantiates");
             let run = instance.get_typed_func::<(), i32>(&mut store, "run").expect("is there");
             assert_eq!(run.call(&mut store, ()).expect("runs"), 0);
-            let Guest { heap, output, .. } = store.into_data();
+            let EchoState { heap, output, .. } = store.into_data();
             serde_json::from_slice::<Value>(&heap[output]).expect("is JSON")
         });
     });
 
-    let (executor, watchdog) = (loaded(ECHO.as_bytes()), Watchdog::new());
+    let (executor, watchdog) = (load_executor(ECHO.as_bytes()), Watchdog::new());
     group.bench_function("metier", |b| {
         b.iter(|| {
             let token = CancelToken::new();
@@ -88,33 +89,33 @@ pub fn calls(criterion: &mut Criterion) {
 
 /// What the echo plug-in needs of a host, and no more: nothing is counted, checked or stopped.
 #[derive(Default)]
-struct Guest {
+struct EchoState {
     input: Vec<u8>,
     heap: Vec<u8>,
     output: std::ops::Range<usize>,
 }
 
 /// wasmtime as it is meant to be used for many short calls: pooled, linked once, functions by their types.
-fn bare() -> InstancePre<Guest> {
+fn bare_wasmtime() -> InstancePre<EchoState> {
     const ENV: &str = "extism:host/env";
     let mut config = Config::new();
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(PoolingAllocationConfig::default()));
     let engine = Engine::new(&config).expect("an engine");
-    let mut linker: Linker<Guest> = Linker::new(&engine);
+    let mut linker: Linker<EchoState> = Linker::new(&engine);
     let at = |offset: i64| usize::try_from(offset).expect("is inside");
     let number = |length: usize| i64::try_from(length).expect("fits");
     let eight = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().expect("eight"));
     let mut link = || -> wasmtime::Result<()> {
-        linker.func_wrap(ENV, "input_length", move |guest: Caller<'_, Guest>| {
+        linker.func_wrap(ENV, "input_length", move |guest: Caller<'_, EchoState>| {
             number(guest.data().input.len())
         })?;
-        linker.func_wrap(ENV, "input_load_u64", move |guest: Caller<'_, Guest>, offset: i64| {
+        linker.func_wrap(ENV, "input_load_u64", move |guest: Caller<'_, EchoState>, offset: i64| {
             eight(&guest.data().input[at(offset)..at(offset) + 8])
         })?;
-        linker.func_wrap(ENV, "input_load_u8", move |guest: Caller<'_, Guest>, offset: i64| {
+        linker.func_wrap(ENV, "input_load_u8", move |guest: Caller<'_, EchoState>, offset: i64| {
             i32::from(guest.data().input[at(offset)])
         })?;
-        linker.func_wrap(ENV, "alloc", move |mut guest: Caller<'_, Guest>, length: i64| {
+        linker.func_wrap(ENV, "alloc", move |mut guest: Caller<'_, EchoState>, length: i64| {
             let heap = &mut guest.data_mut().heap;
             let offset = heap.len();
             heap.resize(offset + at(length), 0);
@@ -123,21 +124,21 @@ fn bare() -> InstancePre<Guest> {
         linker.func_wrap(
             ENV,
             "store_u64",
-            move |mut guest: Caller<'_, Guest>, offset: i64, number: i64| {
+            move |mut guest: Caller<'_, EchoState>, offset: i64, number: i64| {
                 guest.data_mut().heap[at(offset)..at(offset) + 8].copy_from_slice(&number.to_le_bytes());
             },
         )?;
         linker.func_wrap(
             ENV,
             "store_u8",
-            move |mut guest: Caller<'_, Guest>, offset: i64, number: i32| {
+            move |mut guest: Caller<'_, EchoState>, offset: i64, number: i32| {
                 guest.data_mut().heap[at(offset)] = number.to_le_bytes()[0];
             },
         )?;
         linker.func_wrap(
             ENV,
             "output_set",
-            move |mut guest: Caller<'_, Guest>, offset: i64, length: i64| {
+            move |mut guest: Caller<'_, EchoState>, offset: i64, length: i64| {
                 guest.data_mut().output = at(offset)..at(offset) + at(length);
             },
         )?;
@@ -162,14 +163,14 @@ pub fn load(criterion: &mut Criterion) {
                     new += 1;
                     module(new)
                 },
-                |source| loaded(&source),
+                |source| load_executor(&source),
                 BatchSize::PerIteration,
             );
         });
         let known = module(0);
         println!("a module of {} bytes", known.len());
-        drop(loaded(&known));
-        group.bench_function("from_disk", |b| b.iter(|| loaded(black_box(&known))));
+        drop(load_executor(&known));
+        group.bench_function("from_disk", |b| b.iter(|| load_executor(black_box(&known))));
         group.finish();
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use metier::error::{Result, SkillError};
-use metier::plan::{Journal, Journaled, Nobody, Plan, from_sequence};
+use metier::plan::{Journal, JournaledRun, NoCallees, Plan, from_sequence};
 use metier::policy::CancelToken;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -48,13 +48,13 @@ pub fn journal(source: &[u8]) {
 
 fn open(file: &Path, plan: &Plan) -> Result<Journal, SkillError> {
     let (input, token) = (json!({}), CancelToken::new());
-    let run = Journaled {
+    let run = JournaledRun {
         skill: "x",
         identity: "x",
         project: None,
         plan,
         input: &input,
-        callees: &Nobody,
+        callees: &NoCallees,
         token: &token,
     };
     Journal::open(file, &run)

@@ -1,7 +1,7 @@
 //! References, conditions and plans: what is read prints as what reads back the same, and runs to an end.
 
 use metier::plan::{
-    Condition, Form, Nobody, Plan, Template, check, diagnostics, from_contract, from_sequence,
+    Condition, NoCallees, Plan, PlanForm, Template, check, diagnostics, from_contract, from_sequence,
 };
 use serde_json::json;
 
@@ -19,7 +19,11 @@ pub fn reference(source: &[u8]) {
         Ok(template) => {
             assert_eq!(template.to_string().parse().as_ref(), Ok(template), "{text}");
             for reference in template.references() {
-                assert_eq!(reference.to_string().parse(), Ok(Template::Whole(reference.clone())), "{text}");
+                assert_eq!(
+                    reference.to_string().parse(),
+                    Ok(Template::Reference(reference.clone())),
+                    "{text}"
+                );
             }
         }
         Err(fault) => assert!(text.is_char_boundary(fault.at), "{text} {fault:?}"),
@@ -44,7 +48,7 @@ pub fn reference(source: &[u8]) {
     }
     let plan = json!({"steps": steps, "outputs_from": "b"}).to_string();
     let plan = from_sequence(plan.as_bytes(), FILE).unwrap_or_else(|found| panic!("{text}: {found:?}"));
-    if check(&plan, "", None, &Nobody).iter().all(|found| !found.blocks) {
+    if check(&plan, "", None, &NoCallees).iter().all(|found| !found.blocks) {
         run(&plan);
     }
     if let Ok(Template::Literal(literal)) = template {
@@ -80,16 +84,16 @@ pub fn reads_back(plan: &Plan) {
     if !told["outputs_from"].is_null() {
         again["outputs_from"] = told["outputs_from"].clone();
     }
-    if plan.form() != Form::Sequence {
+    if plan.form() != PlanForm::Sequence {
         again["concurrency"] = told["concurrency"].clone();
     }
     let written = again.to_string();
-    let read = if plan.form() == Form::Sequence {
+    let read = if plan.form() == PlanForm::Sequence {
         from_sequence(written.as_bytes(), plan.file())
     } else {
         let called = written.replacen(
             "\"steps\":",
-            if plan.form() == Form::Steps { "\"steps\":" } else { "\"composed_of\":" },
+            if plan.form() == PlanForm::Steps { "\"steps\":" } else { "\"composed_of\":" },
             1,
         );
         // JSON is YAML, but for what YAML would cut short; that is looked at by reading sequences.
@@ -100,7 +104,7 @@ pub fn reads_back(plan: &Plan) {
     };
     let read = read.unwrap_or_else(|found| panic!("{written}: {found:?}"));
     assert_eq!(read.json(), told, "{written}");
-    let is_fine = check(plan, "", None, &Nobody).iter().all(|found| !found.blocks);
+    let is_fine = check(plan, "", None, &NoCallees).iter().all(|found| !found.blocks);
     if is_fine && is_brief(plan) {
         run(plan);
     }

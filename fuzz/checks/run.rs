@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use metier::error::Result;
 use metier::host::SkillContext;
-use metier::plan::{Call, Drive, Plan, Stage};
+use metier::plan::{CallTarget, Plan, PlanRunner, StepBackend};
 use metier::policy::{Limits, Watchdog};
 use serde_json::{Map, Value, json};
 
 struct Echo;
 
-impl Stage for Echo {
-    fn is_quiet(&self, _ctx: &SkillContext, _call: &Call) -> bool {
+impl StepBackend for Echo {
+    fn is_read_only(&self, _ctx: &SkillContext, _call: &CallTarget) -> bool {
         false
     }
 
-    fn call(&self, _ctx: &SkillContext, _call: &Call, arguments: Map<String, Value>) -> Result<Value> {
+    fn call(&self, _ctx: &SkillContext, _call: &CallTarget, arguments: Map<String, Value>) -> Result<Value> {
         Ok(Value::Object(arguments))
     }
 }
@@ -33,7 +33,7 @@ pub fn run(plan: &Plan) -> Option<Value> {
     let limits = Limits::default().memory(1 << 20).output(1 << 16);
     let ctx = SkillContext::builder("x").limits(limits).build();
     let watchdog = CLOCK.get_or_init(Watchdog::default);
-    let drive = Drive { plan, input_schema: None, ctx: &ctx, stage: &Echo, journal: None, watchdog };
+    let drive = PlanRunner { plan, input_schema: None, ctx: &ctx, stage: &Echo, journal: None, watchdog };
     match drive.run(&inputs) {
         Ok(value) => Some(value),
         Err(error) => {

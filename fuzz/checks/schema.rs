@@ -1,7 +1,7 @@
 //! Schemas, and values held against them.
 
 use metier::skill::Diagnostic;
-use metier::skill::contract::{Schema, Unfit};
+use metier::skill::contract::{Schema, ValidationFailure};
 use serde_json::{Value, json};
 
 use super::skill::{lie_within, values};
@@ -26,11 +26,11 @@ pub fn holds_values(schema: &Schema, given: &[u8]) {
     all.push(json!([1, 1.0, "x", {"a": 1}, [], null, u64::MAX, i64::MIN, 1e300]));
     all.push(json!("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"));
     for value in all {
-        let fits = schema.check(&value);
+        let fits = schema.validate(&value);
         match &fits {
-            Ok(()) | Err(Unfit::TooLarge) => {}
-            Err(Unfit::Schema(reason)) => panic!("{} was taken: {reason}", schema.json()),
-            Err(Unfit::Broken { violations, .. }) => {
+            Ok(()) | Err(ValidationFailure::TooLarge) => {}
+            Err(ValidationFailure::InvalidSchema(reason)) => panic!("{} was taken: {reason}", schema.json()),
+            Err(ValidationFailure::Violations { violations, .. }) => {
                 assert!(!violations.is_empty(), "{} {value}", schema.json());
             }
         }

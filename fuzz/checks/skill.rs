@@ -3,18 +3,21 @@
 use std::sync::OnceLock;
 
 use metier::plan::{diagnostics, from_contract};
-use metier::skill::{Diagnostic, Head, MAX_HEAD, Manifest, Place, Profile, contract, head_len, load, parse};
+use metier::skill::{
+    Diagnostic, FrontmatterLen, MAX_FRONTMATTER, Manifest, Profile, SkillLocation, contract, frontmatter_len,
+    load, parse,
+};
 use serde_json::Value;
 
 use super::schema::{holds_values, is_told};
 
-const PLACE: Place<'_> = Place { directory: "x", file: "SKILL.md" };
+const PLACE: SkillLocation<'_> = SkillLocation { directory: "x", file_name: "SKILL.md" };
 
 /// Any bytes as a `SKILL.md`: both verdicts agree with what was found, and every finding lies in the file.
 pub fn frontmatter(source: &[u8]) {
     let parsed = parse(source, PLACE);
-    assert_eq!(parsed.loads(), parsed.diagnostics.iter().all(|found| !found.blocks));
-    assert!(parsed.loads() || !parsed.valid(Profile::Spec));
+    assert_eq!(parsed.is_loadable(), parsed.diagnostics.iter().all(|found| !found.blocks));
+    assert!(parsed.is_loadable() || !parsed.is_valid(Profile::Spec));
     lie_within(source, parsed.diagnostics(Profile::Spec).chain(parsed.diagnostics(Profile::SkillsRef)));
     let loaded = load(source, PLACE);
     assert_eq!((&loaded.manifest, &loaded.diagnostics), (&parsed.manifest, &parsed.diagnostics));
@@ -23,8 +26,8 @@ pub fn frontmatter(source: &[u8]) {
         assert!(!manifest.description.is_empty());
         assert!(manifest.entrypoint().is_none_or(|path| !path.is_empty()));
     }
-    if let Head::Complete(length) = head_len(source) {
-        assert!(length <= MAX_HEAD);
+    if let FrontmatterLen::Complete(length) = frontmatter_len(source) {
+        assert!(length <= MAX_FRONTMATTER);
         if std::str::from_utf8(source).is_ok() {
             assert_eq!(parse(&source[..length], PLACE).manifest, parsed.manifest);
         }
@@ -38,15 +41,15 @@ pub fn contract(source: &[u8]) {
         None => (source, &[][..]),
     };
     let parsed = contract::parse(source);
-    assert_eq!(parsed.contract.is_some(), parsed.cause().is_none());
+    assert_eq!(parsed.contract.is_some(), parsed.blocking_diagnostic().is_none());
     lie_within(source, &parsed.diagnostics);
-    let beside = contract::parse_beside(source, manifest());
+    let beside = contract::parse_with_manifest(source, manifest());
     lie_within(source, &beside.diagnostics);
     let inputs = parsed.contract.as_ref().and_then(|contract| contract.inputs.clone());
     if let Some(contract) = &parsed.contract {
         assert_eq!(contract::load(source).contract.as_ref(), Some(contract));
         assert!(serde_json::to_value(contract).is_ok());
-        assert!(contract.main_entrypoint().is_none() || contract.entrypoint_called("").is_none());
+        assert!(contract.main_entrypoint().is_none() || contract.entrypoint_by_name("").is_none());
         for schema in [&contract.inputs, &contract.outputs].into_iter().flatten() {
             assert_eq!(schema.fault(), None);
             holds_values(schema, values);
@@ -58,7 +61,7 @@ pub fn contract(source: &[u8]) {
             .flat_map(|inputs| contract.examples.iter().map(move |example| (inputs, example)))
         {
             let filled = inputs.with_defaults(example.inputs.clone());
-            assert!(is_told || inputs.check(&filled).is_ok(), "{example:?}");
+            assert!(is_told || inputs.validate(&filled).is_ok(), "{example:?}");
         }
     }
     match from_contract(source, "skill.yaml") {

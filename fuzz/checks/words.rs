@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use metier::cases::Case;
 use metier::exact;
-use metier::policy::{Isolation, OutputPolicy, Permission, amount};
+use metier::policy::{OutputPolicy, Permission, SandboxMode, amount};
 use metier::skill::Profile;
 
 /// Any bytes as JSON: what is taken says the same when it is written again, and no more is taken than JSON is.
 pub fn json(source: &[u8]) {
     let Ok(text) = std::str::from_utf8(source) else { return };
     let loose = serde_json::from_str::<serde_json::Value>(text);
-    match exact::json(text) {
+    match exact::parse(text) {
         Ok(value) => {
-            assert_eq!(exact::json(&value.to_string()).as_ref(), Ok(&value));
+            assert_eq!(exact::parse(&value.to_string()).as_ref(), Ok(&value));
             assert_eq!(loose.ok(), Some(value));
         }
         Err(reason) => assert!(!reason.is_empty()),
@@ -37,14 +37,16 @@ pub fn case(source: &[u8]) {
 pub fn words(source: &[u8]) {
     let Ok(text) = std::str::from_utf8(source) else { return };
     prints_back::<Permission>(text);
-    if let Ok(permission) = text.parse::<Isolation>() {
+    if let Ok(permission) = text.parse::<SandboxMode>() {
         assert!(!format!("{permission:?}").is_empty());
     }
     let _ = (text.parse::<OutputPolicy>().is_ok(), text.parse::<Profile>().is_ok());
-    if let Some(permission) = Permission::from_foreign(text) {
+    if let Some(permission) = Permission::from_client_tool(text) {
         prints_back::<Permission>(&permission.to_string());
     }
-    for refused in [amount::duration(text).err(), amount::bytes(text).err(), amount::count(text).err()] {
+    for refused in
+        [amount::parse_duration(text).err(), amount::parse_bytes(text).err(), amount::parse_count(text).err()]
+    {
         assert!(refused.is_none_or(|error| !error.message().is_empty()));
     }
 }

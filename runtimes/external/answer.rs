@@ -7,7 +7,7 @@ use crate::exact;
 use crate::executor::SkillInput;
 
 /// The request of that number: `{"id": 1, "input": .., "args": [..]}`, with the end of its line.
-pub(super) fn request(id: u64, input: &SkillInput) -> Vec<u8> {
+pub(super) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
     let args = Value::from(input.args.clone());
     // Put together by hand: the input may be large, and is not copied.
     let input = input.value.as_ref().unwrap_or(&Value::Null);
@@ -15,50 +15,50 @@ pub(super) fn request(id: u64, input: &SkillInput) -> Vec<u8> {
 }
 
 /// An answer: the value or the script's own error, or nothing that could be one.
-pub(super) enum Answer {
+pub(super) enum Response {
     Ok(Value),
     /// Its sentence, and the way out where it names one.
     Failed(String, Option<String>),
     /// Why it is none.
-    Wrong(String),
+    Invalid(String),
 }
 
 /// Reads the answer to the request of that number: `{"id": 1, "ok": ..}`, or `{"id": 1, "error": {"message": .., "help": ..}}`
 /// where the error may be its sentence alone.
-pub(super) fn read(id: u64, line: &[u8]) -> Answer {
-    parsed(id, line).unwrap_or_else(Answer::Wrong)
+pub(super) fn decode_response(id: u64, line: &[u8]) -> Response {
+    parse_response(id, line).unwrap_or_else(Response::Invalid)
 }
 
-fn parsed(id: u64, line: &[u8]) -> Result<Answer, String> {
+fn parse_response(id: u64, line: &[u8]) -> Result<Response, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
-    let value = exact::json(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
+    let value = exact::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
     let Value::Object(mut parts) = value else { return Err("JSON that is no object".into()) };
     let answered = parts.remove("id").ok_or("an answer without an `id`")?;
     if answered != id {
         return Err("the answer to a request that it was not asked".into());
     }
     let answer = match (parts.remove("ok"), parts.remove("error")) {
-        (Some(value), None) => Answer::Ok(value),
-        (None, Some(Value::String(message))) => Answer::Failed(message, None),
-        (None, Some(Value::Object(error))) => failed(error)?,
+        (Some(value), None) => Response::Ok(value),
+        (None, Some(Value::String(message))) => Response::Failed(message, None),
+        (None, Some(Value::Object(error))) => parse_failure(error)?,
         (None, Some(_)) => return Err("an `error` that is neither a sentence nor an object".into()),
         _ => return Err("an answer that has not one of `ok` and `error`".into()),
     };
     if parts.is_empty() { Ok(answer) } else { Err("an answer with further keys".into()) }
 }
 
-fn failed(mut error: Map<String, Value>) -> Result<Answer, String> {
+fn parse_failure(mut error: Map<String, Value>) -> Result<Response, String> {
     let mut text = |key: &str| match error.remove(key) {
         Some(Value::String(text)) => Some(text),
         _ => None,
     };
     let message = text("message").ok_or("an `error` without a `message`")?;
-    Ok(Answer::Failed(message, text("help")))
+    Ok(Response::Failed(message, text("help")))
 }
 
-impl Answer {
+impl Response {
     /// The value, or the run's error. Whether the process kept to the protocol.
-    pub(super) fn of(self, script: &str) -> (Result<Value>, bool) {
+    pub(super) fn into_result(self, script: &str) -> (Result<Value>, bool) {
         let failure = |sentence| SkillError::new(ErrorKind::Script, sentence);
         match self {
             Self::Ok(value) => (Ok(value), true),
@@ -70,7 +70,7 @@ impl Answer {
                 };
                 (Err(error), true)
             }
-            Self::Wrong(what) => {
+            Self::Invalid(what) => {
                 let error = failure(format!("{script} wrote {what}"))
                     .with_help(r#"a worker answers {"id": 1, "input": ..} by one line {"id": 1, "ok": ..}, and writes nothing else to standard output"#);
                 (Err(error), false)
@@ -87,15 +87,15 @@ mod tests {
     #[test]
     fn a_request_is_one_line() {
         let input = SkillInput { value: Some(json!({"a": "b\nc"})), args: vec!["x\n".into()] };
-        let line = String::from_utf8(request(7, &input)).unwrap();
+        let line = String::from_utf8(encode_request(7, &input)).unwrap();
         assert_eq!(line, "{\"id\":7,\"input\":{\"a\":\"b\\nc\"},\"args\":[\"x\\n\"]}\n");
-        let nothing = String::from_utf8(request(1, &SkillInput::default())).unwrap();
+        let nothing = String::from_utf8(encode_request(1, &SkillInput::default())).unwrap();
         assert_eq!(nothing, "{\"id\":1,\"input\":null,\"args\":[]}\n");
     }
 
     #[test]
     fn an_answer_is_that_to_the_request_or_none() {
-        let said = |line: &str| read(3, line.as_bytes()).of("x");
+        let said = |line: &str| decode_response(3, line.as_bytes()).into_result("x");
         assert_eq!(said(r#"{"id": 3, "ok": [1]}"#).0.unwrap(), json!([1]));
         assert_eq!(said(r#"{"id": 3, "ok": null}"#).0.unwrap(), Value::Null);
         let (failed, kept) = said(r#"{"id": 3, "error": {"message": "no", "help": "do"}}"#);
@@ -121,6 +121,6 @@ mod tests {
             let (result, kept) = said(wrong);
             assert!(result.is_err() && !kept, "{wrong}");
         }
-        assert!(!read(3, b"\xff").of("x").1);
+        assert!(!decode_response(3, b"\xff").into_result("x").1);
     }
 }

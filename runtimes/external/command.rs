@@ -9,16 +9,16 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::super::sandbox::{Cage, Order};
-use super::interpreter::{Found, search_path};
-use super::reach::{self, Places};
+use super::super::sandbox::{LaunchRequest, SandboxPolicy};
+use super::interpreter::{InterpreterCommand, search_path};
+use super::reach::{self, RunPaths};
 use crate::host::Redaction;
 use crate::policy::Limits;
 
 /// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
 /// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt. A value that has
 /// not the form of such a value stays outside as well, and so does one that holds a secret which the run was handed.
-const INHERITED: [(&str, Form); 20] = [
+const INHERITED_VARIABLES: [(&str, ValueFormat); 20] = [
     ("HOME", None),                // Tools keep their settings and caches there.
     ("USER", Some(is_user)),       // Who runs this.
     ("LOGNAME", Some(is_user)),    // The same, under the name POSIX gives it.
@@ -36,13 +36,13 @@ const INHERITED: [(&str, Form); 20] = [
     ("LC_NAME", Some(is_locale)),
     ("LC_PAPER", Some(is_locale)),
     ("LC_TELEPHONE", Some(is_locale)),
-    ("LANGUAGE", Some(is_list_of_locales)), // Further languages, in order.
-    ("TZ", Some(is_time_zone)),             // What time it is here.
-    ("TMPDIR", None),                       // Where temporary files belong, where that is not /tmp.
+    ("LANGUAGE", Some(is_locale_list)), // Further languages, in order.
+    ("TZ", Some(is_time_zone)),         // What time it is here.
+    ("TMPDIR", None),                   // Where temporary files belong, where that is not /tmp.
 ];
 
 /// Whether a value has the form it should have; nothing where any has.
-type Form = Option<fn(&str) -> bool>;
+type ValueFormat = Option<fn(&str) -> bool>;
 
 /// The name of an account, or that of the folder in which the user is at home.
 fn is_user(value: &str) -> bool {
@@ -58,13 +58,13 @@ fn is_user(value: &str) -> bool {
 /// The accounts of this machine, by their names; looked up once.
 fn accounts() -> &'static BTreeSet<String> {
     /// What is read of the list of accounts, in bytes.
-    const LONGEST: u64 = 1 << 20;
+    const MAX_PASSWD_BYTES: u64 = 1 << 20;
     static ACCOUNTS: OnceLock<BTreeSet<String>> = OnceLock::new();
     ACCOUNTS.get_or_init(|| {
         let mut text = String::new();
         let file = std::fs::File::open("/etc/passwd");
         // What was read before an error counts.
-        file.and_then(|file| file.take(LONGEST).read_to_string(&mut text)).ok();
+        file.and_then(|file| file.take(MAX_PASSWD_BYTES).read_to_string(&mut text)).ok();
         text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
     })
 }
@@ -139,36 +139,37 @@ fn is_encoding(value: &str) -> bool {
     ENCODINGS.contains(&plain.as_str()) || numbered.is_some_and(is_number)
 }
 
-fn is_list_of_locales(value: &str) -> bool {
+fn is_locale_list(value: &str) -> bool {
     value.len() <= 128 && value.split(':').all(|part| part.is_empty() || is_locale(part))
 }
 
 /// Where systems keep what they know of time zones.
-const ZONES: [&str; 4] =
+const ZONEINFO_DIRS: [&str; 4] =
     ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/var/db/timezone/zoneinfo"];
 
 /// `Europe/Berlin`, where this machine knows it, `:/etc/localtime`, `<+03>-3`, `CET-1CEST,M3.5.0,M10.5.0/3`.
 fn is_time_zone(value: &str) -> bool {
     let plain = value.strip_prefix(':').unwrap_or(value);
-    plain.is_empty() || plain == "/etc/localtime" || is_known_zone(plain) || is_rule_of_zone(plain)
+    plain.is_empty() || plain == "/etc/localtime" || is_installed_zone(plain) || is_posix_time_zone(plain)
 }
 
-fn is_known_zone(value: &str) -> bool {
-    let name = ZONES.iter().find_map(|zones| value.strip_prefix(zones)?.strip_prefix('/')).unwrap_or(value);
+fn is_installed_zone(value: &str) -> bool {
+    let name =
+        ZONEINFO_DIRS.iter().find_map(|zones| value.strip_prefix(zones)?.strip_prefix('/')).unwrap_or(value);
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
     name.len() <= 48
         && name.bytes().all(is_of_name)
         && name.starts_with(|first: char| first.is_ascii_uppercase())
-        && ZONES.iter().any(|zones| Path::new(zones).join(name).is_file())
+        && ZONEINFO_DIRS.iter().any(|zones| Path::new(zones).join(name).is_file())
 }
 
 /// `std offset [dst [offset] [,start,end]]`, as POSIX has it, with the names as short as those that there are.
-fn is_rule_of_zone(value: &str) -> bool {
+fn is_posix_time_zone(value: &str) -> bool {
     let (zone, days) = match value.split_once(',') {
         Some((zone, days)) => (zone, Some(days)),
         None => (value, None),
     };
-    let Some(rest) = after_name(zone) else { return false };
+    let Some(rest) = strip_zone_name(zone) else { return false };
     let time = |text: &str| {
         text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || "+-:".contains(c)).len()
     };
@@ -176,7 +177,8 @@ fn is_rule_of_zone(value: &str) -> bool {
     let is_time =
         |text: &str| (1..=10).contains(&text.len()) && text.bytes().any(|byte| byte.is_ascii_digit());
     let is_summer = |summer: &str| {
-        after_name(summer).is_some_and(|rest| rest.is_empty() || (time(rest) == rest.len() && is_time(rest)))
+        strip_zone_name(summer)
+            .is_some_and(|rest| rest.is_empty() || (time(rest) == rest.len() && is_time(rest)))
     };
     let is_day = |day: &str| {
         (1..=20).contains(&day.len())
@@ -188,7 +190,7 @@ fn is_rule_of_zone(value: &str) -> bool {
 }
 
 /// What follows the name of a zone: three to five letters, or an offset in angle brackets.
-fn after_name(value: &str) -> Option<&str> {
+fn strip_zone_name(value: &str) -> Option<&str> {
     if let Some(quoted) = value.strip_prefix('<') {
         let (name, rest) = quoted.split_once('>')?;
         let is_offset = (2..=6).contains(&name.len())
@@ -200,8 +202,8 @@ fn after_name(value: &str) -> Option<&str> {
 }
 
 /// The command that runs `script`, absolute, for a skill in `folder` on `project`.
-pub(super) fn of(
-    interpreter: &Found,
+pub(super) fn build_command(
+    interpreter: &InterpreterCommand,
     script: &Path,
     args: &[String],
     folder: &Path,
@@ -210,12 +212,12 @@ pub(super) fn of(
     let mut command = Command::new(&interpreter.program);
     command.args(&interpreter.args).arg(script).args(args);
     command.current_dir(project);
-    command.env_clear().envs(inherited()).envs(told(folder, project));
+    command.env_clear().envs(inherited_variables()).envs(metier_variables(folder, project));
     command
 }
 
 /// The variables that a run has of its own, wherever it runs.
-fn told(folder: &Path, project: &Path) -> [(OsString, OsString); 3] {
+fn metier_variables(folder: &Path, project: &Path) -> [(OsString, OsString); 3] {
     [
         ("METIER_SKILL_DIR".into(), folder.into()),
         ("METIER_PROJECT_DIR".into(), project.into()),
@@ -226,56 +228,57 @@ fn told(folder: &Path, project: &Path) -> [(OsString, OsString); 3] {
 
 /// The order for the same script in a cage. Home and temporary files are a folder of the run's own, and `PATH` holds what the
 /// cage lets it reach. `InvalidInput` for an argument that no process can have.
-pub(super) fn order(
-    interpreter: &Found,
+pub(super) fn build_request(
+    interpreter: &InterpreterCommand,
     script: &Path,
     args: &[String],
-    places: &Places<'_>,
-    cage: Cage,
+    places: &RunPaths<'_>,
+    cage: SandboxPolicy,
     limits: &Limits,
     secrets: &Redaction,
-) -> io::Result<Order> {
+) -> io::Result<LaunchRequest> {
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let path =
-        std::env::join_paths(reach::with_programs(&cage, places.installed)).map_err(io::Error::other)?;
-    let mut environment: BTreeMap<OsString, OsString> = inherited_but_path().collect();
-    environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.knows(text)));
-    environment.extend(told(places.skill, places.project));
-    environment.extend(OWN.iter().map(|name| ((*name).into(), places.scratch.into())));
+    let path = std::env::join_paths(reach::dirs_with_programs(&cage, places.installation))
+        .map_err(io::Error::other)?;
+    let mut environment: BTreeMap<OsString, OsString> = inherited_except_path().collect();
+    environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.contains_secret(text)));
+    environment.extend(metier_variables(places.skill, places.project));
+    environment.extend(TEMP_DIR_VARIABLES.iter().map(|name| ((*name).into(), places.temp_dir.into())));
     environment.insert("PATH".into(), path);
     let before = interpreter.args.iter().map(OsString::from).chain([script.into()]);
-    Ok(Order {
+    Ok(LaunchRequest {
         program: interpreter.program.as_os_str().to_owned(),
         args: before.chain(args.iter().map(OsString::from)).collect(),
         environment: environment.into_iter().collect(),
         folder: places.project.into(),
         cage,
-        leftovers: vec![places.scratch.into()],
-        deadline_ms: u64::try_from(limits.deadline.saturating_add(BACKSTOP).as_millis()).unwrap_or(u64::MAX),
+        cleanup_dirs: vec![places.temp_dir.into()],
+        timeout_ms: u64::try_from(limits.timeout.saturating_add(DEADLINE_GRACE).as_millis())
+            .unwrap_or(u64::MAX),
     })
 }
 
 /// The host stops a run at its deadline; should it be too busy, the stub does so this much later.
-const BACKSTOP: Duration = Duration::from_secs(1);
+const DEADLINE_GRACE: Duration = Duration::from_secs(1);
 
 /// Variables that name a folder to write to: in a cage the run's own.
-const OWN: [&str; 2] = ["HOME", "TMPDIR"];
+const TEMP_DIR_VARIABLES: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// The variables that come from the host, `PATH` included.
-pub(super) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+pub(super) fn inherited_variables() -> impl Iterator<Item = (OsString, OsString)> {
     // Folders that came from a PATH need no further check to be joined to one.
     let path = std::env::join_paths(search_path()).ok().map(|path| ("PATH".into(), path));
-    inherited_but_path().chain(path)
+    inherited_except_path().chain(path)
 }
 
-fn inherited_but_path() -> impl Iterator<Item = (OsString, OsString)> {
+fn inherited_except_path() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, value)| is_inherited(name, value))
 }
 
 pub(super) fn is_inherited(name: &OsStr, value: &OsStr) -> bool {
-    let known = INHERITED.iter().find(|(known, _)| name == *known);
+    let known = INHERITED_VARIABLES.iter().find(|(known, _)| name == *known);
     known.is_some_and(|(_, form)| form.is_none_or(|fits| value.to_str().is_some_and(fits)))
 }
 
@@ -398,7 +401,7 @@ mod tests {
             "postgres://user:password@host/0123456789012345678901234567890123456789012",
         ] {
             // The machine may know a zone of a short name.
-            assert!(!passes(value) || value == "CET" && is_known_zone(value), "{value}");
+            assert!(!passes(value) || value == "CET" && is_installed_zone(value), "{value}");
         }
     }
 

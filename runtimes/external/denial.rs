@@ -5,30 +5,30 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::interpreter::{is_program, search_path};
+use super::interpreter::{is_executable_file, search_path};
 use super::reach;
 use crate::host::SkillContext;
-use crate::policy::Need;
+use crate::policy::Access;
 
 /// What errors show when something was shut.
-struct Sign {
+struct DenialPattern {
     /// In small letters; any row of them, all of the row.
-    shows: &'static [&'static [&'static str]],
+    error_texts: &'static [&'static [&'static str]],
     /// What would have opened it.
-    need: fn() -> Need,
+    access: fn() -> Access,
     /// What the cage does.
-    says: &'static str,
+    explanation: &'static str,
 }
 
 /// The first that fits counts.
-const SIGNS: [Sign; 8] = [
-    Sign {
-        shows: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
-        need: Need::shm,
-        says: "the cage has no memory that programs share by name (/dev/shm)",
+const DENIAL_PATTERNS: [DenialPattern; 8] = [
+    DenialPattern {
+        error_texts: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
+        access: Access::shm,
+        explanation: "the cage has no memory that programs share by name (/dev/shm)",
     },
-    Sign {
-        shows: &[
+    DenialPattern {
+        error_texts: &[
             &["pseudo-terminal"],
             &["pty devices"],
             &["openpty"],
@@ -37,26 +37,26 @@ const SIGNS: [Sign; 8] = [
             &["/dev/pts"],
             &["open terminal failed"],
         ],
-        need: Need::unsandboxed,
-        says: "a script in a cage has no terminal and can make none",
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage has no terminal and can make none",
     },
-    Sign {
-        shows: &[&["inotify"], &["syscall: 'watch'"], &["eperm: operation not permitted, watch"]],
-        need: Need::unsandboxed,
-        says: "a script in a cage cannot have the system watch files (inotify), but may look at them again and again",
+    DenialPattern {
+        error_texts: &[&["inotify"], &["syscall: 'watch'"], &["eperm: operation not permitted, watch"]],
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage cannot have the system watch files (inotify), but may look at them again and again",
     },
-    Sign {
-        shows: &[
+    DenialPattern {
+        error_texts: &[
             &["flock", "function not implemented"],
             &["flock", "errno 38"],
             &["enosys", "lock"],
             &["cannot lock", "function not implemented"],
         ],
-        need: || Need::write("it"),
-        says: "a script that may write nothing of the project cannot lock whole files (flock)",
+        access: || Access::write("it"),
+        explanation: "a script that may write nothing of the project cannot lock whole files (flock)",
     },
-    Sign {
-        shows: &[
+    DenialPattern {
+        error_texts: &[
             &["listen eperm: operation not permitted /"],
             &["connect eperm /"],
             &["dial unix"],
@@ -67,11 +67,11 @@ const SIGNS: [Sign; 8] = [
             &["multiprocessing/managers.py", "eoferror"],
             &["multiprocessing/connection.py", "operation not permitted"],
         ],
-        need: Need::unsandboxed,
-        says: "a script in a cage has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
     },
-    Sign {
-        shows: &[
+    DenialPattern {
+        error_texts: &[
             &["docker daemon"],
             &["docker.sock"],
             &["d-bus", "bus"],
@@ -79,11 +79,11 @@ const SIGNS: [Sign; 8] = [
             &["unix:///"],
             &["/run/", ".sock"],
         ],
-        need: Need::unsandboxed,
-        says: "the cage reaches no service of this machine through a local socket, with or without the network",
+        access: Access::exec_unsandboxed,
+        explanation: "the cage reaches no service of this machine through a local socket, with or without the network",
     },
-    Sign {
-        shows: &[
+    DenialPattern {
+        error_texts: &[
             &["could not resolve host"],
             &["couldn't resolve host"],
             &["couldn't connect to server"],
@@ -105,36 +105,38 @@ const SIGNS: [Sign; 8] = [
             &["operation not permitted", "dial tcp"],
             &["uv_interface_addresses"],
         ],
-        need: Need::network,
-        says: "the cage allows no network",
+        access: Access::network,
+        explanation: "the cage allows no network",
     },
     // With the network, what is left are other kinds of sockets.
-    Sign {
-        shows: &[&["operation not permitted", "socket"]],
-        need: Need::unsandboxed,
-        says: "the cage opens sockets of the internet only, no local ones with a path (AF_UNIX)",
+    DenialPattern {
+        error_texts: &[&["operation not permitted", "socket"]],
+        access: Access::exec_unsandboxed,
+        explanation: "the cage opens sockets of the internet only, no local ones with a path (AF_UNIX)",
     },
 ];
 
 /// How systems and languages say that a file was refused.
-const REFUSED_FILE: [&str; 4] = ["permission denied", "eacces", "read-only file system", "erofs"];
+const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only file system", "erofs"];
 
 /// How much of the end of the errors is looked at, in bytes.
-const LOOKED_AT: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// What the cage has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
-pub(super) fn explained(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
-    let start = stderr.len().saturating_sub(LOOKED_AT);
+pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
+    let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
     let text = &stderr[start..];
-    by_sign(ctx, &text.to_lowercase()).or_else(|| by_file(ctx, project, text)).or_else(|| by_program(text))
+    pattern_hint(ctx, &text.to_lowercase())
+        .or_else(|| denied_file_hint(ctx, project, text))
+        .or_else(|| missing_program_hint(text))
 }
 
 /// The last program that was not found, where it lies on the `PATH` of the user in what the cage does not show.
-fn by_program(text: &str) -> Option<String> {
+fn missing_program_hint(text: &str) -> Option<String> {
     let name = text.lines().rev().find_map(missing_program)?;
-    let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_program(path));
-    let path = search_path().into_iter().find_map(is_there).filter(|path| !reach::is_system(path))?;
+    let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
+    let path = search_path().into_iter().find_map(is_there).filter(|path| !reach::is_system_path(path))?;
     Some(format!(
         "{} is outside of the system's folders, where a script in a cage finds interpreters only; install {name} for the \
          whole system, or run with --allow exec:unsandboxed",
@@ -156,22 +158,24 @@ fn missing_program(line: &str) -> Option<&str> {
     ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
 }
 
-fn by_sign(ctx: &SkillContext, text: &str) -> Option<String> {
-    let fits = |sign: &&Sign| sign.shows.iter().any(|row| row.iter().all(|part| text.contains(part)));
-    let sign = SIGNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.need)()))?;
-    Some(format!("{}; if the script needs it, {}", sign.says, way_out(ctx, &(sign.need)())?))
+fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<String> {
+    let fits =
+        |sign: &&DenialPattern| sign.error_texts.iter().any(|row| row.iter().all(|part| text.contains(part)));
+    let sign =
+        DENIAL_PATTERNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
+    Some(format!("{}; if the script needs it, {}", sign.explanation, permission_hint(ctx, &(sign.access)())?))
 }
 
 /// The last file that was refused, and whether the cage could be why.
-fn by_file(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
-    let written = text.lines().rev().find_map(refused_file)?;
-    let path = lexical(&project.join(written));
-    let real = nearest_real(&path);
+fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
+    let written = text.lines().rev().find_map(denied_file)?;
+    let path = normalize_lexically(&project.join(written));
+    let real = canonicalize_existing(&path);
     let shown = written.escape_debug();
     let Ok(inside) = real.strip_prefix(project) else {
-        let is_system = reach::is_system(&path);
-        let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
-        let advice = if is_system {
+        let is_system_path = reach::is_system_path(&path);
+        let reach = if is_system_path { "change nothing of the system" } else { "reach nothing there" };
+        let advice = if is_system_path {
             "write to the project, or to $HOME"
         } else {
             "copy what it needs into the project"
@@ -181,13 +185,13 @@ fn by_file(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
             format!("{shown} lies outside of the project, and scripts in a cage {reach}; {advice}")
         });
     };
-    let need = Need::write(inside.to_str()?);
-    if let Some(secret) = secret(ctx, inside.to_str()?) {
+    let need = Access::write(inside.to_str()?);
+    if let Some(secret) = secret_hint(ctx, inside.to_str()?) {
         return Some(format!(
             "the cage keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
         ));
     }
-    match way_out(ctx, &need) {
+    match permission_hint(ctx, &need) {
         Some(way_out) => Some(format!(
             "the cage lets this script read the project, not change {shown}; if it should, {way_out}"
         )),
@@ -200,17 +204,17 @@ fn by_file(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
 }
 
 /// What would show a script a secret of the project's; nothing where the path is none or is shown. History is none.
-fn secret(ctx: &SkillContext, path: &str) -> Option<String> {
+fn secret_hint(ctx: &SkillContext, path: &str) -> Option<String> {
     let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
-    let is_secret = ctx.permissions().protection().guards_read(path) && !is_history;
-    if is_secret { way_out(ctx, &Need::read(path)) } else { None }
+    let is_secret = ctx.permissions().protection().protects_read(path) && !is_history;
+    if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
 }
 
 /// The file a line complains about: in quotes, or the last word before the complaint.
-fn refused_file(line: &str) -> Option<&str> {
+fn denied_file(line: &str) -> Option<&str> {
     // Letters keep their places: the complaints are ASCII.
     let small = line.to_ascii_lowercase();
-    let at = REFUSED_FILE.iter().find_map(|complaint| small.find(complaint))?;
+    let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| small.find(complaint))?;
     let quoted = |(open, close): (char, char)| {
         let (_, rest) = line.split_once(open)?;
         rest.split_once(close).map(|(inner, _)| inner)
@@ -221,13 +225,13 @@ fn refused_file(line: &str) -> Option<&str> {
 }
 
 /// What would allow it; nothing where it is allowed.
-fn way_out(ctx: &SkillContext, need: &Need) -> Option<String> {
+fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<String> {
     let refusal = ctx.permissions().require(need, "").err()?;
     refusal.help().map(str::to_owned)
 }
 
 /// Without `.` and `..`, whatever the disk holds.
-fn lexical(path: &Path) -> PathBuf {
+fn normalize_lexically(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut path, part| {
         match part {
             Component::ParentDir => drop(path.pop()),
@@ -239,7 +243,7 @@ fn lexical(path: &Path) -> PathBuf {
 }
 
 /// Where a path leads whose end may not exist.
-fn nearest_real(path: &Path) -> PathBuf {
+fn canonicalize_existing(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     existing.map_or_else(
         || path.to_owned(),
@@ -287,10 +291,10 @@ mod tests {
             ("fatal: cannot mkdir .git: Permission denied", ".git"),
             ("error: could not lock config file .git/config: Permission denied", ".git/config"),
         ] {
-            assert_eq!(refused_file(line), Some(file), "{line}");
+            assert_eq!(denied_file(line), Some(file), "{line}");
         }
         for line in ["all went well", "Permission denied", ": Permission denied", ""] {
-            assert_eq!(refused_file(line), None, "{line}");
+            assert_eq!(denied_file(line), None, "{line}");
         }
     }
 }

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-use super::process::Ended;
+use super::process::ProcessExit;
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::{Limits, OutputPolicy};
 
 /// Signals of the system: killed, out of processor time, a file that grew too large.
-const KILL: i32 = 9;
-const XCPU: i32 = 24;
-const XFSZ: i32 = 25;
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
 
 /// A limit that the system holds by an error, which a script may pass on in words of its own.
-struct Held {
+struct SystemLimit {
     /// In small letters.
-    shows: &'static [&'static str],
+    error_texts: &'static [&'static str],
     /// What ends a process that does not ask for the error.
     signal: Option<i32>,
     limit: fn(&Limits) -> Option<u64>,
     /// Before and after the number.
-    says: [&'static str; 2],
+    hint_parts: [&'static str; 2],
 }
 
-const HELD: [Held; 2] = [
-    Held {
-        shows: &["file too large", "file size limit exceeded", "efbig"],
-        signal: Some(XFSZ),
+const SYSTEM_LIMITS: [SystemLimit; 2] = [
+    SystemLimit {
+        error_texts: &["file too large", "file size limit exceeded", "efbig"],
+        signal: Some(SIGXFSZ),
         limit: |limits| limits.file_size,
-        says: ["no file may grow beyond", "bytes; if the script needs it, raise that with --file-size"],
+        hint_parts: ["no file may grow beyond", "bytes; if the script needs it, raise that with --file-size"],
     },
-    Held {
-        shows: &["too many open files", "emfile"],
+    SystemLimit {
+        error_texts: &["too many open files", "emfile"],
         signal: None,
         limit: |limits| limits.open_files,
-        says: [
+        hint_parts: [
             "no more than",
             "files may be open at a time; if the script needs more, raise that with --open-files",
         ],
@@ -41,22 +41,22 @@ const HELD: [Held; 2] = [
 ];
 
 /// How much of the end of the errors is looked at, in bytes.
-const LOOKED_AT: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// The error of a process that a limit ended.
-pub(super) fn stopped(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
+pub(super) fn limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
     let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
     let full = streams.into_iter().find(|(_, kept)| kept.truncated && limits.on_output == OutputPolicy::Kill);
-    full.map(|(stream, _)| too_much_said(limits, name, stream))
-        .or_else(|| out_of_memory(limits, name, ended))
-        .or_else(|| out_of_time(limits, name, ended))
+    full.map(|(stream, _)| output_limit_error(limits, name, stream))
+        .or_else(|| memory_limit_error(limits, name, ended))
+        .or_else(|| cpu_limit_error(limits, name, ended))
 }
 
 /// What one process may have the system refuses to give it; this is what all of them held together.
-fn out_of_memory(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
-    let report = ended.report.as_ref().filter(|report| report.over_memory)?;
-    let most = limits.memory.unwrap_or(Limits::MEMORY_TREE);
-    if report.used.tree_memory <= most {
+fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
+    let report = ended.report.as_ref().filter(|report| report.exceeded_tree_memory)?;
+    let most = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_TREE);
+    if report.usage.peak_tree_memory <= most {
         let sentence = format!(
             "{name} or what it started is a program that may be run and not read, so that its memory cannot be counted"
         );
@@ -70,35 +70,35 @@ fn out_of_memory(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillErro
 }
 
 /// The error of a process that wrote too much to a stream of that name.
-pub(super) fn too_much_said(limits: &Limits, name: &str, stream: &str) -> SkillError {
+pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: &str) -> SkillError {
     let sentence = format!("{name} wrote more than {} bytes to {stream} and was stopped", limits.output);
     let help = "write less, raise the output limit, or have it cut by --on-output truncate";
     SkillError::new(ErrorKind::Output, sentence).with_help(help)
 }
 
 /// What helps a script that failed where it met a limit.
-pub(super) fn advice(limits: &Limits, ended: &Ended) -> Option<String> {
-    let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(LOOKED_AT)..];
+pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String> {
+    let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(MAX_SEARCHED_BYTES)..];
     let said = String::from_utf8_lossy(end).to_lowercase();
-    let met = |held: &&Held| {
+    let met = |held: &&SystemLimit| {
         let is_by_signal = held.signal.is_some() && held.signal == ended.signal;
-        is_by_signal || held.shows.iter().any(|words| said.contains(words))
+        is_by_signal || held.error_texts.iter().any(|words| said.contains(words))
     };
-    let held = HELD.iter().find(met)?;
-    let most = (held.limit)(&limits.clone().of_process())?;
-    Some(format!("{} {most} {}", held.says[0], held.says[1]))
+    let held = SYSTEM_LIMITS.iter().find(met)?;
+    let most = (held.limit)(&limits.clone().for_process())?;
+    Some(format!("{} {most} {}", held.hint_parts[0], held.hint_parts[1]))
 }
 
-fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError> {
-    let limit = limits.clone().of_process().cpu?;
+fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
+    let limit = limits.clone().for_process().cpu?;
     let is_out = match &ended.report {
         // One that does not heed the signal is killed a second later. Anybody may send either, so that what was used counts;
         // the system has two ways of counting, which differ on a busy machine.
         Some(report) => {
-            let used = Duration::from_micros(report.used.cpu_us);
-            (is_by(ended, XCPU) || is_by(ended, KILL)) && used * 2 >= limit
+            let used = Duration::from_micros(report.usage.cpu_us);
+            (is_ended_by_signal(ended, SIGXCPU) || is_ended_by_signal(ended, SIGKILL)) && used * 2 >= limit
         }
-        None => ended.signal == Some(XCPU),
+        None => ended.signal == Some(SIGXCPU),
     };
     let sentence = format!("{name} used more than the {} s of processor time it may", limit.as_secs());
     let help = "give it more with --cpu, or make it do less";
@@ -106,6 +106,6 @@ fn out_of_time(limits: &Limits, name: &str, ended: &Ended) -> Option<SkillError>
 }
 
 /// Whether this signal ended the script, or the last thing a shell called.
-fn is_by(ended: &Ended, signal: i32) -> bool {
+fn is_ended_by_signal(ended: &ProcessExit, signal: i32) -> bool {
     ended.signal == Some(signal) || ended.status.code() == Some(128 + signal)
 }

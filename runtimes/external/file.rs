@@ -15,27 +15,28 @@ pub(super) struct ScriptFile {
     folder: PathBuf,
     path: PathBuf,
     /// The same inside the folder.
-    inside: String,
+    relative_path: String,
     source: Arc<[u8]>,
 }
 
 impl ScriptFile {
     /// The file of a script; `invalid-skill` when it has no folder or its path leads out of it.
-    pub(super) fn of(script: &Script) -> Result<Self> {
-        let name = shown(&script.path);
+    pub(super) fn new(script: &Script) -> Result<Self> {
+        let name = printable(&script.path);
         let Some(folder) = &script.folder else {
             let sentence = format!("{name} has no folder on disk, and an interpreter needs a file to run");
             return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_help("copy the skill to a folder, or write the script in an embedded language"));
         };
-        let is_inside = Path::new(&script.path).components().all(|part| matches!(part, Component::Normal(_)));
-        if !is_inside || script.path.is_empty() || script.path.contains('\0') {
-            return Err(outside(&name));
+        let file_type_inside =
+            Path::new(&script.path).components().all(|part| matches!(part, Component::Normal(_)));
+        if !file_type_inside || script.path.is_empty() || script.path.contains('\0') {
+            return Err(outside_error(&name));
         }
         let folder = std::path::absolute(folder)
             .map_err(|error| SkillError::io(format_args!("failed to find {}", folder.display()), error))?;
         let (path, inside) = (folder.join(&script.path), script.path.clone());
-        Ok(Self { path, inside, name, folder, source: script.source.clone() })
+        Ok(Self { path, relative_path: inside, name, folder, source: script.source.clone() })
     }
 
     /// The name errors carry: the path inside the folder, control characters escaped.
@@ -57,8 +58,8 @@ impl ScriptFile {
     /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. Where it does not,
     /// [`ScriptFile::unchanged`] has the reason.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
-    pub(super) fn is_in(&self, folder: &Files) -> bool {
-        folder.unguarded().read(&self.inside).is_ok_and(|bytes| *bytes == *self.source)
+    pub(super) fn is_unchanged_in(&self, folder: &Files) -> bool {
+        folder.unrestricted().read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)
     }
 
     /// The absolute path. It is for whoever knows that the script is there.
@@ -69,7 +70,7 @@ impl ScriptFile {
 
     /// The absolute path, once the file there is known to be a regular one inside the folder that holds the bytes that
     /// were loaded. Someone who may write there can still win a race against the interpreter.
-    pub(super) fn unchanged(&self) -> Result<PathBuf> {
+    pub(super) fn verified_path(&self) -> Result<PathBuf> {
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 let sentence = format!("{} is gone from {}", self.name, self.folder.display());
@@ -80,7 +81,7 @@ impl ScriptFile {
         let folder = std::fs::canonicalize(&self.folder).map_err(failed)?;
         let real = std::fs::canonicalize(&self.path).map_err(failed)?;
         if !real.starts_with(folder) {
-            return Err(outside(&self.name));
+            return Err(outside_error(&self.name));
         }
         if !std::fs::metadata(&real).map_err(failed)?.is_file() {
             let sentence = format!("{} is not a file", self.name);
@@ -94,12 +95,12 @@ impl ScriptFile {
     }
 }
 
-fn outside(name: &str) -> SkillError {
+fn outside_error(name: &str) -> SkillError {
     SkillError::new(ErrorKind::InvalidSkill, format!("{name} leads out of the skill's folder"))
         .with_help("copy the script into the skill's folder")
 }
 
 /// A path may hold line breaks and terminal codes; a sentence must not.
-fn shown(path: &str) -> String {
+fn printable(path: &str) -> String {
     if path.chars().any(char::is_control) { path.escape_debug().to_string() } else { path.to_owned() }
 }

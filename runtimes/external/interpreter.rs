@@ -16,15 +16,15 @@ pub(super) struct Interpreter {
 /// An installed interpreter: its absolute path and what comes before the script.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
-pub(super) struct Found {
+pub(super) struct InterpreterCommand {
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
 }
 
 /// One language: programs its shebangs name, file endings, commands that run it, best first.
 struct Language {
-    programs: &'static [&'static str],
-    endings: &'static [&'static str],
+    shebang_names: &'static [&'static str],
+    extensions: &'static [&'static str],
     commands: &'static [&'static str],
 }
 
@@ -55,76 +55,82 @@ const fn language(
     endings: &'static [&'static str],
     commands: &'static [&'static str],
 ) -> Language {
-    Language { programs, endings, commands }
+    Language { shebang_names: programs, extensions: endings, commands }
 }
 
 impl Interpreter {
     /// The interpreter of the script at `path`; `invalid-skill` when nothing tells it.
-    pub(super) fn of(path: &str, source: &[u8]) -> Result<Self> {
-        Self::by_shebang(source).or_else(|| Self::by_ending(path)).ok_or_else(|| unknown(path))
+    pub(super) fn detect(path: &str, source: &[u8]) -> Result<Self> {
+        Self::from_shebang(source)
+            .or_else(|| Self::from_extension(path))
+            .ok_or_else(|| unknown_interpreter_error(path))
     }
 
     /// The program as written comes first (`python3.11` before `python3`), and the line's arguments go to whichever runs.
-    fn by_shebang(source: &[u8]) -> Option<Self> {
-        let shebang = shebang::of(source)?;
+    fn from_shebang(source: &[u8]) -> Option<Self> {
+        let shebang = shebang::parse(source)?;
         let plain = shebang.program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let by_name = |name: &str| LANGUAGES.iter().find(|language| language.programs.contains(&name));
+        let by_name = |name: &str| LANGUAGES.iter().find(|language| language.shebang_names.contains(&name));
         let language = by_name(shebang.program).or_else(|| by_name(plain))?;
         let others =
             language.commands.iter().filter(|command| command.split(' ').next() != Some(shebang.program));
         let written = [shebang.program];
         let candidates = written.iter().chain(others).map(|command| {
             let args = shebang.args.iter().map(|arg| (*arg).to_owned());
-            words(command).into_iter().chain(args).collect()
+            split_words(command).into_iter().chain(args).collect()
         });
         Some(Self { candidates: candidates.collect() })
     }
 
-    fn by_ending(path: &str) -> Option<Self> {
+    fn from_extension(path: &str) -> Option<Self> {
         let (_, ending) = path.rsplit('/').next()?.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?;
         let ending = ending.to_ascii_lowercase();
-        let language = LANGUAGES.iter().find(|language| language.endings.contains(&ending.as_str()))?;
-        Some(Self { candidates: language.commands.iter().map(|command| words(command)).collect() })
+        let language = LANGUAGES.iter().find(|language| language.extensions.contains(&ending.as_str()))?;
+        Some(Self { candidates: language.commands.iter().map(|command| split_words(command)).collect() })
     }
 
     /// The first candidate that lies in one of `folders`; `unavailable` when none does.
-    pub(super) fn found(&self, script: &str, folders: &[PathBuf]) -> Result<Found> {
-        self.first(folders, |_| true).ok_or_else(|| self.missing(script))
+    pub(super) fn locate(&self, script: &str, folders: &[PathBuf]) -> Result<InterpreterCommand> {
+        self.first_on_path(folders, |_| true).ok_or_else(|| self.not_installed_error(script))
     }
 
     /// The same, passing over programs that are not to be run; `unavailable` with that reason where there is no other.
     #[cfg_attr(not(unix), allow(dead_code, reason = "none of them would be started"))]
-    pub(super) fn found_but(
+    pub(super) fn locate_allowed(
         &self,
         script: &str,
         folders: &[PathBuf],
         is_shunned: impl Fn(&Path) -> bool,
         reason: &str,
-    ) -> Result<Found> {
-        let shunned = |found: Found| {
+    ) -> Result<InterpreterCommand> {
+        let shunned = |found: InterpreterCommand| {
             let sentence = format!("{script} needs {}, which {reason}", found.program.display());
             SkillError::new(ErrorKind::Unavailable, sentence)
                 .with_help("run it in a cage, or put the folder of another one on PATH")
         };
-        let found = self.first(folders, |program| !is_shunned(program));
-        found.ok_or_else(|| self.found(script, folders).map_or_else(|missing| missing, shunned))
+        let found = self.first_on_path(folders, |program| !is_shunned(program));
+        found.ok_or_else(|| self.locate(script, folders).map_or_else(|missing| missing, shunned))
     }
 
-    fn first(&self, folders: &[PathBuf], is_fit: impl Fn(&Path) -> bool) -> Option<Found> {
+    fn first_on_path(
+        &self,
+        folders: &[PathBuf],
+        is_fit: impl Fn(&Path) -> bool,
+    ) -> Option<InterpreterCommand> {
         self.candidates.iter().find_map(|command| {
             let (name, args) = command.split_first()?;
-            let program = all_on_path(name, folders).find(|program| is_fit(program))?;
-            Some(Found { program, args: args.to_vec() })
+            let program = find_all_on_path(name, folders).find(|program| is_fit(program))?;
+            Some(InterpreterCommand { program, args: args.to_vec() })
         })
     }
 
     /// What the programs are called that can run it, best first.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn program_names(&self) -> impl Iterator<Item = &str> {
         self.candidates.iter().filter_map(|command| Some(command.first()?.as_str()))
     }
 
-    fn missing(&self, script: &str) -> SkillError {
-        let names: Vec<&str> = self.names().collect();
+    fn not_installed_error(&self, script: &str) -> SkillError {
+        let names: Vec<&str> = self.program_names().collect();
         let best = names.first().copied().unwrap_or_default();
         SkillError::new(ErrorKind::Unavailable, format!("{script} needs {best}, which is not on PATH"))
             .with_help(format!("install {}, or put the folder it lies in on PATH", names.join(" or ")))
@@ -140,25 +146,25 @@ impl fmt::Display for Interpreter {
 }
 
 pub(super) fn is_on_path(name: &str, folders: &[PathBuf]) -> bool {
-    !name.contains('/') && on_path(name, folders).is_some()
+    !name.contains('/') && find_on_path(name, folders).is_some()
 }
 
 /// Where programs lie when the host has no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The folders of `PATH`, absolute ones only: a relative one would find its programs in the project.
 pub(super) fn search_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(USUAL_PATH));
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 /// The first program of that name.
-pub(super) fn on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    all_on_path(name, folders).next()
+pub(super) fn find_on_path(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    find_all_on_path(name, folders).next()
 }
 
-fn all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_program(path))
+fn find_all_on_path(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().map(move |folder| folder.join(name)).filter(|path| is_executable_file(path))
 }
 
 /// Every command that runs scripts, with the endings of scripts it runs, in the order of the languages.
@@ -168,24 +174,24 @@ pub(super) fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     for language in &LANGUAGES {
         for name in language.commands.iter().filter_map(|command| command.split(' ').next()) {
             match commands.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, endings)) => endings.extend(language.endings),
-                None => commands.push((name, language.endings.to_vec())),
+                Some((_, endings)) => endings.extend(language.extensions),
+                None => commands.push((name, language.extensions.to_vec())),
             }
         }
     }
     commands
 }
 
-pub(super) fn is_program(path: &Path) -> bool {
+pub(super) fn is_executable_file(path: &Path) -> bool {
     path.is_file() && run::is_executable(path)
 }
 
-fn words(command: &str) -> Vec<String> {
+fn split_words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
 
-fn unknown(path: &str) -> SkillError {
-    let endings: Vec<&str> = LANGUAGES.iter().flat_map(|language| language.endings).copied().collect();
+fn unknown_interpreter_error(path: &str) -> SkillError {
+    let endings: Vec<&str> = LANGUAGES.iter().flat_map(|language| language.extensions).copied().collect();
     SkillError::new(
         ErrorKind::InvalidSkill,
         format!("nothing tells which interpreter runs {}", path.escape_debug()),

@@ -55,44 +55,48 @@ mod version;
 mod worker;
 
 #[cfg(unix)]
-pub(super) use self::api::{Clients, client_main};
+pub(super) use self::api::{ApiClients, client_main};
 #[cfg(unix)]
-pub(super) use self::explained::{interpreters, machine, plan};
+pub(super) use self::explained::{interpreters, machine, process_plan};
 use self::interpreter::Interpreter;
 #[cfg(unix)]
-pub(super) use self::isolated::{Pool, load as load_isolated, worker_main};
+pub(super) use self::isolated::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
 #[cfg(unix)]
-pub(super) use self::known::Known;
-use self::run::External;
+pub(super) use self::known::InterpreterCache;
+use self::run::ExternalExecutor;
 #[cfg(not(unix))]
 pub(super) use self::run::{interpreters, machine, plan};
-use super::Shared;
+use super::RuntimeServices;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::policy::CancelToken;
 
 #[cfg(test)]
-in_a_cage! {
+sandboxed_tests! {
     #[cfg(test)]
     mod tests;
 }
 
 /// Chooses the script's interpreter; `invalid-skill` when neither its shebang nor its ending tells one, or when it has no
 /// folder. Whether the interpreter is installed is asked when the script runs.
-pub(super) fn load(script: &Script, shared: &Shared, _: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
-    Ok(Box::new(External::new(script, shared)?))
+pub(super) fn load(
+    script: &Script,
+    shared: &RuntimeServices,
+    _: &CancelToken,
+) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(ExternalExecutor::new(script, shared)?))
 }
 
 /// Whether a file looks like a script some interpreter runs: by its ending, or without one by its shebang.
-pub(super) fn runs(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+pub(super) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let source = if has_ending { None } else { source() };
-    Interpreter::of(path, &source.unwrap_or_default()).is_ok()
+    Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
 
 /// Fails as a run would when no interpreter is told, or none is installed.
-pub(super) fn is_installed(path: &str, source: &[u8]) -> Result<()> {
-    Interpreter::of(path, source)?.found(path, &interpreter::search_path()).map(drop)
+pub(super) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
+    Interpreter::detect(path, source)?.locate(path, &interpreter::search_path()).map(drop)
 }
 
 /// Whether a program of that name lies on `PATH`.

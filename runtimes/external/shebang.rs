@@ -10,12 +10,12 @@ pub(super) struct Shebang<'a> {
 }
 
 /// Longer lines are not shebangs; Linux itself stops at 256 bytes.
-const LONGEST: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// The shebang of a script, or nothing. `env` is looked through: its options and assignments are dropped.
-pub(super) fn of(source: &[u8]) -> Option<Shebang<'_>> {
+pub(super) fn parse(source: &[u8]) -> Option<Shebang<'_>> {
     let rest = source.strip_prefix(b"#!")?;
-    let line = rest.split(|byte| *byte == b'\n').next().filter(|line| line.len() <= LONGEST)?;
+    let line = rest.split(|byte| *byte == b'\n').next().filter(|line| line.len() <= MAX_LINE_BYTES)?;
     let mut words = std::str::from_utf8(line).ok()?.split_whitespace().peekable();
     let mut program = base_name(words.next()?);
     if program == "env" {
@@ -49,7 +49,7 @@ mod tests {
             ("#!/home/someone/venv/bin/python\n", "python", &[]),
         ] {
             let args = args.to_vec();
-            assert_eq!(of(line.as_bytes()), Some(Shebang { program, args }), "{line:?}");
+            assert_eq!(parse(line.as_bytes()), Some(Shebang { program, args }), "{line:?}");
         }
     }
 
@@ -59,7 +59,7 @@ mod tests {
         for source in
             [b"".as_slice(), b"#!", b"#!\n/bin/sh", b"#!/usr/bin/env", b" #!/bin/sh", b"#!\xff", &endless]
         {
-            assert_eq!(of(source), None, "{:?}", String::from_utf8_lossy(source));
+            assert_eq!(parse(source), None, "{:?}", String::from_utf8_lossy(source));
         }
     }
 }

@@ -5,40 +5,40 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::host::strangers::LINKS;
+use crate::host::strangers::MAX_SYMLINKS;
 
 /// A path at a moment.
 #[derive(Clone)]
-pub(super) struct Trail {
-    steps: Vec<Step>,
+pub(super) struct PathTrace {
+    steps: Vec<TraceStep>,
     /// Whether something is at its end, as far as can be told.
-    leads_somewhere: bool,
+    target_exists: bool,
 }
 
 /// A name on the way.
 #[derive(Clone, PartialEq)]
-pub(super) struct Step {
+pub(super) struct TraceStep {
     /// Without links.
     pub(super) folder: PathBuf,
     pub(super) name: OsString,
-    found: Found,
+    entry: TraceEntry,
 }
 
 #[derive(Clone, PartialEq)]
-enum Found {
-    Nothing,
+enum TraceEntry {
+    Missing,
     Link(PathBuf),
-    Other((u64, u64)),
+    Existing((u64, u64)),
     /// Nobody lets us look.
-    Unknown,
+    Inaccessible,
 }
 
-impl Trail {
+impl PathTrace {
     /// From a folder without links.
-    pub(super) fn of(from: &Path, path: &Path) -> Self {
-        let mut trail = Self { steps: Vec::new(), leads_somewhere: false };
+    pub(super) fn follow(from: &Path, path: &Path) -> Self {
+        let mut trail = Self { steps: Vec::new(), target_exists: false };
         let (mut folder, mut links) = (from.to_owned(), 0);
-        let mut left = names(path);
+        let mut left = reversed_components(path);
         while let Some(name) = left.pop() {
             if name == "/" {
                 folder = PathBuf::from(name);
@@ -49,65 +49,65 @@ impl Trail {
                 continue;
             }
             let place = folder.join(&name);
-            let found = found(&place);
-            trail.steps.push(Step { folder: folder.clone(), name, found: found.clone() });
+            let found = inspect_entry(&place);
+            trail.steps.push(TraceStep { folder: folder.clone(), name, entry: found.clone() });
             match found {
-                Found::Nothing => return trail,
-                Found::Unknown => break,
-                Found::Other(_) => folder = place,
-                Found::Link(_) if links == LINKS => return trail,
-                Found::Link(target) => {
+                TraceEntry::Missing => return trail,
+                TraceEntry::Inaccessible => break,
+                TraceEntry::Existing(_) => folder = place,
+                TraceEntry::Link(_) if links == MAX_SYMLINKS => return trail,
+                TraceEntry::Link(target) => {
                     links += 1;
-                    left.extend(names(&target));
+                    left.extend(reversed_components(&target));
                 }
             }
         }
-        trail.leads_somewhere = true;
+        trail.target_exists = true;
         trail
     }
 
-    pub(super) fn leads_somewhere(&self) -> bool {
-        self.leads_somewhere
+    pub(super) fn target_exists(&self) -> bool {
+        self.target_exists
     }
 
     /// The first thing on the way that was not there before, should there be anything at the end by now. A link counts as soon
     /// as it is there, whatever comes to be where it leads.
-    pub(super) fn new_since<'a>(&'a self, before: &Self) -> Option<&'a Step> {
+    pub(super) fn first_new_step<'a>(&'a self, before: &Self) -> Option<&'a TraceStep> {
         let mut known = before.steps.iter();
         let step = self.steps.iter().find(|step| known.next() != Some(step))?;
-        match step.found {
-            Found::Nothing => None,
-            Found::Link(_) => Some(step),
-            Found::Other(_) | Found::Unknown => self.leads_somewhere.then_some(step),
+        match step.entry {
+            TraceEntry::Missing => None,
+            TraceEntry::Link(_) => Some(step),
+            TraceEntry::Existing(_) | TraceEntry::Inaccessible => self.target_exists.then_some(step),
         }
     }
 }
 
-impl Step {
+impl TraceStep {
     /// Whether we were let look.
-    pub(super) fn is_seen(&self) -> bool {
-        self.found != Found::Unknown
+    pub(super) fn is_accessible(&self) -> bool {
+        self.entry != TraceEntry::Inaccessible
     }
 }
 
 /// The last one first.
-fn names(path: &Path) -> Vec<OsString> {
+fn reversed_components(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter(|part| *part != Component::CurDir);
     names.map(|part| part.as_os_str().to_owned()).collect()
 }
 
-fn found(place: &Path) -> Found {
+fn inspect_entry(place: &Path) -> TraceEntry {
     let looked = place.symlink_metadata().and_then(|about| {
         let is_link = about.is_symlink();
         if is_link {
-            std::fs::read_link(place).map(Found::Link)
+            std::fs::read_link(place).map(TraceEntry::Link)
         } else {
-            Ok(Found::Other((about.dev(), about.ino())))
+            Ok(TraceEntry::Existing((about.dev(), about.ino())))
         }
     });
     looked.unwrap_or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Found::Nothing,
-        _ => Found::Unknown,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => TraceEntry::Missing,
+        _ => TraceEntry::Inaccessible,
     })
 }
 
@@ -121,12 +121,12 @@ mod tests {
     fn new(before: fn(&Path), after: fn(&Path)) -> Option<OsString> {
         let folder = tempfile::tempdir().unwrap();
         let project = fs::canonicalize(folder.path()).unwrap();
-        let trail = || Trail::of(&project, Path::new(".metier/skills"));
+        let trail = || PathTrace::follow(&project, Path::new(".metier/skills"));
         before(&project);
         let known = trail();
-        assert!(!known.leads_somewhere());
+        assert!(!known.target_exists());
         after(&project);
-        trail().new_since(&known).map(|step| step.name.clone())
+        trail().first_new_step(&known).map(|step| step.name.clone())
     }
 
     fn folder(path: &Path) {

@@ -5,17 +5,17 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::exact;
-use crate::host::may_be_made;
+use crate::host::check_value_memory;
 use crate::policy::Limits;
 
 /// The value of `text`: what it says when it is exactly one JSON value that nothing is lost of, else the text as a
 /// string. Twice the same key, an integer outside 64 bits and more than 127 levels keep the text. `memory` where it would be
 /// larger than the host may be.
-pub(super) fn of(text: &str, limits: &Limits) -> Result<Value> {
+pub(super) fn parse_value(text: &str, limits: &Limits) -> Result<Value> {
     let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
     let as_text = || Value::String(text.to_owned());
-    match may_be_made(text.as_bytes(), limits) {
-        Ok(()) => Ok(exact::json(text).unwrap_or_else(|_| as_text())),
+    match check_value_memory(text.as_bytes(), limits) {
+        Ok(()) => Ok(exact::parse(text).unwrap_or_else(|_| as_text())),
         Err(error) if is_json() => Err(error),
         Err(_) => Ok(as_text()),
     }
@@ -39,11 +39,11 @@ mod tests {
             (r#"["\"99999999999999999999", 1]"#, json!(["\"99999999999999999999", 1])),
             (r#"{"\\": 1, "é": 2}"#, json!({"\\": 1, "é": 2})),
         ] {
-            assert_eq!(of(text, &Limits::default()).unwrap(), value, "{text}");
+            assert_eq!(parse_value(text, &Limits::default()).unwrap(), value, "{text}");
         }
         for text in ["", "\n", "hello\n", "1 2", "{} x", "NaN", "{\"a\":1}\n{\"a\":2}\n", "'a'", "\u{feff}1"]
         {
-            assert_eq!(of(text, &Limits::default()).unwrap(), json!(text), "{text}");
+            assert_eq!(parse_value(text, &Limits::default()).unwrap(), json!(text), "{text}");
         }
     }
 
@@ -52,10 +52,10 @@ mod tests {
         let limits = Limits::default().memory(64 << 20);
         for part in [r#"{"a":0},"#, "{},", "[],", "0,", "[{}],"] {
             let text = format!("[{}0]", part.repeat((8 << 20) / part.len()));
-            assert_eq!(of(&text, &limits).unwrap_err().kind(), ErrorKind::Memory, "{part}");
+            assert_eq!(parse_value(&text, &limits).unwrap_err().kind(), ErrorKind::Memory, "{part}");
         }
         let text = format!("{} and more", r#"{"a":0},"#.repeat(1 << 20));
-        assert_eq!(of(&text, &limits).unwrap(), json!(text));
+        assert_eq!(parse_value(&text, &limits).unwrap(), json!(text));
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
             r#"[{"b": {"a": 1, "\u0061": 2}}]"#,
             &deep,
         ] {
-            assert_eq!(of(text, &Limits::default()).unwrap(), json!(text), "{text}");
+            assert_eq!(parse_value(text, &Limits::default()).unwrap(), json!(text), "{text}");
         }
     }
 }

@@ -5,63 +5,67 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::super::sandbox::{Launcher, Order};
-use super::api::Service;
-use super::process::{self, Start};
+use super::super::sandbox::{LaunchRequest, Launcher};
+use super::api::RequestHandler;
+use super::process::{self, Launch};
 use super::{command, reach};
 use crate::host::SkillContext;
-use crate::host::strangers::Strangers;
+use crate::host::strangers::UntrustedDirs;
 use crate::policy::{Limits, Watchdog};
 
 /// Long enough for a version manager on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// More than a line that anybody wants to read.
-const LONGEST: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 
 /// Bytes a program may say; one that says more has other things in mind.
-const MOST: u64 = 64 << 10;
+const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
-/// The first line of `PROGRAM --version`; nothing where it fails, says nothing or takes too long.
-pub(super) fn of(program: &Path, strangers: &Strangers, launcher: &Launcher) -> Option<String> {
-    said(if strangers.lead_to(program) {
-        Start::Caged(launcher, Box::new(caged(program, strangers)))
+/// The first line of `PROGRAM_STEP --version`; nothing where it fails, says nothing or takes too long.
+pub(super) fn query_version(
+    program: &Path,
+    strangers: &UntrustedDirs,
+    launcher: &Launcher,
+) -> Option<String> {
+    run_query(if strangers.may_control(program) {
+        Launch::Sandboxed(launcher, Box::new(sandboxed_request(program, strangers)))
     } else {
-        Start::Plain(Box::new(plain(program)))
+        Launch::Unsandboxed(Box::new(unsandboxed_command(program)))
     })
 }
 
 /// Not in the project: some take what lies around them for settings, or even for what they are to run.
-const FOLDER: &str = "/";
+const WORKING_DIR: &str = "/";
 
-fn plain(program: &Path) -> Command {
+fn unsandboxed_command(program: &Path) -> Command {
     let mut asks = Command::new(program);
-    asks.arg("--version").current_dir(FOLDER).env_clear().envs(command::inherited());
+    asks.arg("--version").current_dir(WORKING_DIR).env_clear().envs(command::inherited_variables());
     asks
 }
 
-fn caged(program: &Path, strangers: &Strangers) -> Order {
-    Order {
+fn sandboxed_request(program: &Path, strangers: &UntrustedDirs) -> LaunchRequest {
+    LaunchRequest {
         program: program.into(),
         args: vec!["--version".into()],
-        environment: command::inherited().collect(),
-        folder: FOLDER.into(),
-        cage: reach::strictest_for(program, strangers),
-        leftovers: Vec::new(),
-        deadline_ms: u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX),
+        environment: command::inherited_variables().collect(),
+        folder: WORKING_DIR.into(),
+        cage: reach::strictest_policy_for(program, strangers),
+        cleanup_dirs: Vec::new(),
+        timeout_ms: u64::try_from(TIMEOUT.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
-fn said(start: Start<'_>) -> Option<String> {
-    let limits = Limits::default().deadline(PATIENCE).output(MOST);
+fn run_query(start: Launch<'_>) -> Option<String> {
+    let limits = Limits::default().timeout(TIMEOUT).output(MAX_OUTPUT_BYTES);
     let (watchdog, ctx) = (Watchdog::new(), SkillContext::builder("version").build());
-    let _armed = watchdog.arm(Instant::now() + PATIENCE, ctx.cancel());
-    let request = process::Request {
-        start,
+    let _armed = watchdog.arm(Instant::now() + TIMEOUT, ctx.cancel());
+    let request = process::ProcessOptions {
+        launch: start,
         stdin: None,
         limits: &limits,
         cancel: ctx.cancel(),
-        service: &Service::new(&ctx, "--version", None),
+        handler: &RequestHandler::new(&ctx, "--version", None),
     };
     let ended = process::run(request).ok().filter(|ended| ended.status.success())?;
     // Some of them have always said it on standard error.
@@ -71,22 +75,22 @@ fn said(start: Start<'_>) -> Option<String> {
 fn first_line(said: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(said);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(line.chars().filter(|c| !c.is_control()).take(LONGEST).collect())
+    Some(line.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sandbox::Source;
+    use super::super::super::sandbox::ForkServerSource;
     use super::*;
-    use crate::policy::Tier;
+    use crate::policy::SandboxLevel;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_version_is_the_first_line_that_says_something_and_never_more() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("program");
-        let launcher = Launcher::new(Source::default(), Tier::default());
-        let nobody = Strangers::of([]);
+        let launcher = Launcher::new(ForkServerSource::default(), SandboxLevel::default());
+        let nobody = UntrustedDirs::new([]);
         for (script, version) in [
             ("echo; echo '  Thing 1.2  '; echo more", Some("Thing 1.2".to_owned())),
             ("echo Thing 1.2 >&2", Some("Thing 1.2".into())),
@@ -100,8 +104,8 @@ mod tests {
         ] {
             std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-            assert_eq!(of(&program, &nobody, &launcher), version, "{script}");
+            assert_eq!(query_version(&program, &nobody, &launcher), version, "{script}");
         }
-        assert_eq!(of(&folder.path().join("nothing"), &nobody, &launcher), None);
+        assert_eq!(query_version(&folder.path().join("nothing"), &nobody, &launcher), None);
     }
 }

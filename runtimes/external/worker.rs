@@ -12,37 +12,37 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
-use super::guarded::Marks;
-use super::life::Life;
+use super::guarded::Fingerprint;
+use super::life::WorkerProcess;
 use super::reach;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
-use crate::policy::{Isolation, Limits, Permissions};
+use crate::policy::{Limits, Permissions, SandboxMode};
 
 /// How many of one script wait for their next run; the one that has waited longest makes room.
-const MOST_IDLE: usize = 8;
+const MAX_IDLE: usize = 8;
 
 /// The processes of one script that wait for their next run. Dropping this ends them, and waits until they are gone.
 #[derive(Default)]
-pub(super) struct Workers(Mutex<Vec<(Key, Kept)>>);
+pub(super) struct WorkerPool(Mutex<Vec<(WorkerKey, PooledWorker)>>);
 
 /// What all runs of one process have in common: everything that its cage and its host answer by.
 #[derive(PartialEq)]
-pub(super) struct Key {
+pub(super) struct WorkerKey {
     project: PathBuf,
     permissions: Permissions,
     limits: Limits,
-    isolation: Isolation,
+    isolation: SandboxMode,
     /// A cage guards what was there when it was put up.
-    marks: Marks,
+    fingerprint: Fingerprint,
 }
 
 /// A process on its thread.
-struct Kept {
+struct PooledWorker {
     jobs: Sender<Job>,
     /// Wakes the thread; hangs up when nobody will ask any more.
-    call: Option<PipeWriter>,
+    wake_pipe: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,57 +51,57 @@ struct Job {
     ctx: SkillContext,
     input: SkillInput,
     /// From here on the run has begun.
-    is_taken: Arc<AtomicBool>,
-    reply: Sender<Done>,
+    has_started: Arc<AtomicBool>,
+    reply: Sender<JobResult>,
 }
 
-struct Done {
+struct JobResult {
     result: Result<Value>,
-    is_kept: bool,
+    is_reusable: bool,
 }
 
-impl Key {
-    pub(super) fn of(ctx: &SkillContext) -> Result<Self> {
+impl WorkerKey {
+    pub(super) fn new(ctx: &SkillContext) -> Result<Self> {
         let project = ctx.project()?.root();
         Ok(Self {
-            marks: Marks::of(&reach::guarded_in(ctx, project)),
+            fingerprint: Fingerprint::new(&reach::protected_paths(ctx, project)),
             project: project.to_owned(),
             permissions: ctx.permissions().clone(),
             limits: ctx.limits().clone(),
-            isolation: ctx.isolation(),
+            isolation: ctx.sandbox_mode(),
         })
     }
 }
 
-impl Workers {
+impl WorkerPool {
     /// Runs on a process that waits, or on one that is started for it.
     pub(super) fn run(
         &self,
-        key: Key,
+        key: WorkerKey,
         input: &SkillInput,
         ctx: &SkillContext,
-        start: impl FnOnce() -> Result<Life>,
+        start: impl FnOnce() -> Result<WorkerProcess>,
     ) -> Result<Value> {
-        while let Some(kept) = self.taken(&key) {
+        while let Some(kept) = self.checkout(&key) {
             let (job, waiting) = Job::new(input, ctx);
-            if let Some(done) = kept.ask(job).then(|| waiting.done()).flatten() {
-                return self.settled(key, kept, done);
+            if let Some(done) = kept.submit(job).then(|| waiting.wait()).flatten() {
+                return self.checkin(key, kept, done);
             }
             // It ended while it waited, and has not seen the run.
         }
         let (job, waiting) = Job::new(input, ctx);
         let life = start()?;
-        let key = Key { marks: life.marks().clone(), ..key };
-        let kept = Kept::new(life, job)?;
+        let key = WorkerKey { fingerprint: life.fingerprint().clone(), ..key };
+        let kept = PooledWorker::new(life, job)?;
         let lost = || SkillError::new(ErrorKind::Script, "the thread of the process was lost");
-        let done = waiting.done().ok_or_else(lost)?;
-        self.settled(key, kept, done)
+        let done = waiting.wait().ok_or_else(lost)?;
+        self.checkin(key, kept, done)
     }
 
-    fn settled(&self, key: Key, kept: Kept, done: Done) -> Result<Value> {
-        if done.is_kept {
+    fn checkin(&self, key: WorkerKey, kept: PooledWorker, done: JobResult) -> Result<Value> {
+        if done.is_reusable {
             let mut idle = self.idle();
-            let outworn = (idle.len() == MOST_IDLE).then(|| idle.remove(0));
+            let outworn = (idle.len() == MAX_IDLE).then(|| idle.remove(0));
             idle.push((key, kept));
             drop(idle);
             drop(outworn);
@@ -109,69 +109,69 @@ impl Workers {
         done.result
     }
 
-    fn taken(&self, key: &Key) -> Option<Kept> {
+    fn checkout(&self, key: &WorkerKey) -> Option<PooledWorker> {
         let mut idle = self.idle();
         let at = idle.iter().rposition(|(known, _)| known == key)?;
         Some(idle.remove(at).1)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(Key, Kept)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(WorkerKey, PooledWorker)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A caller that waits for its run.
-struct Waiting {
-    is_taken: Arc<AtomicBool>,
-    reply: Receiver<Done>,
+struct JobHandle {
+    has_started: Arc<AtomicBool>,
+    reply: Receiver<JobResult>,
 }
 
 impl Job {
-    fn new(input: &SkillInput, ctx: &SkillContext) -> (Self, Waiting) {
+    fn new(input: &SkillInput, ctx: &SkillContext) -> (Self, JobHandle) {
         let (reply, receiver) = channel();
         let is_taken = Arc::new(AtomicBool::new(false));
-        let waiting = Waiting { is_taken: is_taken.clone(), reply: receiver };
-        (Self { ctx: ctx.clone(), input: input.clone(), is_taken, reply }, waiting)
+        let waiting = JobHandle { has_started: is_taken.clone(), reply: receiver };
+        (Self { ctx: ctx.clone(), input: input.clone(), has_started: is_taken, reply }, waiting)
     }
 }
 
-impl Waiting {
+impl JobHandle {
     /// What came of the run; nothing where it never began.
-    fn done(self) -> Option<Done> {
+    fn wait(self) -> Option<JobResult> {
         match self.reply.recv() {
             Ok(done) => Some(done),
-            Err(_) if self.is_taken.load(Ordering::Acquire) => Some(Done {
+            Err(_) if self.has_started.load(Ordering::Acquire) => Some(JobResult {
                 result: Err(SkillError::new(
                     ErrorKind::Script,
                     "the thread of the process was lost in a run",
                 )),
-                is_kept: false,
+                is_reusable: false,
             }),
             Err(_) => None,
         }
     }
 }
 
-impl Kept {
-    fn new(life: Life, first: Job) -> Result<Self> {
+impl PooledWorker {
+    fn new(life: WorkerProcess, first: Job) -> Result<Self> {
         let failed = |source: io::Error| SkillError::io("failed to keep a process", source);
         let (called, call) = io::pipe().map_err(failed)?;
         let (jobs, receiver) = channel();
-        let work = move || live(life, first, &called, &receiver);
+        let work = move || run_jobs(life, first, &called, &receiver);
         let thread = thread::Builder::new().name("metier-worker".into()).spawn(work).map_err(failed)?;
-        Ok(Self { jobs, call: Some(call), thread: Some(thread) })
+        Ok(Self { jobs, wake_pipe: Some(call), thread: Some(thread) })
     }
 
     /// Whether the run is on its way.
-    fn ask(&self, job: Job) -> bool {
+    fn submit(&self, job: Job) -> bool {
         let wakes = |mut call: &PipeWriter| call.write_all(b"!").is_ok();
-        self.jobs.send(job).is_ok() && self.call.as_ref().is_some_and(wakes)
+        self.jobs.send(job).is_ok() && self.wake_pipe.as_ref().is_some_and(wakes)
     }
 }
 
-impl Drop for Kept {
+impl Drop for PooledWorker {
     fn drop(&mut self) {
-        drop(self.call.take());
+        drop(self.wake_pipe.take());
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
@@ -179,20 +179,20 @@ impl Drop for Kept {
 }
 
 /// One run after the other, until there is a reason to end.
-fn live(mut life: Life, first: Job, mut called: &PipeReader, jobs: &Receiver<Job>) {
+fn run_jobs(mut life: WorkerProcess, first: Job, mut called: &PipeReader, jobs: &Receiver<Job>) {
     let mut next = Some(first);
     while let Some(job) = next.take() {
-        job.is_taken.store(true, Ordering::Release);
+        job.has_started.store(true, Ordering::Release);
         let (result, is_kept) = life.run(&job.input, &job.ctx);
         if !is_kept {
             // Nothing of it goes on when the caller hears what came of it.
-            let result = life.end(&job.ctx, result);
-            job.reply.send(Done { result, is_kept }).ok();
+            let result = life.shut_down(&job.ctx, result);
+            job.reply.send(JobResult { result, is_reusable: is_kept }).ok();
             return;
         }
-        job.reply.send(Done { result, is_kept }).ok();
+        job.reply.send(JobResult { result, is_reusable: is_kept }).ok();
         drop(job);
-        if life.waits(called) && matches!(called.read(&mut [0; 1]), Ok(1)) {
+        if life.wait_for_call(called) && matches!(called.read(&mut [0; 1]), Ok(1)) {
             next = jobs.try_recv().ok();
         }
     }

@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use super::super::warm::{Program, Warm};
-use super::vm::{Compiled, Vm};
+use super::super::warm::{PooledExecutor, Program};
+use super::vm::{CompiledScript, Vm};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 
 /// Compiles a Lua script; a syntax error is `invalid-skill` with its file and line.
 pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
-    Ok(Box::new(Warm::new(&script.skill, Compiled::new(script)?)))
+    Ok(Box::new(PooledExecutor::new(&script.skill, CompiledScript::new(script)?)))
 }
 
-impl Program for Compiled {
+impl Program for CompiledScript {
     type State = Vm;
 
-    fn state(&self, _: &SkillContext) -> Result<Vm> {
+    fn new_state(&self, _: &SkillContext) -> Result<Vm> {
         Vm::new(self)
     }
 
@@ -24,11 +24,11 @@ impl Program for Compiled {
         vm.run(input, context)
     }
 
-    fn is_reusable(&self, vm: &mut Vm) -> bool {
-        vm.is_reusable()
+    fn reset_for_reuse(&self, vm: &mut Vm) -> bool {
+        vm.reset_for_reuse()
     }
 
     fn discard(&self, vm: Vm) {
-        vm.discard();
+        vm.drop_in_background();
     }
 }

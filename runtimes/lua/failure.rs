@@ -6,8 +6,8 @@ use mlua::{
     AnyUserData, Function, Lua, LuaString, MetaMethod, UserData, UserDataFields, UserDataMethods, Value,
 };
 
-use super::from_lua::{self, Bounds};
-use super::host::Slot;
+use super::from_lua::{self, ConversionBudget};
+use super::host::RunSlot;
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::policy::CancelToken;
 
@@ -32,16 +32,16 @@ impl UserData for HostFailure {
         methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(this.0.message().to_owned()));
         // Joined in Lua, which counts the memory.
         methods.add_meta_function(MetaMethod::Concat, |lua, both: (Value, Value)| {
-            lua.named_registry_value::<Function>(JOINED)?.call::<Value>(both)
+            lua.named_registry_value::<Function>(CONCAT_KEY)?.call::<Value>(both)
         });
     }
 }
 
 /// The name in the registry of what joins two values as texts.
-pub(super) const JOINED: &str = "metier.joined";
+pub(super) const CONCAT_KEY: &str = "metier.joined";
 
 /// `located(failure, file, line)`: the failure, at the script's line that made the call.
-pub(super) fn located(lua: &Lua) -> mlua::Result<Function> {
+pub(super) fn attach_location(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(|_, (failure, file, line): (AnyUserData, String, i64)| {
         // Called through `pcall(ctx.f)`, the caller is no line of the script but C, at line -1.
         if let Ok(line) = u32::try_from(line)
@@ -54,30 +54,35 @@ pub(super) fn located(lua: &Lua) -> mlua::Result<Function> {
 }
 
 /// `caught(raised, traceback)`: keeps what the script ended with for the outcome.
-pub(super) fn caught(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Function> {
+pub(super) fn record_error(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
     let slot = slot.clone();
     lua.create_function(move |_, (raised, traceback): (Value, LuaString)| {
-        slot.catch(uncaught(&raised, &slot.file).with_traceback(frames(&traceback.to_string_lossy())));
+        slot.store_error(
+            script_error(&raised, &slot.file).with_traceback(script_frames(&traceback.to_string_lossy())),
+        );
         Ok(())
     })
 }
 
 /// The error for a raised value. No metamethod of the script runs for it.
-pub(super) fn uncaught(raised: &Value, file: &str) -> SkillError {
+pub(super) fn script_error(raised: &Value, file: &str) -> SkillError {
     match raised {
         Value::UserData(data) => match data.borrow::<HostFailure>() {
             Ok(failure) => failure.0.clone(),
             Err(_) => SkillError::new(ErrorKind::Script, "the script raised a userdata value"),
         },
         Value::Error(error) => from_mlua(error, file),
-        Value::String(text) => in_file(ErrorKind::Script, &text.to_string_lossy(), file),
+        Value::String(text) => locate_error(ErrorKind::Script, &text.to_string_lossy(), file),
         Value::Nil => SkillError::new(ErrorKind::Script, "the script raised nil"),
-        other => match from_lua::value(other, None, &mut Bounds::new(4096, 1 << 20, &CancelToken::new())) {
-            Ok(value) => SkillError::new(ErrorKind::Script, format!("the script raised {value}")),
-            Err(_) => {
-                SkillError::new(ErrorKind::Script, format!("the script raised a {}", other.type_name()))
+        other => {
+            match from_lua::value(other, None, &mut ConversionBudget::new(4096, 1 << 20, &CancelToken::new()))
+            {
+                Ok(value) => SkillError::new(ErrorKind::Script, format!("the script raised {value}")),
+                Err(_) => {
+                    SkillError::new(ErrorKind::Script, format!("the script raised a {}", other.type_name()))
+                }
             }
-        },
+        }
     }
 }
 
@@ -88,7 +93,7 @@ pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
         mlua::Error::CallbackError { cause, .. } => from_mlua(cause, file),
         mlua::Error::RuntimeError(text) => {
             let (text, trace) = text.split_once("\nstack traceback:\n").unwrap_or((text, ""));
-            in_file(ErrorKind::Script, text, file).with_traceback(frames(trace))
+            locate_error(ErrorKind::Script, text, file).with_traceback(script_frames(trace))
         }
         mlua::Error::SyntaxError { .. } => syntax_error(error, file),
         other => SkillError::new(ErrorKind::Script, other.to_string()),
@@ -98,18 +103,20 @@ pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
 /// A script that does not compile: `invalid-skill`, with file and line.
 pub(super) fn syntax_error(error: &mlua::Error, file: &str) -> SkillError {
     match error {
-        // The compiler leaves the file's name out: `2: Expected identifier`.
-        mlua::Error::SyntaxError { message, .. } if !message.starts_with(file) => {
-            in_file(ErrorKind::InvalidSkill, &format!("{file}:{}", message.trim_start_matches(':')), file)
-        }
-        mlua::Error::SyntaxError { message, .. } => in_file(ErrorKind::InvalidSkill, message, file),
+        // The compiler leaves the file's name out: `2: Expectation identifier`.
+        mlua::Error::SyntaxError { message, .. } if !message.starts_with(file) => locate_error(
+            ErrorKind::InvalidSkill,
+            &format!("{file}:{}", message.trim_start_matches(':')),
+            file,
+        ),
+        mlua::Error::SyntaxError { message, .. } => locate_error(ErrorKind::InvalidSkill, message, file),
         other => SkillError::new(ErrorKind::InvalidSkill, format!("{file}: {other}")),
     }
 }
 
 /// Splits `scripts/main.lua:3: sentence` into its place and its sentence, which stays whole: it is cut when it leaves the run,
 /// without secrets.
-fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
+fn locate_error(kind: ErrorKind, text: &str, file: &str) -> SkillError {
     let placed = text.strip_prefix(file).and_then(|rest| {
         let (line, sentence) = rest.strip_prefix(':')?.split_once(':')?;
         Some((line.parse().ok()?, sentence.trim_start()))
@@ -130,7 +137,7 @@ fn in_file(kind: ErrorKind, text: &str, file: &str) -> SkillError {
 
 /// A name in an error, which a script may have made as long as it likes: whole or not at all, since a part of a secret would not
 /// be known as one.
-pub(super) fn brief(name: &[u8]) -> String {
+pub(super) fn elide_long_name(name: &[u8]) -> String {
     const MOST: usize = 200;
     if name.len() > MOST {
         return format!("(a name of {} bytes)", name.len());
@@ -139,7 +146,7 @@ pub(super) fn brief(name: &[u8]) -> String {
 }
 
 /// Frames a person reads: the script's own, innermost first, not too many.
-fn frames(traceback: &str) -> Vec<String> {
+fn script_frames(traceback: &str) -> Vec<String> {
     const MOST: usize = 12;
     let own = |line: &&str| !line.is_empty() && !line.starts_with("[host]") && !line.starts_with("[C]");
     traceback.lines().map(str::trim).filter(own).take(MOST).map(str::to_owned).collect()

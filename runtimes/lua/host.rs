@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::failure::{self, HostFailure};
-use super::from_lua::Bounds;
+use super::from_lua::ConversionBudget;
 use super::{from_lua, json, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, SkillContext, functions};
@@ -14,32 +14,32 @@ use crate::policy::CancelToken;
 
 /// What stands in every run's environment, and the way in.
 pub(super) struct Globals {
-    pub(super) boundary: Function,
+    pub(super) protected_call: Function,
     pub(super) array_meta: Table,
-    seed: Function,
+    randomseed: Function,
 }
 
 /// The run that occupies the state, and the error it ended with.
-pub(super) struct Slot {
-    state: Mutex<Occupant>,
+pub(super) struct RunSlot {
+    run: Mutex<ActiveRun>,
     /// Whether a run seeded the generator, which the next one must not find out.
-    seeded: AtomicBool,
+    is_seeded: AtomicBool,
     pub(super) file: Arc<str>,
 }
 
 #[derive(Default)]
-struct Occupant {
+struct ActiveRun {
     context: Option<SkillContext>,
-    caught: Option<SkillError>,
+    error: Option<SkillError>,
     /// Bytes that the state may hold.
-    most: usize,
+    max_bytes: usize,
 }
 
 /// What the prelude makes.
-type Prelude = (Function, Table, Table, Function, Table, Function, Function);
+type PreludeExports = (Function, Table, Table, Function, Table, Function, Function);
 
 /// Names that Luau or mlua put into the globals and that no script gets.
-const REMOVED: [&str; 12] = [
+const REMOVED_GLOBALS: [&str; 12] = [
     // Each run has its own; a shared one would be bound to the script when it is loaded.
     "_G",
     "collectgarbage",
@@ -57,11 +57,11 @@ const REMOVED: [&str; 12] = [
 
 impl Globals {
     /// Fills the globals of a new state, before it is sealed.
-    pub(super) fn install(lua: &Lua, slot: &Arc<Slot>) -> mlua::Result<Self> {
+    pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Self> {
         let globals = lua.globals();
         let math: Table = globals.get("math")?;
         let seed: Function = math.get("randomseed")?;
-        math.raw_set("randomseed", noted_seed(lua, slot, seed.clone())?)?;
+        math.raw_set("randomseed", tracked_randomseed(lua, slot, seed.clone())?)?;
         let array_meta = lua.create_table()?;
         array_meta.raw_set("__metatable", "array")?;
         array_meta.set_readonly(true);
@@ -69,16 +69,16 @@ impl Globals {
         let raw = lua.create_table()?;
         raw.raw_set("functions", host_functions(lua, slot, &array_meta)?)?;
         raw.raw_set("aliases", lua.create_table_from(aliases())?)?;
-        raw.raw_set("surplus", surplus(lua)?)?;
+        raw.raw_set("surplus", too_many_arguments(lua)?)?;
         raw.raw_set("encode", json_encode(lua, slot, &array_meta)?)?;
         raw.raw_set("decode", json_decode(lua, slot, &array_meta)?)?;
         raw.raw_set("array", array(lua, &array_meta)?)?;
         let prelude = lua.load(include_str!("prelude.luau")).set_name("=[host]");
-        let (boundary, ctx, vfs, print, json, array, joined): Prelude =
-            prelude.call((raw, failure::located(lua)?, failure::caught(lua, slot)?))?;
+        let (boundary, ctx, vfs, print, json, array, joined): PreludeExports =
+            prelude.call((raw, failure::attach_location(lua)?, failure::record_error(lua, slot)?))?;
 
-        lua.set_named_registry_value(failure::JOINED, joined)?;
-        for name in REMOVED {
+        lua.set_named_registry_value(failure::CONCAT_KEY, joined)?;
+        for name in REMOVED_GLOBALS {
             globals.raw_remove(name)?;
         }
         let traceback: Function = globals.get::<Table>("debug")?.get("traceback")?;
@@ -92,92 +92,92 @@ impl Globals {
         globals.raw_set("print", print)?;
         globals.raw_set("array", array)?;
         globals.raw_set("null", Value::NULL)?;
-        Ok(Self { boundary, array_meta, seed })
+        Ok(Self { protected_call: boundary, array_meta, randomseed: seed })
     }
 
     /// A run that seeded the generator must not make the next one predictable.
-    pub(super) fn forget_randomness(&self, slot: &Slot) -> mlua::Result<()> {
+    pub(super) fn reseed(&self, slot: &RunSlot) -> mlua::Result<()> {
         use std::hash::{BuildHasher, RandomState};
-        if !slot.seeded.swap(false, Ordering::Relaxed) {
+        if !slot.is_seeded.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         // 31 bits: what every Luau number type takes without rounding.
-        self.seed.call(RandomState::new().hash_one(0) >> 33)
+        self.randomseed.call(RandomState::new().hash_one(0) >> 33)
     }
 }
 
-impl Slot {
+impl RunSlot {
     pub(super) fn new(file: Arc<str>) -> Self {
-        Self { state: Mutex::default(), seeded: AtomicBool::new(false), file }
+        Self { run: Mutex::default(), is_seeded: AtomicBool::new(false), file }
     }
 
     /// The state belongs to this run until the guard is dropped.
     pub(super) fn occupy(&self, context: &SkillContext) -> impl Drop + use<'_> {
-        *self.locked() = Occupant { context: Some(context.clone()), caught: None, most: usize::MAX };
-        Occupied(self)
+        *self.lock() = ActiveRun { context: Some(context.clone()), error: None, max_bytes: usize::MAX };
+        SlotGuard(self)
     }
 
     /// The state may hold so many bytes.
-    pub(super) fn limit(&self, most: usize) {
-        self.locked().most = most;
+    pub(super) fn set_memory_limit(&self, most: usize) {
+        self.lock().max_bytes = most;
     }
 
     /// What may be made of the run's values: as many bytes as it may put out, in as much memory as the script has left.
-    pub(super) fn bounds<'c>(&self, lua: &Lua, context: &'c SkillContext) -> Bounds<'c> {
-        let left = self.locked().most.saturating_sub(lua.used_memory());
-        Bounds::new(context.limits().output, left as u64, context.cancel())
+    pub(super) fn conversion_budget<'c>(&self, lua: &Lua, context: &'c SkillContext) -> ConversionBudget<'c> {
+        let left = self.lock().max_bytes.saturating_sub(lua.used_memory());
+        ConversionBudget::new(context.limits().output, left as u64, context.cancel())
     }
 
     /// What stops the run.
-    pub(super) fn token(&self) -> Result<CancelToken> {
+    pub(super) fn cancel_token(&self) -> Result<CancelToken> {
         self.context().map(|context| context.cancel().clone())
     }
 
-    pub(super) fn catch(&self, error: SkillError) {
-        self.locked().caught = Some(error);
+    pub(super) fn store_error(&self, error: SkillError) {
+        self.lock().error = Some(error);
     }
 
-    pub(super) fn take_caught(&self) -> Option<SkillError> {
-        self.locked().caught.take()
+    pub(super) fn take_error(&self) -> Option<SkillError> {
+        self.lock().error.take()
     }
 
     fn context(&self) -> Result<SkillContext> {
-        self.locked()
+        self.lock()
             .context
             .clone()
             .ok_or_else(|| SkillError::new(ErrorKind::Unavailable, "no run is under way"))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Occupant> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ActiveRun> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Occupied<'a>(&'a Slot);
+struct SlotGuard<'a>(&'a RunSlot);
 
-impl Drop for Occupied<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        *self.0.locked() = Occupant::default();
+        *self.0.lock() = ActiveRun::default();
     }
 }
 
 /// `math.randomseed`, remembered.
-fn noted_seed(lua: &Lua, slot: &Arc<Slot>, seed: Function) -> mlua::Result<Function> {
+fn tracked_randomseed(lua: &Lua, slot: &Arc<RunSlot>, seed: Function) -> mlua::Result<Function> {
     let slot = slot.clone();
     lua.create_function(move |_, given: Value| {
-        slot.seeded.store(true, Ordering::Relaxed);
+        slot.is_seeded.store(true, Ordering::Relaxed);
         seed.call::<()>(given)
     })
 }
 
 /// Every row of the host table as a function that answers `value` or `nil, failure`.
-fn host_functions(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<Table> {
+fn host_functions(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for &function in functions() {
         let (slot, array_meta) = (slot.clone(), array_meta.clone());
         let call = lua.create_function(move |lua, arguments: MultiValue| {
-            let called = called(lua, function, &slot, &array_meta, &arguments);
-            answered(lua, &array_meta, called)
+            let called = call_host_function(lua, function, &slot, &array_meta, &arguments);
+            value_or_failure(lua, &array_meta, called)
         })?;
         table.raw_set(function.name, call)?;
     }
@@ -190,19 +190,19 @@ fn aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// `surplus(name, count)`: the failure of a call with more arguments than any function takes.
-fn surplus(lua: &Lua) -> mlua::Result<Function> {
+fn too_many_arguments(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(|lua, (name, count): (String, usize)| {
         let function = functions().iter().find(|function| function.name == name);
-        let refused = function.map_or(Ok(()), |function| function.takes(count));
+        let refused = function.map_or(Ok(()), |function| function.check_arity(count));
         let failure = refused.err().map(HostFailure::from);
         (Value::Nil, failure).into_lua_multi(lua)
     })
 }
 
-fn called(
+fn call_host_function(
     lua: &Lua,
     function: &HostFunction,
-    slot: &Slot,
+    slot: &RunSlot,
     array_meta: &Table,
     given: &MultiValue,
 ) -> Result<serde_json::Value> {
@@ -210,12 +210,12 @@ fn called(
     // What is left out at the end may stand there as nothing.
     let is_absent = |value: &Value| value.is_nil() || value.is_null();
     let count = given.iter().rposition(|value| !is_absent(value)).map_or(0, |last| last + 1);
-    function.takes(count)?;
+    function.check_arity(count)?;
     let mut arguments = Vec::with_capacity(count);
-    let mut bounds = slot.bounds(lua, &context);
+    let mut bounds = slot.conversion_budget(lua, &context);
     for (position, value) in given.iter().take(count).enumerate() {
         let argument = from_lua::value(value, array_meta, &mut bounds);
-        bounds.renew(context.limits().output);
+        bounds.reset_output(context.limits().output);
         arguments.push(argument.map_err(|fault| {
             let name = function.params.get(position).map_or("an argument", |param| param.name);
             let error = fault.into_error(name);
@@ -231,7 +231,11 @@ fn called(
 }
 
 /// A host function's answer as Lua values: `value`, or `nil, failure`.
-fn answered(lua: &Lua, array_meta: &Table, answer: Result<serde_json::Value>) -> mlua::Result<MultiValue> {
+fn value_or_failure(
+    lua: &Lua,
+    array_meta: &Table,
+    answer: Result<serde_json::Value>,
+) -> mlua::Result<MultiValue> {
     let value = match answer {
         Ok(value) => to_lua::value(lua, array_meta, &value),
         Err(error) => return (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
@@ -245,12 +249,12 @@ fn answered(lua: &Lua, array_meta: &Table, answer: Result<serde_json::Value>) ->
     }
 }
 
-fn json_encode(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<Function> {
+fn json_encode(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::Result<Function> {
     let (slot, array_meta) = (slot.clone(), array_meta.clone());
     lua.create_function(move |lua, value: Value| {
-        let encoded = slot
-            .context()
-            .and_then(|context| json::encoded(&value, &array_meta, &mut slot.bounds(lua, &context)));
+        let encoded = slot.context().and_then(|context| {
+            json::encode(&value, &array_meta, &mut slot.conversion_budget(lua, &context))
+        });
         match encoded {
             Ok(text) => lua.create_string(text)?.into_lua_multi(lua),
             Err(error) => (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),
@@ -258,15 +262,15 @@ fn json_encode(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<
     })
 }
 
-fn json_decode(lua: &Lua, slot: &Arc<Slot>, array_meta: &Table) -> mlua::Result<Function> {
+fn json_decode(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::Result<Function> {
     let (slot, array_meta) = (slot.clone(), array_meta.clone());
     lua.create_function(move |lua, text: Value| {
         let Value::String(text) = text else {
             let error = SkillError::new(ErrorKind::InvalidArgument, "json.decode takes a string");
-            return answered(lua, &array_meta, Err(error));
+            return value_or_failure(lua, &array_meta, Err(error));
         };
         let decoded =
-            slot.token().and_then(|token| json::decoded(lua, &array_meta, &text.as_bytes(), &token));
+            slot.cancel_token().and_then(|token| json::decode(lua, &array_meta, &text.as_bytes(), &token));
         match decoded {
             Ok(value) => value.into_lua_multi(lua),
             Err(error) => (Value::Nil, HostFailure::from(error)).into_lua_multi(lua),

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::{Function, Lua, ffi};
 
 /// The interrupt of one state. The state must outlive every [`Running`] of it.
-pub(super) struct Interrupt(Arc<Target>);
+pub(super) struct Interrupt(Arc<InterruptCell>);
 
-struct Target {
+struct InterruptCell {
     /// The state's callback, an optional function pointer: null when there is none.
     callback: NonNull<AtomicPtr<()>>,
     /// Whether a script runs, so that the state is alive and the callback may be set.
@@ -32,106 +32,106 @@ struct Target {
 
 // SAFETY: the callback is followed only under the lock and only while a script runs, when the state is alive; it is
 // accessed atomically, and Luau reads it as the plain pointer that it is.
-unsafe impl Send for Target {}
+unsafe impl Send for InterruptCell {}
 // SAFETY: as above.
-unsafe impl Sync for Target {}
+unsafe impl Sync for InterruptCell {}
 
 impl Interrupt {
     /// The interrupt of this state.
-    pub(super) fn of(lua: &Lua) -> mlua::Result<Self> {
+    pub(super) fn for_state(lua: &Lua) -> mlua::Result<Self> {
         let callback = lua.exec_raw_lua(|raw| {
             // SAFETY: the state is alive, and its callbacks lie in memory that lives and stays as long as it does.
             unsafe { &raw mut (*ffi::lua_callbacks(raw.state())).interrupt }.cast::<AtomicPtr<()>>()
         });
         let callback =
             NonNull::new(callback).ok_or_else(|| mlua::Error::runtime("the state has no callbacks"))?;
-        Ok(Self(Arc::new(Target { callback, is_running: Mutex::new(false) })))
+        Ok(Self(Arc::new(InterruptCell { callback, is_running: Mutex::new(false) })))
     }
 
     /// From here until the guard is dropped, a [`stopper`](Self::stopper) stops the script, and so does one more than so many
     /// operations, where they are counted. The script runs on this thread.
-    pub(super) fn running(&self, operations: Option<u64>) -> Running<'_> {
-        *self.0.locked() = true;
-        let before = OPERATIONS.replace(operations.map(Operations::of));
+    pub(super) fn enable(&self, operations: Option<u64>) -> InterruptGuard<'_> {
+        *self.0.lock() = true;
+        let before = OPERATIONS.replace(operations.map(OperationCounter::new));
         if operations.is_some() {
-            self.0.set(count as *mut ());
+            self.0.set_callback(count_operation as *mut ());
         }
-        Running { target: &self.0, before, on_this_thread: PhantomData }
+        InterruptGuard { cell: &self.0, outer_operations: before, on_this_thread: PhantomData }
     }
 
     /// Stops the script that runs when it is called, from whichever thread; without one it does nothing.
     pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
         let target = self.0.clone();
         move || {
-            let is_running = target.locked();
+            let is_running = target.lock();
             if *is_running {
-                target.set(stop as *mut ());
+                target.set_callback(stop as *mut ());
             }
         }
     }
 }
 
 /// A script is running; dropped, the state's interrupt is as it was.
-pub(super) struct Running<'a> {
-    target: &'a Target,
+pub(super) struct InterruptGuard<'a> {
+    cell: &'a InterruptCell,
     /// The count of a run further out on this thread.
-    before: Option<Operations>,
+    outer_operations: Option<OperationCounter>,
     on_this_thread: PhantomData<*const ()>,
 }
 
-impl Running<'_> {
+impl InterruptGuard<'_> {
     /// Whether the script was stopped because it executed more operations than it may.
     pub(super) fn is_exhausted(&self) -> bool {
         // Asked while it stands, since then the count on this thread is its own.
-        debug_assert!(*self.target.locked(), "the run is over");
+        debug_assert!(*self.cell.lock(), "the run is over");
         OPERATIONS.get().is_some_and(|operations| operations.is_exhausted)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for InterruptGuard<'_> {
     fn drop(&mut self) {
-        let mut is_running = self.target.locked();
+        let mut is_running = self.cell.lock();
         *is_running = false;
-        self.target.set(null_mut());
-        OPERATIONS.set(self.before);
+        self.cell.set_callback(null_mut());
+        OPERATIONS.set(self.outer_operations);
     }
 }
 
 /// What the run on this thread may still execute.
 #[derive(Clone, Copy)]
-struct Operations {
-    left: u64,
+struct OperationCounter {
+    remaining: u64,
     is_exhausted: bool,
 }
 
 thread_local! {
-    static OPERATIONS: Cell<Option<Operations>> = const { Cell::new(None) };
+    static OPERATIONS: Cell<Option<OperationCounter>> = const { Cell::new(None) };
 }
 
-impl Operations {
-    fn of(most: u64) -> Self {
-        Self { left: most, is_exhausted: false }
+impl OperationCounter {
+    fn new(most: u64) -> Self {
+        Self { remaining: most, is_exhausted: false }
     }
 
     /// Counts one and says whether it may be executed.
     fn spend() -> bool {
         let Some(operations) = OPERATIONS.get() else { return true };
-        match operations.left.checked_sub(1) {
-            Some(left) => OPERATIONS.set(Some(Self { left, ..operations })),
-            None => OPERATIONS.set(Some(Self { left: 0, is_exhausted: true })),
+        match operations.remaining.checked_sub(1) {
+            Some(left) => OPERATIONS.set(Some(Self { remaining: left, ..operations })),
+            None => OPERATIONS.set(Some(Self { remaining: 0, is_exhausted: true })),
         }
-        operations.left > 0
+        operations.remaining > 0
     }
 }
 
-impl Target {
+impl InterruptCell {
     /// Called under the lock, while a script runs.
-    fn set(&self, callback: *mut ()) {
+    fn set_callback(&self, callback: *mut ()) {
         // SAFETY: the state is alive, and an optional function has the size, alignment and null of a pointer.
         unsafe { self.callback.as_ref() }.store(callback, Ordering::Release);
     }
 
-    fn locked(&self) -> MutexGuard<'_, bool> {
+    fn lock(&self) -> MutexGuard<'_, bool> {
         self.is_running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,8 +150,8 @@ unsafe extern "C-unwind" fn stop(state: *mut ffi::lua_State, gc: c_int) {
 }
 
 /// Counts an operation, and stops the script when it was one too many.
-unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, gc: c_int) {
-    if gc < 0 && !Operations::spend() {
+unsafe extern "C-unwind" fn count_operation(state: *mut ffi::lua_State, gc: c_int) {
+    if gc < 0 && !OperationCounter::spend() {
         // SAFETY: called as `stop` is.
         unsafe { stop(state, gc) }
     }
@@ -161,7 +161,7 @@ unsafe extern "C-unwind" fn count(state: *mut ffi::lua_State, gc: c_int) {
 ///
 /// # Safety
 /// The state is alive and calls a function of ours, on this thread.
-unsafe fn ask(state: *mut ffi::lua_State) {
+unsafe fn poll_interrupt(state: *mut ffi::lua_State) {
     // SAFETY: as `Interrupt::of` has it; what is stored there is null or an interrupt.
     unsafe {
         let callback = (&raw mut (*ffi::lua_callbacks(state)).interrupt).cast::<*mut ()>();
@@ -175,15 +175,15 @@ unsafe fn ask(state: *mut ffi::lua_State) {
 }
 
 /// Whether a call with these arguments is too much work to be done without asking.
-pub(super) type Weigh = fn(&Arguments) -> bool;
+pub(super) type IsExpensive = fn(&Arguments) -> bool;
 
 /// `native`, a function of Luau's own, so that it asks the interrupt first; called with what `weigh` finds to be much work,
 /// `careful` does it instead. To scripts it is the same function: it has its name in errors, and they lead to the same line.
-pub(super) fn supervised(
+pub(super) fn make_interruptible(
     lua: &Lua,
     name: &CStr,
     native: &Function,
-    weigh: Weigh,
+    weigh: IsExpensive,
     careful: &Function,
 ) -> mlua::Result<Function> {
     // SAFETY: the arguments are the only values on the stack, which has room for two more; the name is copied.
@@ -197,21 +197,21 @@ pub(super) fn supervised(
             ffi::lua_insert(state, 2);
             ffi::lua_pushlightuserdata(state, weigh as *mut c_void);
             ffi::lua_insert(state, 3);
-            ffi::lua_pushcclosurek(state, enter, name.as_ptr(), 3, None);
+            ffi::lua_pushcclosurek(state, call_interruptible, name.as_ptr(), 3, None);
             ffi::lua_replace(state, 1);
         })
     }
 }
 
 /// The function that [`supervised`] makes; it holds the native one, what weighs its arguments, and what is careful.
-unsafe extern "C-unwind" fn enter(state: *mut ffi::lua_State) -> c_int {
+unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: the upvalues are what `supervised` stored, which nobody else can reach; the native function finds the frame as if
     // it had been called itself, and none of ours is one that has upvalues. No Rust value waits to be dropped.
     unsafe {
-        ask(state);
+        poll_interrupt(state);
         let native = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(1));
         let weigh = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(2));
-        if !transmute::<*mut c_void, Weigh>(weigh)(&Arguments(state)) {
+        if !transmute::<*mut c_void, IsExpensive>(weigh)(&Arguments(state)) {
             return transmute::<*mut c_void, ffi::lua_CFunction>(native)(state);
         }
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(3));
@@ -226,7 +226,7 @@ pub(super) fn less(lua: &Lua) -> mlua::Result<Function> {
     unsafe extern "C-unwind" fn less(state: *mut ffi::lua_State) -> c_int {
         // SAFETY: called by the running state; no Rust value waits to be dropped when comparing raises an error.
         unsafe {
-            ask(state);
+            poll_interrupt(state);
             ffi::lua_settop(state, 2);
             let is_less = ffi::lua_lessthan(state, 1, 2);
             ffi::lua_pushboolean(state, is_less);
@@ -256,7 +256,7 @@ impl Arguments {
     }
 
     /// Bytes of a text; a number stands for one.
-    pub(super) fn text(&self, position: c_int) -> Option<usize> {
+    pub(super) fn text_length(&self, position: c_int) -> Option<usize> {
         match self.kind(position) {
             // SAFETY: as said above.
             ffi::LUA_TSTRING => Some(unsafe { ffi::lua_objlen(self.0, position) }),
@@ -266,12 +266,12 @@ impl Arguments {
     }
 
     /// The length of a table.
-    pub(super) fn table(&self, position: c_int) -> Option<usize> {
+    pub(super) fn table_length(&self, position: c_int) -> Option<usize> {
         self.length(position, ffi::LUA_TTABLE)
     }
 
     /// Bytes of a buffer.
-    pub(super) fn buffer(&self, position: c_int) -> Option<usize> {
+    pub(super) fn buffer_length(&self, position: c_int) -> Option<usize> {
         self.length(position, ffi::LUA_TBUFFER)
     }
 
@@ -284,7 +284,7 @@ impl Arguments {
     }
 
     /// The bytes of a text; none of anything else.
-    pub(super) fn bytes(&self, position: c_int) -> &[u8] {
+    pub(super) fn text_bytes(&self, position: c_int) -> &[u8] {
         if self.kind(position) != ffi::LUA_TSTRING {
             return &[];
         }
@@ -297,7 +297,7 @@ impl Arguments {
     }
 
     /// Whether it is a value that may have a function of its own to be compared by.
-    pub(super) fn may_compare(&self, position: c_int) -> bool {
+    pub(super) fn may_have_metamethods(&self, position: c_int) -> bool {
         matches!(self.kind(position), ffi::LUA_TTABLE | ffi::LUA_TUSERDATA)
     }
 
@@ -333,7 +333,7 @@ impl Arguments {
     }
 
     /// Bytes that the state holds.
-    pub(super) fn memory(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         // SAFETY: as said above; it is asked how much there is, and collects nothing.
         usize::try_from(unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOUNT, 0) }).unwrap_or(0) << 10
     }

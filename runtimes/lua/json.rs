@@ -10,16 +10,16 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use serde_json::Number;
 
 use super::failure;
-use super::from_lua::{self, Bounds};
-use super::to_lua::{self, Fault};
+use super::from_lua::{self, ConversionBudget};
+use super::to_lua::{self, ToLuaError};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
 /// The text of a value, in no more memory than the bounds leave beside the value that it is made from.
-pub(super) fn encoded(value: &Value, array_meta: &Table, bounds: &mut Bounds) -> Result<Vec<u8>> {
+pub(super) fn encode(value: &Value, array_meta: &Table, bounds: &mut ConversionBudget) -> Result<Vec<u8>> {
     let json = from_lua::value(value, array_meta, bounds)
         .map_err(|fault| fault.into_error("json.encode: the value"))?;
-    let mut text = Bounded { bytes: Vec::new(), left: bounds.memory() / 2 };
+    let mut text = BoundedWriter { bytes: Vec::new(), remaining: bounds.remaining_memory() / 2 };
     match serde_json::to_writer(&mut text, &json) {
         Ok(()) => Ok(text.bytes),
         Err(_) => Err(SkillError::new(ErrorKind::Memory, "out of memory")),
@@ -27,14 +27,14 @@ pub(super) fn encoded(value: &Value, array_meta: &Table, bounds: &mut Bounds) ->
 }
 
 /// A text that does not outgrow its memory; while it grows, it may be there twice.
-struct Bounded {
+struct BoundedWriter {
     bytes: Vec<u8>,
-    left: u64,
+    remaining: u64,
 }
 
-impl Write for Bounded {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::OutOfMemory)?;
+        self.remaining = self.remaining.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::OutOfMemory)?;
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -45,19 +45,20 @@ impl Write for Bounded {
 }
 
 /// The value that a text says. What Lua would round is refused, as the answer of a host function is.
-pub(super) fn decoded(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelToken) -> Result<Value> {
+pub(super) fn decode(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelToken) -> Result<Value> {
     let wrong = |error: serde_json::Error| {
         SkillError::new(ErrorKind::InvalidArgument, format!("json.decode: {error}"))
     };
-    let state = Decoder { lua, array_meta, token, failed: RefCell::new(None), read: RefCell::new(0) };
+    let state =
+        Decoder { lua, array_meta, token, error: RefCell::new(None), values_since_check: RefCell::new(0) };
     let mut json = serde_json::Deserializer::from_slice(text);
-    let read = Part(&state).deserialize(&mut json);
-    if let Some(error) = state.failed.take() {
+    let read = ValueSeed(&state).deserialize(&mut json);
+    if let Some(error) = state.error.take() {
         return Err(error);
     }
     let read = read.map_err(wrong)?;
     json.end().map_err(wrong)?;
-    let value = read.and_then(|item| state.value(item).map_err(Fault::from));
+    let value = read.and_then(|item| state.to_lua_value(item).map_err(ToLuaError::from));
     value.map_err(|fault| fault.into_error(ErrorKind::InvalidOutput, "the answer"))
 }
 
@@ -66,19 +67,19 @@ struct Decoder<'a> {
     array_meta: &'a Table,
     token: &'a CancelToken,
     /// Why it ended before the text did: memory that ran out, or a run that was stopped.
-    failed: RefCell<Option<SkillError>>,
+    error: RefCell<Option<SkillError>>,
     /// Values since the token was asked.
-    read: RefCell<u32>,
+    values_since_check: RefCell<u32>,
 }
 
 /// A text that is still to be made one of Lua's, or any other value.
-type Item<'t> = Either<Cow<'t, str>, Value>;
+type TextOrValue<'t> = Either<Cow<'t, str>, Value>;
 
 /// A value, or why Lua cannot hold it; the text must be JSON all the same.
-type Held<'t> = std::result::Result<Item<'t>, Fault>;
+type DecodeResult<'t> = std::result::Result<TextOrValue<'t>, ToLuaError>;
 
 impl Decoder<'_> {
-    fn value(&self, item: Item) -> mlua::Result<Value> {
+    fn to_lua_value(&self, item: TextOrValue) -> mlua::Result<Value> {
         match item {
             Either::Left(text) => self.lua.create_string(text.as_bytes()).map(Value::String),
             Either::Right(value) => Ok(value),
@@ -86,23 +87,23 @@ impl Decoder<'_> {
     }
 
     /// What Lua answered, or the end of reading.
-    fn made<T, E: serde::de::Error>(&self, made: mlua::Result<T>) -> std::result::Result<T, E> {
+    fn record_lua_error<T, E: serde::de::Error>(&self, made: mlua::Result<T>) -> std::result::Result<T, E> {
         made.map_err(|error| {
-            let fault = Fault::from(error).into_error(ErrorKind::InvalidOutput, "the answer");
-            self.failed.replace(Some(fault));
+            let fault = ToLuaError::from(error).into_error(ErrorKind::InvalidOutput, "the answer");
+            self.error.replace(Some(fault));
             E::custom("stopped")
         })
     }
 
-    fn count<E: serde::de::Error>(&self) -> std::result::Result<(), E> {
-        let mut read = self.read.borrow_mut();
+    fn count_value<E: serde::de::Error>(&self) -> std::result::Result<(), E> {
+        let mut read = self.values_since_check.borrow_mut();
         *read += 1;
         if *read < 1 << 10 {
             return Ok(());
         }
         *read = 0;
         self.token.check().map_err(|stopped| {
-            self.failed.replace(Some(stopped));
+            self.error.replace(Some(stopped));
             E::custom("stopped")
         })
     }
@@ -110,22 +111,22 @@ impl Decoder<'_> {
 
 /// Reads one value, wherever it stands.
 #[derive(Clone, Copy)]
-struct Part<'a>(&'a Decoder<'a>);
+struct ValueSeed<'a>(&'a Decoder<'a>);
 
-impl<'t> DeserializeSeed<'t> for Part<'_> {
-    type Value = Held<'t>;
+impl<'t> DeserializeSeed<'t> for ValueSeed<'_> {
+    type Value = DecodeResult<'t>;
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> std::result::Result<Self::Value, D::Error> {
-        self.0.count()?;
+        self.0.count_value()?;
         json.deserialize_any(self)
     }
 }
 
 /// Items that are collected before a table is made of them.
-const BATCH: usize = 256;
+const TABLE_BATCH: usize = 256;
 
-impl<'t> Visitor<'t> for Part<'_> {
-    type Value = Held<'t>;
+impl<'t> Visitor<'t> for ValueSeed<'_> {
+    type Value = DecodeResult<'t>;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("a JSON value")
@@ -156,7 +157,7 @@ impl<'t> Visitor<'t> for Part<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
-        let text = self.0.made(self.0.lua.create_string(text))?;
+        let text = self.0.record_lua_error(self.0.lua.create_string(text))?;
         Ok(Ok(Either::Right(Value::String(text))))
     }
 
@@ -167,7 +168,7 @@ impl<'t> Visitor<'t> for Part<'_> {
             let item = match part {
                 Ok(item) => item,
                 Err(found) => {
-                    fault.get_or_insert_with(|| found.below(|| format!("[{count}]")));
+                    fault.get_or_insert_with(|| found.with_path_segment(|| format!("[{count}]")));
                     Either::Right(Value::Nil)
                 }
             };
@@ -175,16 +176,16 @@ impl<'t> Visitor<'t> for Part<'_> {
             if fault.is_some() {
                 continue;
             }
-            if count <= BATCH {
+            if count <= TABLE_BATCH {
                 first.push(item);
                 continue;
             }
             if list.is_none() {
                 let some = std::mem::take(&mut first);
-                list = Some(decoder.made(decoder.lua.create_sequence_from(some))?);
+                list = Some(decoder.record_lua_error(decoder.lua.create_sequence_from(some))?);
             }
             if let Some(list) = &list {
-                decoder.made(list.raw_push(item))?;
+                decoder.record_lua_error(list.raw_push(item))?;
             }
         }
         if let Some(fault) = fault {
@@ -192,19 +193,19 @@ impl<'t> Visitor<'t> for Part<'_> {
         }
         let list = match list {
             Some(list) => list,
-            None => decoder.made(decoder.lua.create_sequence_from(first))?,
+            None => decoder.record_lua_error(decoder.lua.create_sequence_from(first))?,
         };
-        decoder.made(list.set_metatable(Some(decoder.array_meta.clone())))?;
+        decoder.record_lua_error(list.set_metatable(Some(decoder.array_meta.clone())))?;
         Ok(Ok(Either::Right(Value::Table(list))))
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut fields: A) -> std::result::Result<Self::Value, A::Error> {
         /// Fields that cannot be held, of which each may still be given again.
-        const FAULTS: usize = 256;
+        const MAX_ERRORS: usize = 256;
         let decoder = self.0;
         let (mut first, mut record) = (Vec::new(), None);
-        let mut faults: Vec<(String, Fault)> = Vec::new();
-        while let Some(key) = fields.next_key::<Key>()? {
+        let mut faults: Vec<(String, ToLuaError)> = Vec::new();
+        while let Some(key) = fields.next_key::<FieldName>()? {
             let key = key.0;
             let item = match fields.next_value_seed(self)? {
                 Ok(item) => {
@@ -214,26 +215,27 @@ impl<'t> Visitor<'t> for Part<'_> {
                 }
                 Err(fault) => {
                     faults.retain(|(faulty, _)| *faulty != key);
-                    let fault = fault.below(|| format!(".{}", failure::brief(key.as_bytes())));
-                    if faults.len() == FAULTS {
+                    let fault =
+                        fault.with_path_segment(|| format!(".{}", failure::elide_long_name(key.as_bytes())));
+                    if faults.len() == MAX_ERRORS {
                         let error = fault.into_error(ErrorKind::InvalidOutput, "the answer");
-                        decoder.failed.replace(Some(error));
+                        decoder.error.replace(Some(error));
                         return Err(A::Error::custom("stopped"));
                     }
                     faults.push((key.clone().into_owned(), fault));
                     continue;
                 }
             };
-            if first.len() < BATCH && record.is_none() {
+            if first.len() < TABLE_BATCH && record.is_none() {
                 first.push((key, item));
                 continue;
             }
             if record.is_none() {
                 let some = std::mem::take(&mut first);
-                record = Some(decoder.made(decoder.lua.create_table_from(some))?);
+                record = Some(decoder.record_lua_error(decoder.lua.create_table_from(some))?);
             }
             if let Some(record) = &record {
-                decoder.made(record.raw_set(&*key, item))?;
+                decoder.record_lua_error(record.raw_set(&*key, item))?;
             }
         }
         if let Some((_, fault)) = faults.into_iter().next() {
@@ -241,31 +243,31 @@ impl<'t> Visitor<'t> for Part<'_> {
         }
         let record = match record {
             Some(record) => record,
-            None => decoder.made(decoder.lua.create_table_from(first))?,
+            None => decoder.record_lua_error(decoder.lua.create_table_from(first))?,
         };
         Ok(Ok(Either::Right(Value::Table(record))))
     }
 }
 
 /// The name of a field, borrowed from the text where it stands there as it is.
-struct Key<'t>(Cow<'t, str>);
+struct FieldName<'t>(Cow<'t, str>);
 
-impl<'t> Deserialize<'t> for Key<'t> {
+impl<'t> Deserialize<'t> for FieldName<'t> {
     fn deserialize<D: Deserializer<'t>>(json: D) -> std::result::Result<Self, D::Error> {
         struct Text;
         impl<'t> Visitor<'t> for Text {
-            type Value = Key<'t>;
+            type Value = FieldName<'t>;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
                 f.write_str("a string")
             }
 
             fn visit_borrowed_str<E>(self, text: &'t str) -> std::result::Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(text)))
+                Ok(FieldName(Cow::Borrowed(text)))
             }
 
             fn visit_str<E>(self, text: &str) -> std::result::Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+                Ok(FieldName(Cow::Owned(text.to_owned())))
             }
         }
         json.deserialize_str(Text)

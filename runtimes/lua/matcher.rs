@@ -7,65 +7,75 @@ use crate::error::SkillError;
 use crate::policy::CancelToken;
 
 /// Why nothing could be found.
-pub(super) enum Fault {
+pub(super) enum MatchError {
     /// The run was stopped.
     Stopped(SkillError),
     /// The pattern is none, in Luau's words.
-    Malformed(String),
+    InvalidPattern(String),
 }
 
-type Found<T> = Result<T, Fault>;
+type MatchResult<T> = Result<T, MatchError>;
 
 /// Work between two looks at the token: less than a millisecond.
-const STRIDE: usize = 1 << 18;
+const STEPS_PER_CHECK: usize = 1 << 18;
 
 /// The work that was done since the token was asked.
-pub(super) struct Steps<'a> {
+pub(super) struct StepCounter<'a> {
     token: &'a CancelToken,
-    left: usize,
+    remaining: usize,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> StepCounter<'a> {
     pub(super) fn new(token: &'a CancelToken) -> Self {
-        Self { token, left: STRIDE }
+        Self { token, remaining: STEPS_PER_CHECK }
     }
 
     /// Counts what was done, one for a byte or so, and asks the token when it is time.
-    pub(super) fn spend(&mut self, work: usize) -> Found<()> {
-        if let Some(left) = self.left.checked_sub(work) {
-            self.left = left;
+    pub(super) fn spend(&mut self, work: usize) -> MatchResult<()> {
+        if let Some(left) = self.remaining.checked_sub(work) {
+            self.remaining = left;
             return Ok(());
         }
-        self.left = STRIDE;
-        self.token.check().map_err(Fault::Stopped)
+        self.remaining = STEPS_PER_CHECK;
+        self.token.check().map_err(MatchError::Stopped)
     }
 }
 
 /// Where `needle` stands in `text` at `from` or later.
-pub(super) fn plain(text: &[u8], needle: &[u8], from: usize, steps: &mut Steps) -> Found<Option<usize>> {
+pub(super) fn find_plain(
+    text: &[u8],
+    needle: &[u8],
+    from: usize,
+    steps: &mut StepCounter,
+) -> MatchResult<Option<usize>> {
     /// Needles longer than this are hashed, since getting ready to look for one takes as long as it is.
-    const LONG: usize = 1 << 16;
+    const MAX_DIRECT_NEEDLE: usize = 1 << 16;
     let Some(last) = text.len().checked_sub(needle.len()).filter(|last| from <= *last) else {
         return Ok(None);
     };
-    if needle.len() > LONG {
-        return hashed(text, needle, from, steps);
+    if needle.len() > MAX_DIRECT_NEEDLE {
+        return find_by_rolling_hash(text, needle, from, steps);
     }
     let finder = memchr::memmem::Finder::new(needle);
     let mut start = from;
     while start <= last {
-        let end = text.len().min(start + STRIDE + needle.len());
+        let end = text.len().min(start + STEPS_PER_CHECK + needle.len());
         if let Some(at) = finder.find(&text[start..end]) {
             return Ok(Some(start + at));
         }
-        steps.spend(STRIDE)?;
-        start += STRIDE;
+        steps.spend(STEPS_PER_CHECK)?;
+        start += STEPS_PER_CHECK;
     }
     Ok(None)
 }
 
 /// Looks for a long text by a hash that rolls on with every byte. Nobody knows its base, so nobody can make hashes collide.
-fn hashed(text: &[u8], needle: &[u8], from: usize, steps: &mut Steps) -> Found<Option<usize>> {
+fn find_by_rolling_hash(
+    text: &[u8],
+    needle: &[u8],
+    from: usize,
+    steps: &mut StepCounter,
+) -> MatchResult<Option<usize>> {
     const PRIME: u64 = (1 << 61) - 1;
     fn product(a: u64, b: u64) -> u64 {
         let product = u128::from(a) * u128::from(b);
@@ -112,22 +122,22 @@ pub(super) enum Capture {
 }
 
 /// How often a pattern may begin a part within a part, and how much it may capture; both as in Luau.
-const DEPTH: usize = 200;
-const CAPTURES: usize = 32;
+const MAX_DEPTH: usize = 200;
+const MAX_CAPTURES: usize = 32;
 
 /// What a pattern finds in `text` at `from` or later, or exactly there.
-pub(super) fn pattern(
+pub(super) fn find_pattern(
     text: &[u8],
     pattern: &[u8],
     from: usize,
     is_anchored: bool,
-    steps: &mut Steps,
-) -> Found<Option<Match>> {
-    let mut matcher = Matcher { text, pattern, depth: DEPTH, captures: Vec::with_capacity(4), steps };
+    steps: &mut StepCounter,
+) -> MatchResult<Option<Match>> {
+    let mut matcher = Matcher { text, pattern, depth: MAX_DEPTH, captures: Vec::with_capacity(4), steps };
     for start in from..=text.len() {
         matcher.captures.clear();
-        if let Some(end) = matcher.rest(start, 0)? {
-            let captures = matcher.captures.iter().map(Part::closed).collect();
+        if let Some(end) = matcher.match_rest(start, 0)? {
+            let captures = matcher.captures.iter().map(PartialCapture::to_capture).collect();
             return Ok(Some(Match { start, end, captures }));
         }
         if is_anchored {
@@ -141,20 +151,20 @@ struct Matcher<'a, 's> {
     text: &'a [u8],
     pattern: &'a [u8],
     depth: usize,
-    captures: Vec<Part>,
-    steps: &'a mut Steps<'s>,
+    captures: Vec<PartialCapture>,
+    steps: &'a mut StepCounter<'s>,
 }
 
 /// A capture while it is looked for.
 #[derive(Clone, Copy)]
-enum Part {
+enum PartialCapture {
     Open(usize),
     Closed(usize, usize),
     Position(usize),
 }
 
-impl Part {
-    fn closed(&self) -> Capture {
+impl PartialCapture {
+    fn to_capture(&self) -> Capture {
         match *self {
             Self::Open(_) => Capture::Unfinished,
             Self::Closed(start, end) => Capture::Text(start, end),
@@ -163,56 +173,56 @@ impl Part {
     }
 }
 
-fn malformed(sentence: impl Into<String>) -> Fault {
-    Fault::Malformed(sentence.into())
+fn invalid_pattern(sentence: impl Into<String>) -> MatchError {
+    MatchError::InvalidPattern(sentence.into())
 }
 
 impl Matcher<'_, '_> {
     /// Where the text ends that the pattern from `p` on matches at `s`.
-    fn rest(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
-        self.depth = self.depth.checked_sub(1).ok_or_else(|| malformed("pattern too complex"))?;
+    fn match_rest(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
+        self.depth = self.depth.checked_sub(1).ok_or_else(|| invalid_pattern("pattern too complex"))?;
         self.steps.spend(4)?;
-        let end = self.items(s, p)?;
+        let end = self.match_items(s, p)?;
         self.depth += 1;
         Ok(end)
     }
 
-    fn items(&mut self, mut s: usize, mut p: usize) -> Found<Option<usize>> {
+    fn match_items(&mut self, mut s: usize, mut p: usize) -> MatchResult<Option<usize>> {
         loop {
             let Some(&item) = self.pattern.get(p) else { return Ok(Some(s)) };
-            match (item, self.at(p + 1)) {
-                (b'(', b')') => return self.captured(Part::Position(s), s, p + 2),
-                (b'(', _) => return self.captured(Part::Open(s), s, p + 1),
-                (b')', _) => return self.capture_ends(s, p + 1),
+            match (item, self.pattern_byte(p + 1)) {
+                (b'(', b')') => return self.start_capture(PartialCapture::Position(s), s, p + 2),
+                (b'(', _) => return self.start_capture(PartialCapture::Open(s), s, p + 1),
+                (b')', _) => return self.end_capture(s, p + 1),
                 (b'$', _) if p + 1 == self.pattern.len() => return Ok((s == self.text.len()).then_some(s)),
                 (b'%', b'b') => {
-                    let Some(end) = self.balanced(s, p + 2)? else { return Ok(None) };
+                    let Some(end) = self.match_balanced(s, p + 2)? else { return Ok(None) };
                     (s, p) = (end, p + 4);
                 }
                 (b'%', b'f') => {
-                    let Some(next) = self.frontier(s, p + 2)? else { return Ok(None) };
+                    let Some(next) = self.match_frontier(s, p + 2)? else { return Ok(None) };
                     p = next;
                 }
                 (b'%', digit @ b'0'..=b'9') => {
-                    let Some(end) = self.repeated(s, digit)? else { return Ok(None) };
+                    let Some(end) = self.match_back_reference(s, digit)? else { return Ok(None) };
                     (s, p) = (end, p + 2);
                 }
                 _ => {
                     let next = self.class_end(p)?;
-                    let suffix = self.at(next);
-                    let is_one = self.one(s, p, next)?;
+                    let suffix = self.pattern_byte(next);
+                    let is_one = self.matches_one(s, p, next)?;
                     match suffix {
                         b'?' => {
-                            if is_one && let Some(end) = self.rest(s + 1, next + 1)? {
+                            if is_one && let Some(end) = self.match_rest(s + 1, next + 1)? {
                                 return Ok(Some(end));
                             }
                             p = next + 1;
                         }
                         b'*' | b'-' if !is_one => p = next + 1,
                         _ if !is_one => return Ok(None),
-                        b'*' => return self.as_many(s, s, p, next),
-                        b'+' => return self.as_many(s + 1, s + 1, p, next),
-                        b'-' => return self.as_few(s, p, next),
+                        b'*' => return self.match_greedy(s, s, p, next),
+                        b'+' => return self.match_greedy(s + 1, s + 1, p, next),
+                        b'-' => return self.match_lazy(s, p, next),
                         _ => (s, p) = (s + 1, next),
                     }
                 }
@@ -221,30 +231,30 @@ impl Matcher<'_, '_> {
     }
 
     /// The byte of the pattern, or the zero behind its end.
-    fn at(&self, p: usize) -> u8 {
+    fn pattern_byte(&self, p: usize) -> u8 {
         self.pattern.get(p).copied().unwrap_or(0)
     }
 
-    fn captured(&mut self, part: Part, s: usize, p: usize) -> Found<Option<usize>> {
-        if self.captures.len() == CAPTURES {
-            return Err(malformed("too many captures"));
+    fn start_capture(&mut self, part: PartialCapture, s: usize, p: usize) -> MatchResult<Option<usize>> {
+        if self.captures.len() == MAX_CAPTURES {
+            return Err(invalid_pattern("too many captures"));
         }
         self.captures.push(part);
-        let end = self.rest(s, p)?;
+        let end = self.match_rest(s, p)?;
         if end.is_none() {
             self.captures.pop();
         }
         Ok(end)
     }
 
-    fn capture_ends(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
-        let open = self.captures.iter().rposition(|part| matches!(part, Part::Open(_)));
-        let Some(open) = open else { return Err(malformed("invalid pattern capture")) };
+    fn end_capture(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
+        let open = self.captures.iter().rposition(|part| matches!(part, PartialCapture::Open(_)));
+        let Some(open) = open else { return Err(invalid_pattern("invalid pattern capture")) };
         let before = self.captures[open];
-        if let Part::Open(start) = before {
-            self.captures[open] = Part::Closed(start, s);
+        if let PartialCapture::Open(start) = before {
+            self.captures[open] = PartialCapture::Closed(start, s);
         }
-        let end = self.rest(s, p)?;
+        let end = self.match_rest(s, p)?;
         if end.is_none() {
             self.captures[open] = before;
         }
@@ -252,9 +262,9 @@ impl Matcher<'_, '_> {
     }
 
     /// `%b()` at `s`; `p` is where its two bytes stand.
-    fn balanced(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
+    fn match_balanced(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
         if p + 1 >= self.pattern.len() {
-            return Err(malformed("malformed pattern (missing arguments to '%b')"));
+            return Err(invalid_pattern("malformed pattern (missing arguments to '%b')"));
         }
         let (opens, closes) = (self.pattern[p], self.pattern[p + 1]);
         // Behind the end of the text stands a zero.
@@ -277,9 +287,9 @@ impl Matcher<'_, '_> {
     }
 
     /// `%f[set]` at `s`; `p` is where its set stands. Where the pattern goes on.
-    fn frontier(&mut self, s: usize, p: usize) -> Found<Option<usize>> {
-        if self.at(p) != b'[' {
-            return Err(malformed("missing '[' after '%f' in pattern"));
+    fn match_frontier(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
+        if self.pattern_byte(p) != b'[' {
+            return Err(invalid_pattern("missing '[' after '%f' in pattern"));
         }
         let end = self.class_end(p)?;
         let before = if s == 0 { 0 } else { self.text[s - 1] };
@@ -289,13 +299,15 @@ impl Matcher<'_, '_> {
     }
 
     /// `%1` at `s`: what was captured, once more.
-    fn repeated(&mut self, s: usize, digit: u8) -> Found<Option<usize>> {
+    fn match_back_reference(&mut self, s: usize, digit: u8) -> MatchResult<Option<usize>> {
         let index = i32::from(digit) - i32::from(b'1');
         let part = usize::try_from(index).ok().and_then(|index| self.captures.get(index));
         match part.copied() {
-            None | Some(Part::Open(_)) => Err(malformed(format!("invalid capture index %{}", index + 1))),
-            Some(Part::Position(_)) => Ok(None),
-            Some(Part::Closed(start, end)) => {
+            None | Some(PartialCapture::Open(_)) => {
+                Err(invalid_pattern(format!("invalid capture index %{}", index + 1)))
+            }
+            Some(PartialCapture::Position(_)) => Ok(None),
+            Some(PartialCapture::Closed(start, end)) => {
                 self.steps.spend((end - start) / 8)?;
                 let is_there = self.text[s..].starts_with(&self.text[start..end]);
                 Ok(is_there.then_some(s + end - start))
@@ -304,13 +316,19 @@ impl Matcher<'_, '_> {
     }
 
     /// As many of the item as there are from `from` on, and fewer as long as the rest does not match.
-    fn as_many(&mut self, least: usize, from: usize, p: usize, next: usize) -> Found<Option<usize>> {
+    fn match_greedy(
+        &mut self,
+        least: usize,
+        from: usize,
+        p: usize,
+        next: usize,
+    ) -> MatchResult<Option<usize>> {
         let mut s = from;
-        while self.one(s, p, next)? {
+        while self.matches_one(s, p, next)? {
             s += 1;
         }
         loop {
-            if let Some(end) = self.rest(s, next + 1)? {
+            if let Some(end) = self.match_rest(s, next + 1)? {
                 return Ok(Some(end));
             }
             if s == least {
@@ -320,12 +338,12 @@ impl Matcher<'_, '_> {
         }
     }
 
-    fn as_few(&mut self, mut s: usize, p: usize, next: usize) -> Found<Option<usize>> {
+    fn match_lazy(&mut self, mut s: usize, p: usize, next: usize) -> MatchResult<Option<usize>> {
         loop {
-            if let Some(end) = self.rest(s, next + 1)? {
+            if let Some(end) = self.match_rest(s, next + 1)? {
                 return Ok(Some(end));
             }
-            if !self.one(s, p, next)? {
+            if !self.matches_one(s, p, next)? {
                 return Ok(None);
             }
             s += 1;
@@ -333,24 +351,24 @@ impl Matcher<'_, '_> {
     }
 
     /// Behind the item that begins at `p`.
-    fn class_end(&mut self, p: usize) -> Found<usize> {
+    fn class_end(&mut self, p: usize) -> MatchResult<usize> {
         match self.pattern[p] {
-            b'%' if p + 1 == self.pattern.len() => Err(malformed("malformed pattern (ends with '%')")),
+            b'%' if p + 1 == self.pattern.len() => Err(invalid_pattern("malformed pattern (ends with '%')")),
             b'%' => Ok(p + 2),
             b'[' => {
                 let mut end = p + 1;
-                if self.at(end) == b'^' {
+                if self.pattern_byte(end) == b'^' {
                     end += 1;
                 }
                 // The first byte of a set is one of it, also when it is the bracket that would close it.
                 loop {
                     self.steps.spend(1)?;
                     match self.pattern.get(end) {
-                        None => return Err(malformed("malformed pattern (missing ']')")),
+                        None => return Err(invalid_pattern("malformed pattern (missing ']')")),
                         Some(b'%') if end + 1 < self.pattern.len() => end += 2,
                         Some(_) => end += 1,
                     }
-                    if self.at(end) == b']' {
+                    if self.pattern_byte(end) == b']' {
                         return Ok(end + 1);
                     }
                 }
@@ -360,7 +378,7 @@ impl Matcher<'_, '_> {
     }
 
     /// Whether the text has one of the item at `s`.
-    fn one(&mut self, s: usize, p: usize, next: usize) -> Found<bool> {
+    fn matches_one(&mut self, s: usize, p: usize, next: usize) -> MatchResult<bool> {
         let Some(&byte) = self.text.get(s) else { return Ok(false) };
         self.steps.spend(1)?;
         match self.pattern[p] {
@@ -372,18 +390,18 @@ impl Matcher<'_, '_> {
     }
 
     /// Whether the set between `p` and the bracket at `close` has the byte.
-    fn in_set(&mut self, byte: u8, p: usize, close: usize) -> Found<bool> {
+    fn in_set(&mut self, byte: u8, p: usize, close: usize) -> MatchResult<bool> {
         self.steps.spend(close - p)?;
-        let is_inverted = self.at(p + 1) == b'^';
+        let is_inverted = self.pattern_byte(p + 1) == b'^';
         let mut at = if is_inverted { p + 2 } else { p + 1 };
         while at < close {
             let item = self.pattern[at];
             if item == b'%' {
-                if in_class(byte, self.at(at + 1)) {
+                if in_class(byte, self.pattern_byte(at + 1)) {
                     return Ok(!is_inverted);
                 }
                 at += 2;
-            } else if self.at(at + 1) == b'-' && at + 2 < close {
+            } else if self.pattern_byte(at + 1) == b'-' && at + 2 < close {
                 if (item..=self.pattern[at + 2]).contains(&byte) {
                     return Ok(!is_inverted);
                 }

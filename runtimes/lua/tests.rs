@@ -310,7 +310,7 @@ fn every_endless_script_stops_at_its_deadline() {
         let raised_first = body.starts_with("error(");
         assert_eq!(
             error.kind(),
-            if raised_first { ErrorKind::Script } else { ErrorKind::Deadline },
+            if raised_first { ErrorKind::Script } else { ErrorKind::Timeout },
             "{body}: {error}"
         );
     }
@@ -350,10 +350,7 @@ fn deep_recursion_is_an_error() {
         "local function f() local ok, e = pcall(f) error(e) end f()",
     ] {
         let kind = stopped(body).kind();
-        assert!(
-            matches!(kind, ErrorKind::Script | ErrorKind::Memory | ErrorKind::Deadline),
-            "{body}: {kind}"
-        );
+        assert!(matches!(kind, ErrorKind::Script | ErrorKind::Memory | ErrorKind::Timeout), "{body}: {kind}");
     }
 }
 
@@ -414,7 +411,7 @@ fn no_host_function_blocks_past_the_deadline() {
     let _armed = watchdog.arm(started + DEADLINE, &token);
     let source = "pcall(ctx.read_file, 'pipe') while true do pcall(ctx.grep, 'x') pcall(ctx.tree) end";
     let error = script(source).execute_with_context(SkillInput::default(), Some(&context)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(started.elapsed() < DEADLINE + Duration::from_millis(500), "{:?}", started.elapsed());
 }
 

@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::super::border::out_of_memory;
 use super::failure::{self, syntax_error};
-use super::host::{Globals, Slot};
+use super::host::{Globals, RunSlot};
 use super::interrupt::Interrupt;
 use super::{from_lua, natives, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
@@ -18,20 +18,21 @@ use crate::host::SkillContext;
 use crate::policy::Limits;
 
 /// A script as bytecode, made here from its text; text is the only form scripts may come in.
-pub(super) struct Compiled {
+pub(super) struct CompiledScript {
     bytecode: Vec<u8>,
-    name: String,
+    chunk_name: String,
     file: Arc<str>,
 }
 
 /// The longest script, in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a source, and nothing
 /// stops it on its way.
-const LONGEST: usize = 192 << 10;
+const MAX_SOURCE: usize = 192 << 10;
 
-impl Compiled {
+impl CompiledScript {
     pub(super) fn new(script: &Script) -> Result<Self> {
-        if script.source.len() > LONGEST {
-            let sentence = format!("{}: longer than the {LONGEST} bytes a Lua script may have", script.path);
+        if script.source.len() > MAX_SOURCE {
+            let sentence =
+                format!("{}: longer than the {MAX_SOURCE} bytes a Lua script may have", script.path);
             return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                 .with_help("keep data in a file of the skill's and read it with ctx.asset"));
         }
@@ -41,14 +42,15 @@ impl Compiled {
             .compile(&script.source)
             .map_err(|error| syntax_error(&error, &script.path))?;
         let compiled =
-            Self { bytecode, name: format!("={}", script.path), file: script.path.as_str().into() };
+            Self { bytecode, chunk_name: format!("={}", script.path), file: script.path.as_str().into() };
         // Luau reports syntax errors when bytecode is loaded, and a skill must fail when it is loaded, not when it runs.
         compiled.load(&Lua::new_with(StdLib::NONE, LuaOptions::default()).map_err(|e| state_error(&e))?)?;
         Ok(compiled)
     }
 
     fn load(&self, lua: &Lua) -> Result<Function> {
-        let chunk = lua.load(self.bytecode.as_slice()).set_name(&self.name).set_mode(LuaChunkMode::Binary);
+        let chunk =
+            lua.load(self.bytecode.as_slice()).set_name(&self.chunk_name).set_mode(LuaChunkMode::Binary);
         chunk.into_function().map_err(|error| syntax_error(&error, &self.file))
     }
 }
@@ -59,20 +61,20 @@ pub(super) struct Vm {
     globals: Globals,
     /// Behind every run's own environment; locked, so that no run can reach the next one through it.
     environment_meta: Table,
-    slot: Arc<Slot>,
+    slot: Arc<RunSlot>,
     interrupt: Interrupt,
-    bytes_when_new: usize,
+    initial_bytes: usize,
 }
 
 /// A state that holds more than this beyond its birth weight is dropped.
-const SLACK: usize = 1 << 20;
+const MAX_RETAINED_BYTES: usize = 1 << 20;
 
 impl Vm {
-    pub(super) fn new(compiled: &Compiled) -> Result<Self> {
+    pub(super) fn new(compiled: &CompiledScript) -> Result<Self> {
         Self::build(compiled).map_err(|error| state_error(&error))?
     }
 
-    fn build(compiled: &Compiled) -> mlua::Result<Result<Self>> {
+    fn build(compiled: &CompiledScript) -> mlua::Result<Result<Self>> {
         let libraries = StdLib::COROUTINE
             | StdLib::TABLE
             | StdLib::OS
@@ -84,7 +86,7 @@ impl Vm {
             | StdLib::VECTOR
             | StdLib::DEBUG;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
-        let slot = Arc::new(Slot::new(compiled.file.clone()));
+        let slot = Arc::new(RunSlot::new(compiled.file.clone()));
         natives::install(&lua, &slot)?;
         let globals = Globals::install(&lua, &slot)?;
         let environment_meta = lua.create_table()?;
@@ -96,20 +98,20 @@ impl Vm {
             Ok(main) => main,
             Err(error) => return Ok(Err(error)),
         };
-        let interrupt = Interrupt::of(&lua)?;
+        let interrupt = Interrupt::for_state(&lua)?;
         lua.gc_collect()?;
         let bytes_when_new = lua.used_memory();
-        Ok(Ok(Self { lua, main, globals, environment_meta, slot, interrupt, bytes_when_new }))
+        Ok(Ok(Self { lua, main, globals, environment_meta, slot, interrupt, initial_bytes: bytes_when_new }))
     }
 
     /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
-        let running = self.interrupt.running(context.limits().operations);
+        let running = self.interrupt.enable(context.limits().operations);
         let stopper = self.interrupt.stopper();
         let _guard = context.cancel().on_stop(move |_| stopper());
         let _occupied = self.slot.occupy(context);
-        let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
+        let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let result = self.call(input, limit, context);
         context.cancel().check()?;
         if running.is_exhausted() {
@@ -132,31 +134,31 @@ impl Vm {
         let input = to_lua::value(&self.lua, &self.globals.array_meta, input)
             .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
         // With a limit set, mlua guards each step of a conversion; so it is set for the script alone, input counted in.
-        let limited = Limited::new(&self.lua, before, limit)?;
-        self.slot.limit(limited.most);
-        let entered = self.enter(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
+        let limited = MemoryLimitGuard::new(&self.lua, before, limit)?;
+        self.slot.set_memory_limit(limited.max_bytes);
+        let entered = self.call_main(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
         drop(limited);
         match entered? {
             (true, value) => {
-                let mut bounds = self.slot.bounds(&self.lua, context);
+                let mut bounds = self.slot.conversion_budget(&self.lua, context);
                 from_lua::value(&value, &self.globals.array_meta, &mut bounds)
                     .map_err(|fault| fault.into_error("the script's value"))
             }
-            (false, raised) => Err(self.slot.take_caught().unwrap_or_else(|| self.unhandled(&raised))),
+            (false, raised) => Err(self.slot.take_error().unwrap_or_else(|| self.unhandled_error(&raised))),
         }
     }
 
     /// The handler does not see exhausted memory, nor errors in handling errors.
-    fn unhandled(&self, raised: &Value) -> SkillError {
+    fn unhandled_error(&self, raised: &Value) -> SkillError {
         match raised {
             Value::String(text) if text.as_bytes() == b"not enough memory".as_slice() => {
                 SkillError::new(ErrorKind::Memory, "out of memory")
             }
-            other => failure::uncaught(other, &self.slot.file),
+            other => failure::script_error(other, &self.slot.file),
         }
     }
 
-    fn enter(&self, input: Value) -> mlua::Result<(bool, Value)> {
+    fn call_main(&self, input: Value) -> mlua::Result<(bool, Value)> {
         let environment = self.lua.create_table_with_capacity(0, 4)?;
         environment.raw_set("_G", &environment)?;
         environment.raw_set("input", input)?;
@@ -164,28 +166,28 @@ impl Vm {
         environment.set_safeenv(true);
         let main = self.main.deep_clone()?;
         main.set_environment(environment)?;
-        self.globals.boundary.call(main)
+        self.globals.protected_call.call(main)
     }
 
     /// Whether the state is as good as new. Collecting what a script left can take as long as the script did, so one that left much
     /// is not collected but dropped.
-    pub(super) fn is_reusable(&self) -> bool {
-        let is_heavy = self.lua.used_memory() > self.bytes_when_new + SLACK;
-        !is_heavy && self.globals.forget_randomness(&self.slot).is_ok()
+    pub(super) fn reset_for_reuse(&self) -> bool {
+        let is_heavy = self.lua.used_memory() > self.initial_bytes + MAX_RETAINED_BYTES;
+        !is_heavy && self.globals.reseed(&self.slot).is_ok()
     }
 
     /// Drops the state on a thread of its own, since its caller waits for nothing that the script left. While many are dropped at
     /// the same time, the caller drops the next, so that what they hold stays bounded.
-    pub(super) fn discard(self) {
-        const MOST: usize = 4;
-        static DROPPED: AtomicUsize = AtomicUsize::new(0);
-        struct Place;
-        impl Drop for Place {
+    pub(super) fn drop_in_background(self) {
+        const MAX_BACKGROUND_DROPS: usize = 4;
+        static BACKGROUND_DROPS: AtomicUsize = AtomicUsize::new(0);
+        struct DropCountGuard;
+        impl Drop for DropCountGuard {
             fn drop(&mut self) {
-                DROPPED.fetch_sub(1, Ordering::Relaxed);
+                BACKGROUND_DROPS.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        let place = (DROPPED.fetch_add(1, Ordering::Relaxed) < MOST, Place);
+        let place = (BACKGROUND_DROPS.fetch_add(1, Ordering::Relaxed) < MAX_BACKGROUND_DROPS, DropCountGuard);
         if place.0 {
             let both = (self, place);
             // Where no thread can be had, the closure is dropped here, and the state with it.
@@ -195,22 +197,22 @@ impl Vm {
 }
 
 /// A memory limit that stands until this is dropped.
-struct Limited<'a> {
+struct MemoryLimitGuard<'a> {
     lua: &'a Lua,
-    most: usize,
+    max_bytes: usize,
 }
 
-impl<'a> Limited<'a> {
+impl<'a> MemoryLimitGuard<'a> {
     fn new(lua: &'a Lua, before: usize, limit: u64) -> Result<Self> {
         let most = usize::MAX >> 2;
         let budget = usize::try_from(limit).unwrap_or(most).min(most);
         let most = before + budget;
         lua.set_memory_limit(most).map_err(|error| state_error(&error))?;
-        Ok(Self { lua, most })
+        Ok(Self { lua, max_bytes: most })
     }
 }
 
-impl Drop for Limited<'_> {
+impl Drop for MemoryLimitGuard<'_> {
     fn drop(&mut self) {
         // Lifting a limit cannot fail where setting one did not.
         self.lua.set_memory_limit(0).ok();

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::warm::{Program, Warm};
-use super::engine::Machine;
-use super::parse::{Parsed, parsed};
+use super::super::warm::{PooledExecutor, Program};
+use super::engine::RhaiEngine;
+use super::parse::{ParsedScript, parse};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
@@ -12,17 +12,17 @@ use crate::policy::CancelToken;
 
 /// Parses a Rhai script; a syntax error is `invalid-skill` with its file, line and column.
 pub(crate) fn load(script: &Script, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
-    Ok(Box::new(Warm::new(&script.skill, parsed(script, cancel)?)))
+    Ok(Box::new(PooledExecutor::new(&script.skill, parse(script, cancel)?)))
 }
 
-impl Program for Parsed {
-    type State = Machine;
+impl Program for ParsedScript {
+    type State = RhaiEngine;
 
-    fn state(&self, _: &SkillContext) -> Result<Machine> {
-        Ok(Machine::new())
+    fn new_state(&self, _: &SkillContext) -> Result<RhaiEngine> {
+        Ok(RhaiEngine::new())
     }
 
-    fn run(&self, machine: &mut Machine, input: &Value, context: &SkillContext) -> Result<Value> {
+    fn run(&self, machine: &mut RhaiEngine, input: &Value, context: &SkillContext) -> Result<Value> {
         machine.run(self, input, context)
     }
 }

@@ -18,7 +18,7 @@ impl From<SkillError> for HostFailure {
 
 impl HostFailure {
     /// The failure as Rhai throws it; the engine adds the position of the call.
-    pub(super) fn thrown(self) -> EvalAltResult {
+    pub(super) fn into_rhai_error(self) -> EvalAltResult {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), Position::NONE)
     }
 
@@ -40,10 +40,10 @@ impl HostFailure {
 
 /// The error for what a script ended with.
 pub(super) fn from_rhai(thrown: EvalAltResult, file: &str, memory: u64) -> SkillError {
-    let (innermost, calls) = unwound(thrown);
+    let (innermost, calls) = unwind(thrown);
     let mut frames = Frames::new(file);
     for (position, function) in calls.iter().rev() {
-        frames.enter(*position, function);
+        frames.push(*position, function);
     }
     let at = innermost.position();
     let error = innermost_error(innermost, memory);
@@ -55,7 +55,7 @@ pub(super) fn from_rhai(thrown: EvalAltResult, file: &str, memory: u64) -> Skill
 }
 
 /// The error at the bottom, and the calls that led there, outermost first: where, and of which function.
-fn unwound(thrown: EvalAltResult) -> (EvalAltResult, Vec<(Position, String)>) {
+fn unwind(thrown: EvalAltResult) -> (EvalAltResult, Vec<(Position, String)>) {
     let (mut error, mut calls) = (thrown, Vec::new());
     loop {
         match error {
@@ -72,7 +72,7 @@ fn unwound(thrown: EvalAltResult) -> (EvalAltResult, Vec<(Position, String)>) {
 fn innermost_error(mut error: EvalAltResult, memory: u64) -> SkillError {
     let script = |sentence: String| SkillError::new(ErrorKind::Script, sentence);
     match error {
-        EvalAltResult::ErrorRuntime(value, _) => raised(value),
+        EvalAltResult::ErrorRuntime(value, _) => thrown_value_error(value),
         EvalAltResult::ErrorDataTooLarge(..) => out_of_memory(memory),
         EvalAltResult::ErrorTooManyOperations(_) => {
             SkillError::new(ErrorKind::Operations, "the script executed more operations than it may")
@@ -87,7 +87,7 @@ fn innermost_error(mut error: EvalAltResult, memory: u64) -> SkillError {
 }
 
 /// The error for a value that `throw` was given, or a host function failed with.
-fn raised(value: Dynamic) -> SkillError {
+fn thrown_value_error(value: Dynamic) -> SkillError {
     let value = match value.try_cast_result::<HostFailure>() {
         Ok(failure) => return failure.0,
         Err(value) => value,
@@ -95,7 +95,7 @@ fn raised(value: Dynamic) -> SkillError {
     let sentence = match (value.as_immutable_string_ref(), from_rhai::value(&value, 4096)) {
         (Ok(text), _) => text.to_string(),
         (_, Ok(json)) => format!("the script raised {json}"),
-        (_, Err(_)) => format!("the script raised a {}", from_rhai::kind_of(&value)),
+        (_, Err(_)) => format!("the script raised a {}", from_rhai::type_name(&value)),
     };
     SkillError::new(ErrorKind::Script, sentence)
 }
@@ -115,13 +115,13 @@ struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    const MOST: usize = 12;
+    const MAX: usize = 12;
 
     fn new(file: &'a str) -> Self {
         Self { file, calls: Vec::new() }
     }
 
-    fn enter(&mut self, position: Position, function: &'a str) {
+    fn push(&mut self, position: Position, function: &'a str) {
         self.calls.push((position, function));
     }
 
@@ -136,6 +136,6 @@ impl<'a> Frames<'a> {
                 None => format!("{}:{line}", self.file),
             })
         };
-        places.zip(functions).filter_map(frame).take(Self::MOST).collect()
+        places.zip(functions).filter_map(frame).take(Self::MAX).collect()
     }
 }

@@ -6,67 +6,73 @@ use std::io;
 use rhai::{Dynamic, FuncRegistration, Map, Module, NativeCallContext};
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::super::border::DEPTH;
-use super::from_rhai::kind_of;
-use super::growth::{Thrown, go_on, left, room, too_large};
+use super::super::border::MAX_DEPTH;
+use super::from_rhai::type_name;
+use super::growth::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
 use super::to_rhai;
 use crate::exact;
 
 /// Bytes a value takes while its text is read: its JSON, its place in a list that grows, and the Rhai value.
-const VALUE: u64 = 160;
+const VALUE_BYTES: u64 = 160;
 /// Bytes of a map with one entry, of either kind.
-const OBJECT: u64 = 1536;
+const OBJECT_BYTES: u64 = 1536;
 
 /// Registers `to_json` and `parse_json`.
 pub(super) fn install(module: &mut Module) {
     FuncRegistration::new("to_json")
         .with_purity(true)
-        .set_into_module(module, |call: NativeCallContext, map: &mut Map| written(&call, map));
-    module.set_native_fn("parse_json", |call: NativeCallContext, text: &str| read(&call, text));
+        .set_into_module(module, |call: NativeCallContext, map: &mut Map| encode(&call, map));
+    module.set_native_fn("parse_json", |call: NativeCallContext, text: &str| decode(&call, text));
 }
 
-fn written(call: &NativeCallContext, map: &Map) -> Result<String, Thrown> {
-    let mut out = Capped { call, unasked: 0, out: Vec::new(), left: left(call), is_full: false };
-    match serde_json::to_writer(&mut out, &Written { value: Held::Map(map), depth: 0 }) {
+fn encode(call: &NativeCallContext, map: &Map) -> Result<String, RhaiError> {
+    let mut out = BoundedWriter {
+        call,
+        bytes_since_check: 0,
+        out: Vec::new(),
+        remaining: remaining_memory(call),
+        is_full: false,
+    };
+    match serde_json::to_writer(&mut out, &JsonValue { value: ValueRef::Map(map), depth: 0 }) {
         Ok(()) => Ok(String::from_utf8_lossy(&out.out).into_owned()),
-        Err(_) if out.is_full => Err(too_large("The text").into()),
+        Err(_) if out.is_full => Err(data_too_large("The text").into()),
         Err(error) => Err(format!("to_json: {error}").into()),
     }
 }
 
-fn read(call: &NativeCallContext, text: &str) -> Result<Dynamic, Thrown> {
+fn decode(call: &NativeCallContext, text: &str) -> Result<Dynamic, RhaiError> {
     let weight = |byte: u8| match byte {
-        b'{' => OBJECT,
-        b',' | b'[' => VALUE,
+        b'{' => OBJECT_BYTES,
+        b',' | b'[' => VALUE_BYTES,
         _ => 2,
     };
-    room(call, 1, text.bytes().map(weight).sum())?;
-    let json = exact::json(text).map_err(|error| format!("parse_json: {error}"))?;
+    require_memory(call, 1, text.bytes().map(weight).sum())?;
+    let json = exact::parse(text).map_err(|error| format!("parse_json: {error}"))?;
     to_rhai::value(&json).map_err(|fault| fault.into_error("parse_json: the value").to_string().into())
 }
 
 /// Text that may not grow beyond what is left.
-struct Capped<'a, 'b> {
+struct BoundedWriter<'a, 'b> {
     call: &'a NativeCallContext<'b>,
-    unasked: usize,
+    bytes_since_check: usize,
     out: Vec<u8>,
-    left: u64,
+    remaining: u64,
     is_full: bool,
 }
 
-impl io::Write for Capped<'_, '_> {
+impl io::Write for BoundedWriter<'_, '_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        self.unasked += part.len();
-        if self.unasked > 1 << 20 {
-            self.unasked = 0;
-            go_on(self.call).map_err(|_| io::ErrorKind::Other)?;
+        self.bytes_since_check += part.len();
+        if self.bytes_since_check > 1 << 20 {
+            self.bytes_since_check = 0;
+            check_stop(self.call).map_err(|_| io::ErrorKind::Other)?;
         }
         // A growing text is copied to where there is twice the room, and once more when it is done.
-        let Some(left) = self.left.checked_sub(3 * part.len() as u64) else {
+        let Some(left) = self.remaining.checked_sub(3 * part.len() as u64) else {
             self.is_full = true;
             return Err(io::ErrorKind::OutOfMemory.into());
         };
-        self.left = left;
+        self.remaining = left;
         self.out.extend_from_slice(part);
         Ok(part.len())
     }
@@ -77,29 +83,29 @@ impl io::Write for Capped<'_, '_> {
 }
 
 /// A value as JSON, or an error where it has no such form.
-struct Written<'a> {
-    value: Held<'a>,
+struct JsonValue<'a> {
+    value: ValueRef<'a>,
     depth: usize,
 }
 
-enum Held<'a> {
+enum ValueRef<'a> {
     Map(&'a Map),
     Any(&'a Dynamic),
 }
 
-impl Serialize for Written<'_> {
+impl Serialize for JsonValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.depth > DEPTH {
-            return Err(S::Error::custom(format_args!("the value is nested deeper than {DEPTH} levels")));
+        if self.depth > MAX_DEPTH {
+            return Err(S::Error::custom(format_args!("the value is nested deeper than {MAX_DEPTH} levels")));
         }
         match self.value {
-            Held::Map(map) => self.map(map, serializer),
-            Held::Any(value) => self.any(value, serializer),
+            ValueRef::Map(map) => self.map(map, serializer),
+            ValueRef::Any(value) => self.any(value, serializer),
         }
     }
 }
 
-impl Written<'_> {
+impl JsonValue<'_> {
     fn any<S: Serializer>(&self, value: &Dynamic, serializer: S) -> Result<S::Ok, S::Error> {
         if let Ok(text) = value.as_immutable_string_ref() {
             serializer.serialize_str(&text)
@@ -118,14 +124,14 @@ impl Written<'_> {
         } else if let Ok(list) = value.as_array_ref() {
             self.list(&list, serializer)
         } else {
-            Err(S::Error::custom(format_args!("a {} has no JSON form", kind_of(value))))
+            Err(S::Error::custom(format_args!("a {} has no JSON form", type_name(value))))
         }
     }
 
     fn map<S: Serializer>(&self, map: &Map, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_map(Some(map.len()))?;
         for (key, field) in map {
-            fields.serialize_entry(key.as_str(), &self.below(field))?;
+            fields.serialize_entry(key.as_str(), &self.nested(field))?;
         }
         fields.end()
     }
@@ -133,12 +139,12 @@ impl Written<'_> {
     fn list<S: Serializer>(&self, list: &[Dynamic], serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(Some(list.len()))?;
         for item in list {
-            items.serialize_element(&self.below(item))?;
+            items.serialize_element(&self.nested(item))?;
         }
         items.end()
     }
 
-    fn below<'b>(&self, value: &'b Dynamic) -> Written<'b> {
-        Written { value: Held::Any(value), depth: self.depth + 1 }
+    fn nested<'b>(&self, value: &'b Dynamic) -> JsonValue<'b> {
+        JsonValue { value: ValueRef::Any(value), depth: self.depth + 1 }
     }
 }

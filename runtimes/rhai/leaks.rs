@@ -13,9 +13,9 @@ use crate::heap;
 
 /// What the runs of one script have left behind, in bytes.
 #[derive(Default)]
-pub(super) struct Leaks(AtomicI64);
+pub(super) struct LeakCounter(AtomicI64);
 
-impl Leaks {
+impl LeakCounter {
     /// Fails where earlier runs have left so much behind that another one may not be let in.
     pub(super) fn check(&self, memory: u64) -> Result<()> {
         let left = self.0.load(Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Leaks {
 
     /// A run is over, all its values are dropped, and so much is still there beside its error.
     pub(super) fn add(&self, kept: i64, error: Option<&SkillError>) {
-        let kept = kept - error.map_or(0, weight);
+        let kept = kept - error.map_or(0, error_bytes);
         if kept != 0 {
             self.0.fetch_add(kept, Ordering::Relaxed);
         }
@@ -41,16 +41,16 @@ impl Leaks {
 }
 
 /// What a copy of the error takes.
-fn weight(error: &SkillError) -> i64 {
-    let before = heap::balance();
+fn error_bytes(error: &SkillError) -> i64 {
+    let before = heap::net_bytes();
     let copy = error.clone();
-    let weight = heap::balance() - before;
+    let weight = heap::net_bytes() - before;
     drop(copy);
     weight
 }
 
 /// Empties what closures share with the variables of a script, as its run is over.
-pub(super) fn release(scope: &Scope) {
+pub(super) fn release_closures(scope: &Scope) {
     for (_, _, variable) in
         scope.iter_raw().filter(|(_, _, variable)| variable.is_shared() && !variable.is_locked())
     {

@@ -7,61 +7,61 @@ use std::ops::{Range, RangeInclusive};
 
 use rhai::{Blob, Dynamic, FuncRegistration, ImmutableString, Module, NativeCallContext};
 
-use super::growth::{Thrown, room};
+use super::growth::{RhaiError, require_memory};
 
 type Text = ImmutableString;
 type Call<'a> = NativeCallContext<'a>;
 
 /// What a letter becomes at most when its case changes, and a byte that is not UTF-8 in text: times its bytes.
-const WORST_FORM: u64 = 3;
+const MAX_EXPANSION: u64 = 3;
 
 /// Registers the functions.
 pub(super) fn install(module: &mut Module) {
-    parts(module);
-    letters(module);
-    cases(module);
-    bytes(module);
+    register_substrings(module);
+    register_chars(module);
+    register_case(module);
+    register_blobs(module);
 }
 
 /// The four ways of naming a part, for a function that makes something of it.
-fn parts(module: &mut Module) {
+fn register_substrings(module: &mut Module) {
     type Make = fn(&mut Text, &dyn Fn(&str) -> &str) -> Dynamic;
     fn install(module: &mut Module, name: &str, make: Make) {
         module.set_native_fn(name, move |text: &mut Text, start: i64| {
-            Ok(make(text, &|text| part(text, start, i64::MAX)))
+            Ok(make(text, &|text| substring(text, start, i64::MAX)))
         });
         module.set_native_fn(name, move |text: &mut Text, start: i64, length: i64| {
-            Ok(make(text, &|text| part(text, start, length)))
+            Ok(make(text, &|text| substring(text, start, length)))
         });
         module.set_native_fn(name, move |text: &mut Text, range: Range<i64>| {
-            Ok(make(text, &|text| within(text, range.start, range.end)))
+            Ok(make(text, &|text| substring_range(text, range.start, range.end)))
         });
         module.set_native_fn(name, move |text: &mut Text, range: RangeInclusive<i64>| {
-            Ok(make(text, &|text| within(text, *range.start(), range.end().saturating_add(1))))
+            Ok(make(text, &|text| substring_range(text, *range.start(), range.end().saturating_add(1))))
         });
     }
     install(module, "sub_string", |text, part| part(text).into());
-    install(module, "chars", |text, part| Dynamic::from(Letters::of(part(text).into())));
+    install(module, "chars", |text, part| Dynamic::from(Chars::new(part(text).into())));
     install(module, "crop", |text, part| {
         *text = part(text).into();
         Dynamic::UNIT
     });
 }
 
-fn letters(module: &mut Module) {
-    module.set_custom_type::<Letters>("CharsStream");
-    module.set_iterator::<Letters>();
+fn register_chars(module: &mut Module) {
+    module.set_custom_type::<Chars>("CharsStream");
+    module.set_iterator::<Chars>();
     module.set_iter(TypeId::of::<Text>(), |text: Dynamic| {
-        Box::new(Letters::of(text.into_immutable_string().unwrap_or_default()).map(Dynamic::from_char))
+        Box::new(Chars::new(text.into_immutable_string().unwrap_or_default()).map(Dynamic::from_char))
     });
-    module.set_getter_fn("chars", |text: &mut Text| Ok(Letters::of(text.clone())));
-    module.set_native_fn("chars", |text: Text| Ok(Letters::of(text)));
+    module.set_getter_fn("chars", |text: &mut Text| Ok(Chars::new(text.clone())));
+    module.set_native_fn("chars", |text: Text| Ok(Chars::new(text)));
 }
 
-fn cases(module: &mut Module) {
-    fn changed(call: &Call, text: &str, change: fn(&str) -> String) -> Result<Text, Thrown> {
-        let worst = if text.is_ascii() { 1 } else { WORST_FORM };
-        room(call, text.len(), worst)?;
+fn register_case(module: &mut Module) {
+    fn changed(call: &Call, text: &str, change: fn(&str) -> String) -> Result<Text, RhaiError> {
+        let worst = if text.is_ascii() { 1 } else { MAX_EXPANSION };
+        require_memory(call, text.len(), worst)?;
         Ok(change(text).into())
     }
     for (made, make, change) in [
@@ -77,9 +77,9 @@ fn cases(module: &mut Module) {
     }
 }
 
-fn bytes(module: &mut Module) {
-    fn read(call: &Call, bytes: &[u8]) -> Result<String, Thrown> {
-        room(call, bytes.len(), WORST_FORM)?;
+fn register_blobs(module: &mut Module) {
+    fn read(call: &Call, bytes: &[u8]) -> Result<String, RhaiError> {
+        require_memory(call, bytes.len(), MAX_EXPANSION)?;
         Ok(String::from_utf8_lossy(bytes).into_owned())
     }
     module.set_native_fn("as_string", |call: Call, bytes: Blob| read(&call, &bytes));
@@ -94,48 +94,48 @@ fn bytes(module: &mut Module) {
 }
 
 /// So many letters from the one at `start`; a negative start counts from the end.
-fn part(text: &str, start: i64, length: i64) -> &str {
+fn substring(text: &str, start: i64, length: i64) -> &str {
     let from = match usize::try_from(start) {
-        Ok(start) => offset(text, start),
+        Ok(start) => char_offset(text, start),
         Err(_) => match start.checked_neg().and_then(|back| usize::try_from(back).ok()) {
             Some(back) => text.char_indices().rev().nth(back - 1).map_or(0, |(at, _)| at),
             None => 0,
         },
     };
     let rest = &text[from..];
-    &rest[..offset(rest, usize::try_from(length).unwrap_or(0))]
+    &rest[..char_offset(rest, usize::try_from(length).unwrap_or(0))]
 }
 
 /// The letters from one to before another.
-fn within(text: &str, start: i64, end: i64) -> &str {
+fn substring_range(text: &str, start: i64, end: i64) -> &str {
     let start = start.max(0);
-    part(text, start, end.max(start) - start)
+    substring(text, start, end.max(start) - start)
 }
 
 /// Where the letter of this number begins, the end if there is none.
-fn offset(text: &str, letters: usize) -> usize {
+fn char_offset(text: &str, letters: usize) -> usize {
     text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at)
 }
 
 /// The letters of a text that is shared and not copied.
 #[derive(Clone)]
-struct Letters {
+struct Chars {
     text: Text,
-    at: usize,
+    offset: usize,
 }
 
-impl Letters {
-    fn of(text: Text) -> Self {
-        Self { text, at: 0 }
+impl Chars {
+    fn new(text: Text) -> Self {
+        Self { text, offset: 0 }
     }
 }
 
-impl Iterator for Letters {
+impl Iterator for Chars {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {
-        let letter = self.text[self.at..].chars().next()?;
-        self.at += letter.len_utf8();
+        let letter = self.text[self.offset..].chars().next()?;
+        self.offset += letter.len_utf8();
         Some(letter)
     }
 }

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rhai::{AST, Engine, LexError, Token};
 
-use super::engine::{NAMES, bare};
+use super::engine::{MAX_NAMES, new_engine};
 use super::failure;
-use super::leaks::Leaks;
+use super::leaks::LeakCounter;
 use super::stack::Stack;
 use crate::error::{ErrorKind, SkillError};
 use crate::executor::Script;
@@ -23,16 +23,16 @@ const MAX_SOURCE: usize = 64 << 10;
 const MAX_KEYS: usize = 1024;
 /// Names that are compared with others, in all. A comparison takes up to 20 ns, and ten times that in a build that is not
 /// optimised. Usual code of 64 KiB needs about half.
-const MAX_WORK: usize = 4_000_000;
+const MAX_COMPARISONS: usize = 4_000_000;
 
 /// A script, parsed; what it does not know until it runs is looked up then.
-pub(super) struct Parsed {
+pub(super) struct ParsedScript {
     pub(super) file: String,
     pub(super) ast: ManuallyDrop<AST>,
-    pub(super) leaks: Leaks,
+    pub(super) leaks: LeakCounter,
 }
 
-pub(super) fn parsed(script: &Script, cancel: &CancelToken) -> crate::error::Result<Parsed> {
+pub(super) fn parse(script: &Script, cancel: &CancelToken) -> crate::error::Result<ParsedScript> {
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
     let size = script.source.len();
     if size > MAX_SOURCE {
@@ -43,18 +43,18 @@ pub(super) fn parsed(script: &Script, cancel: &CancelToken) -> crate::error::Res
     }
     let text = std::str::from_utf8(&script.source)
         .map_err(|error| invalid(format!("{} is not UTF-8 at byte {}", script.path, error.valid_up_to())))?;
-    let mut stack = Stack::for_script()?;
+    let mut stack = Stack::for_parser()?;
     let compiled = stack.run(|| {
-        let mut engine = bare();
+        let mut engine = new_engine();
         engine.set_max_map_size(MAX_KEYS);
-        watch(&mut engine, cancel);
+        limit_parser(&mut engine, cancel);
         engine.compile(text)
     });
-    stack.keep();
-    let parsed = compiled.map(|ast| Parsed {
+    stack.checkin();
+    let parsed = compiled.map(|ast| ParsedScript {
         file: script.path.clone(),
         ast: ManuallyDrop::new(ast),
-        leaks: Leaks::default(),
+        leaks: LeakCounter::default(),
     });
     cancel.check()?;
     parsed.map_err(|error| {
@@ -69,55 +69,57 @@ pub(super) fn parsed(script: &Script, cancel: &CancelToken) -> crate::error::Res
 
 /// Ends the parser at its next token when nobody waits for it, or when the script is too much work.
 #[allow(deprecated, reason = "what Rhai calls volatile it marks in this way")]
-fn watch(engine: &mut Engine, cancel: &CancelToken) {
+fn limit_parser(engine: &mut Engine, cancel: &CancelToken) {
     let cancel = cancel.clone();
-    let work = Mutex::new(Work::default());
+    let work = Mutex::new(ParserWork::default());
     engine.on_parse_token(move |token, _, _| {
         if cancel.check().is_err() {
-            return refused("the run has ended".to_owned());
+            return error_token("the run has ended".to_owned());
         }
-        match work.lock().unwrap_or_else(PoisonError::into_inner).add(&token) {
+        match work.lock().unwrap_or_else(PoisonError::into_inner).count_token(&token) {
             Ok(()) => token,
-            Err(sentence) => refused(sentence),
+            Err(sentence) => error_token(sentence),
         }
     });
 }
 
-fn refused(sentence: String) -> Token {
+fn error_token(sentence: String) -> Token {
     Token::LexError(Box::new(LexError::Runtime(sentence)))
 }
 
 /// What the parser has to look through, never less than it does.
 #[derive(Default)]
-struct Work {
+struct ParserWork {
     names: HashSet<String>,
     functions: usize,
     /// Closures around the token; a closure looks again for whatever is named in it, when it begins and when it ends.
-    closures: usize,
+    closure_depth: usize,
     /// How many were around each bracket that is open.
-    outside: Vec<usize>,
+    closure_depth_by_bracket: Vec<usize>,
     is_after_value: bool,
     is_after_period: bool,
-    done: usize,
+    comparisons: usize,
 }
 
-impl Work {
-    fn add(&mut self, token: &Token) -> Result<(), String> {
+impl ParserWork {
+    fn count_token(&mut self, token: &Token) -> Result<(), String> {
         match token {
             Token::LeftBrace | Token::LeftParen | Token::LeftBracket | Token::MapStart => {
-                self.outside.push(self.closures);
+                self.closure_depth_by_bracket.push(self.closure_depth);
             }
             Token::RightBrace | Token::RightParen | Token::RightBracket => {
-                self.closures = self.outside.pop().unwrap_or_default();
+                self.closure_depth = self.closure_depth_by_bracket.pop().unwrap_or_default();
             }
-            Token::SemiColon => self.closures = self.outside.last().copied().unwrap_or_default(),
+            Token::SemiColon => {
+                self.closure_depth = self.closure_depth_by_bracket.last().copied().unwrap_or_default()
+            }
             Token::Fn => self.functions += 1,
             Token::Pipe | Token::Or if !self.is_after_value => {
                 self.functions += 1;
-                self.closures += 1;
+                self.closure_depth += 1;
             }
             // What comes after a period is looked for when the script runs.
-            Token::Identifier(name) if !self.is_after_period => self.look_for(name)?,
+            Token::Identifier(name) if !self.is_after_period => self.count_lookup(name)?,
             _ => {}
         }
         self.is_after_value = matches!(
@@ -136,15 +138,15 @@ impl Work {
         Ok(())
     }
 
-    fn look_for(&mut self, name: &str) -> Result<(), String> {
+    fn count_lookup(&mut self, name: &str) -> Result<(), String> {
         if !self.names.contains(name) {
-            if self.names.len() == NAMES {
-                return Err(format!("a script may have {NAMES} different names, and this is one more"));
+            if self.names.len() == MAX_NAMES {
+                return Err(format!("a script may have {MAX_NAMES} different names, and this is one more"));
             }
             self.names.insert(name.to_owned());
         }
-        self.done += (self.names.len() + self.functions) * (1 + 2 * self.closures);
-        if self.done > MAX_WORK {
+        self.comparisons += (self.names.len() + self.functions) * (1 + 2 * self.closure_depth);
+        if self.comparisons > MAX_COMPARISONS {
             return Err("the script has too many names in too much text: leave some of it to another script"
                 .to_owned());
         }
@@ -153,13 +155,13 @@ impl Work {
 }
 
 /// A tree is dropped by recursion, too.
-impl Drop for Parsed {
+impl Drop for ParsedScript {
     fn drop(&mut self) {
         let tree = std::mem::take(&mut *self.ast);
-        match Stack::for_script() {
+        match Stack::for_parser() {
             Ok(mut stack) => {
                 stack.run(|| drop(tree));
-                stack.keep();
+                stack.checkin();
             }
             // Without a stack it stays where it is: that is better than no host.
             Err(_) => std::mem::forget(tree),

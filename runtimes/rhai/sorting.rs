@@ -8,66 +8,66 @@ use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext, Position};
 
-use super::growth::{Thrown, go_on, room};
+use super::growth::{RhaiError, check_stop, require_memory};
 
 type Call<'a> = NativeCallContext<'a>;
 
 /// Comparisons of small values between two questions.
-const ASK_EVERY: u32 = 4096;
+const COMPARISONS_PER_CHECK: u32 = 4096;
 /// Bytes of text between two questions.
-const ASK_BYTES: usize = 1 << 20;
+const BYTES_PER_CHECK: usize = 1 << 20;
 
 /// Registers them.
 pub(super) fn install(module: &mut Module) {
     for (sorts, orders, is_descending) in [("sort", "order", false), ("sort_desc", "order_desc", true)] {
         module.set_native_fn(sorts, move |call: Call, list: &mut Array| {
-            sorted(&call, list, &mut Builtin::of(&call, list, is_descending)?)
+            merge_sort(&call, list, &mut DefaultComparator::for_list(&call, list, is_descending)?)
         });
         module.set_native_fn(orders, move |call: Call, mut list: Array| {
-            let mut compare = Builtin::of(&call, &list, is_descending)?;
-            sorted(&call, &mut list, &mut compare)?;
+            let mut compare = DefaultComparator::for_list(&call, &list, is_descending)?;
+            merge_sort(&call, &mut list, &mut compare)?;
             Ok(list)
         });
     }
     for name in ["sort", "sort_by"] {
         module.set_native_fn(name, |call: Call, list: &mut Array, by: FnPtr| {
-            sorted(&call, list, &mut Comparer { call: &call, by })
+            merge_sort(&call, list, &mut ScriptComparator { call: &call, by })
         });
     }
     for name in ["order", "order_by"] {
         module.set_native_fn(name, |call: Call, mut list: Array, by: FnPtr| {
-            sorted(&call, &mut list, &mut Comparer { call: &call, by })?;
+            merge_sort(&call, &mut list, &mut ScriptComparator { call: &call, by })?;
             Ok(list)
         });
     }
     module.set_native_fn("dedup", |call: Call, list: &mut Array| {
         let by = FnPtr::new("==").ok();
-        deduplicated(&call, list, |call, first, second| match &by {
+        dedup(&call, list, |call, first, second| match &by {
             Some(by) => by.call_raw(call, None, [first, second]),
             None => call.call_native_fn_raw("==", true, &mut [&mut first.clone(), &mut second.clone()]),
         })
     });
     module.set_native_fn("dedup", |call: Call, list: &mut Array, by: FnPtr| {
-        deduplicated(&call, list, |call, first, second| by.call_raw(call, None, [first, second]))
+        dedup(&call, list, |call, first, second| by.call_raw(call, None, [first, second]))
     });
 }
 
 /// Says which of two values comes first, or that the run must end.
-trait Compare {
-    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown>;
+trait Comparator {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError>;
 }
 
 /// By a function of the script's.
-struct Comparer<'a, 'b> {
+struct ScriptComparator<'a, 'b> {
     call: &'a Call<'b>,
     by: FnPtr,
 }
 
-impl Compare for Comparer<'_, '_> {
-    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown> {
+impl Comparator for ScriptComparator<'_, '_> {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError> {
         let answer = self.by.call_raw(self.call, None, [first.clone(), second.clone()]);
         // As in the library, a comparer that fails has no opinion; but a run that must end, ends.
-        go_on(self.call)?;
+        check_stop(self.call)?;
         let answer = answer.ok().and_then(|answer| {
             answer.as_int().or_else(|_| answer.as_bool().map(|is_first| if is_first { -1 } else { 1 })).ok()
         });
@@ -76,17 +76,18 @@ impl Compare for Comparer<'_, '_> {
 }
 
 /// By the order of the language, among values of one type.
-struct Builtin<'a, 'b> {
+struct DefaultComparator<'a, 'b> {
     call: &'a Call<'b>,
-    of: fn(&Dynamic, &Dynamic) -> (Ordering, usize),
+    compare_values: fn(&Dynamic, &Dynamic) -> (Ordering, usize),
     is_descending: bool,
     /// What may be compared until the next question, in bytes.
-    left: usize,
+    bytes_until_check: usize,
 }
 
-impl<'a, 'b> Builtin<'a, 'b> {
-    fn of(call: &'a Call<'b>, list: &Array, is_descending: bool) -> Result<Self, Thrown> {
-        let made = |of| Ok(Self { call, of, is_descending, left: ASK_BYTES });
+impl<'a, 'b> DefaultComparator<'a, 'b> {
+    fn for_list(call: &'a Call<'b>, list: &Array, is_descending: bool) -> Result<Self, RhaiError> {
+        let made =
+            |of| Ok(Self { call, compare_values: of, is_descending, bytes_until_check: BYTES_PER_CHECK });
         let Some(first) = list.first().filter(|_| list.len() > 1) else {
             return made(|_, _| (Ordering::Equal, 0));
         };
@@ -121,14 +122,16 @@ impl<'a, 'b> Builtin<'a, 'b> {
     }
 }
 
-impl Compare for Builtin<'_, '_> {
-    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, Thrown> {
-        let (order, read) = (self.of)(first, second);
-        if let Some(left) = self.left.checked_sub(read + ASK_BYTES / ASK_EVERY as usize) {
-            self.left = left;
+impl Comparator for DefaultComparator<'_, '_> {
+    fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError> {
+        let (order, read) = (self.compare_values)(first, second);
+        if let Some(left) =
+            self.bytes_until_check.checked_sub(read + BYTES_PER_CHECK / COMPARISONS_PER_CHECK as usize)
+        {
+            self.bytes_until_check = left;
         } else {
-            go_on(self.call)?;
-            self.left = ASK_BYTES;
+            check_stop(self.call)?;
+            self.bytes_until_check = BYTES_PER_CHECK;
         }
         Ok(if self.is_descending { order.reverse() } else { order })
     }
@@ -140,8 +143,8 @@ fn unsortable(why: &str) -> EvalAltResult {
 
 /// Sorts by merging runs of twice the length in turn, so that equal values stay in their order. A list whose sorting fails
 /// is as it was.
-fn sorted(call: &Call, list: &mut Array, by: &mut impl Compare) -> Result<(), Thrown> {
-    room(call, list.len(), 2 * size_of::<usize>() as u64 + size_of::<Dynamic>() as u64)?;
+fn merge_sort(call: &Call, list: &mut Array, by: &mut impl Comparator) -> Result<(), RhaiError> {
+    require_memory(call, list.len(), 2 * size_of::<usize>() as u64 + size_of::<Dynamic>() as u64)?;
     let mut places: Vec<usize> = (0..list.len()).collect();
     let mut merged = Vec::with_capacity(list.len());
     let mut length = 1;
@@ -168,18 +171,18 @@ fn sorted(call: &Call, list: &mut Array, by: &mut impl Compare) -> Result<(), Th
 }
 
 /// Removes what equals the one before it.
-fn deduplicated(
+fn dedup(
     call: &Call,
     list: &mut Array,
-    equal: impl Fn(&Call, Dynamic, Dynamic) -> Result<Dynamic, Thrown>,
-) -> Result<(), Thrown> {
+    equal: impl Fn(&Call, Dynamic, Dynamic) -> Result<Dynamic, RhaiError>,
+) -> Result<(), RhaiError> {
     let mut failed = Ok(());
     list.dedup_by(|second, first| {
         if failed.is_err() {
             return false;
         }
         let answer = equal(call, first.clone(), second.clone());
-        failed = go_on(call);
+        failed = check_stop(call);
         answer.ok().and_then(|answer| answer.as_bool().ok()).unwrap_or(false)
     });
     failed

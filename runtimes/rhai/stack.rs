@@ -17,19 +17,19 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::heap;
 
 /// Bytes that a script's calls within calls may take. Rhai counts calls only, whatever each costs.
-pub(super) const CALLS: usize = 8 << 20;
+pub(super) const MAX_CALL_BYTES: usize = 8 << 20;
 
 /// Bytes for what is called last: a function of the host's, the parser's deepest nesting.
-const LAST_CALL: usize = 8 << 20;
+const LAST_CALL_BYTES: usize = 8 << 20;
 
 /// For what has no memory limit: parsing, and dropping what was parsed.
-const SCRIPT: usize = 64 << 20;
+const PARSER_STACK_BYTES: usize = 64 << 20;
 
 /// A run that never had more memory or deeper calls than this leaves a stack that is worth keeping: little of it was used.
-pub(super) const SHALLOW: usize = 256 << 10;
+pub(super) const SHALLOW_BYTES: usize = 256 << 10;
 
 /// More is not reserved at once; a script whose memory asks for more gets less memory.
-const MAX: usize = 4 << 30;
+const MAX_STACK_BYTES: usize = 4 << 30;
 
 /// Stacks that no run uses, as many as there are processors at most.
 static IDLE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
@@ -46,18 +46,18 @@ impl Stack {
     /// A stack for a script that may allocate this many bytes, and how many it may on this stack.
     pub(super) fn for_memory(memory: u64) -> Result<(Self, u64)> {
         let per_byte = *STACK_PER_BYTE;
-        let most = (MAX - CALLS - LAST_CALL) as u64 / per_byte;
+        let most = (MAX_STACK_BYTES - MAX_CALL_BYTES - LAST_CALL_BYTES) as u64 / per_byte;
         let memory = memory.min(most);
-        let values = usize::try_from(memory * per_byte).unwrap_or(MAX);
-        Ok((Self::of(values + CALLS + LAST_CALL)?, memory))
+        let values = usize::try_from(memory * per_byte).unwrap_or(MAX_STACK_BYTES);
+        Ok((Self::checkout(values + MAX_CALL_BYTES + LAST_CALL_BYTES)?, memory))
     }
 
     /// A stack for a script's text and tree.
-    pub(super) fn for_script() -> Result<Self> {
-        Self::of(SCRIPT)
+    pub(super) fn for_parser() -> Result<Self> {
+        Self::checkout(PARSER_STACK_BYTES)
     }
 
-    fn of(bytes: usize) -> Result<Self> {
+    fn checkout(bytes: usize) -> Result<Self> {
         let mut idle = idle();
         let fitting = idle.iter().position(|stack| stack.bytes >= bytes).map(|at| idle.swap_remove(at));
         drop(idle);
@@ -83,7 +83,7 @@ impl Stack {
     }
 
     /// Keeps it for a later run; one that was used deeply would keep its memory and is to be dropped instead.
-    pub(super) fn keep(self) {
+    pub(super) fn checkin(self) {
         let mut idle = idle();
         // The largest fits every run, and the one that has waited longest makes room.
         let outworn = (idle.len() >= *PROCESSORS).then(|| idle.remove(0));
@@ -98,86 +98,86 @@ fn idle() -> MutexGuard<'static, Vec<Stack>> {
 }
 
 /// Levels of nesting that are measured.
-const LEVELS: usize = 256;
+const MEASURED_LEVELS: usize = 256;
 
 /// Bytes of memory a level is assumed to take where nobody counts them: Rhai's own limits count places in lists.
-const UNCOUNTED_LEVEL: usize = 16;
+const ASSUMED_LEVEL_BYTES: usize = 16;
 
 /// Bytes of stack for each byte of memory, by the kind of nesting that takes most, and as many more for what is looked through otherwise.
 static STACK_PER_BYTE: LazyLock<u64> = LazyLock::new(|| {
-    let measured = DefaultStack::new(SCRIPT).map(|mut stack| {
+    let measured = DefaultStack::new(PARSER_STACK_BYTES).map(|mut stack| {
         corosensei::on_stack(&mut stack, || {
-            let per_byte = |nest: &Nest| {
-                let (used, memory) = level(*nest);
-                let memory = if heap::is_counting() { memory } else { UNCOUNTED_LEVEL };
+            let per_byte = |nest: &NestFn| {
+                let (used, memory) = measure_level(*nest);
+                let memory = if heap::is_counting() { memory } else { ASSUMED_LEVEL_BYTES };
                 (2 * used).div_ceil(memory.max(1))
             };
-            NESTS.iter().map(per_byte).max().unwrap_or_default()
+            NESTINGS.iter().map(per_byte).max().unwrap_or_default()
         })
     });
     // Where not even this can be reserved nothing will run.
     measured.map_or(64, |bytes| bytes as u64).max(1)
 });
 
-type Nest = fn(Dynamic) -> Dynamic;
+type NestFn = fn(Dynamic) -> Dynamic;
 
 /// What values can be in.
-const NESTS: [Nest; 5] = [
+const NESTINGS: [NestFn; 5] = [
     |value| Dynamic::from_array(vec![value]),
     |value| Dynamic::from_map(Map::from([("a".into(), value)])),
     |value| Dynamic::from_array(vec![value.into_shared()]),
-    |value| held(value.into_shared()),
-    held,
+    |value| closure_with(value.into_shared()),
+    closure_with,
 ];
 
 /// A function that holds a value, as closures do.
-fn held(value: Dynamic) -> Dynamic {
+fn closure_with(value: Dynamic) -> Dynamic {
     let mut function = FnPtr::new("f").unwrap_or_else(|_| unreachable!("f is a name"));
     function.set_curry([value]);
     Dynamic::from(function)
 }
 
 /// Bytes of stack and of memory that a level of this nesting takes, when the value is copied or dropped.
-fn level(nest: Nest) -> (usize, usize) {
+fn measure_level(nest: NestFn) -> (usize, usize) {
     let lowest = Arc::new(AtomicUsize::new(usize::MAX));
-    let before = heap::balance();
+    let before = heap::net_bytes();
     let mut value = Dynamic::from(Probe(lowest.clone()));
-    for _ in 0..LEVELS {
+    for _ in 0..MEASURED_LEVELS {
         value = nest(value);
     }
-    let memory = usize::try_from(heap::balance() - before).unwrap_or_default() / LEVELS;
-    let here = address();
+    let memory = usize::try_from(heap::net_bytes() - before).unwrap_or_default() / MEASURED_LEVELS;
+    let here = stack_address();
     drop(black_box(value.clone()));
     drop(value);
     let used = here.saturating_sub(lowest.load(Ordering::Relaxed));
-    (used.div_ceil(LEVELS), memory)
+    (used.div_ceil(MEASURED_LEVELS), memory)
 }
 
 /// Sees how deep the stack is where it is copied and dropped.
 struct Probe(Arc<AtomicUsize>);
 
 impl Probe {
-    fn look(&self) {
-        self.0.fetch_min(address(), Ordering::Relaxed);
+    fn record_address(&self) {
+        self.0.fetch_min(stack_address(), Ordering::Relaxed);
     }
 }
 
 impl Clone for Probe {
     fn clone(&self) -> Self {
-        self.look();
+        self.record_address();
         Self(self.0.clone())
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        self.look();
+        self.record_address();
     }
 }
 
 /// An address in the frame of whoever calls this.
 #[inline]
-pub(super) fn address() -> usize {
+pub(super) fn stack_address() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(black_box(&here)).addr()
 }
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_level_of_every_nesting_takes_stack_and_memory() {
-        for (number, nest) in NESTS.into_iter().enumerate() {
-            let (used, memory) = level(nest);
+        for (number, nest) in NESTINGS.into_iter().enumerate() {
+            let (used, memory) = measure_level(nest);
             println!("{number}: {used} bytes of stack, {memory} of memory");
             assert!(used > 16 && memory >= 48, "{number}: {used} bytes of stack, {memory} of memory");
         }
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_reserved_is_an_error() {
-        assert_eq!(Stack::of(1 << 60).err().map(|error| error.kind()), Some(ErrorKind::Memory));
+        assert_eq!(Stack::checkout(1 << 60).err().map(|error| error.kind()), Some(ErrorKind::Memory));
     }
 
     #[test]
     fn more_memory_than_the_largest_stack_is_good_for_is_not_given() {
         let (stack, memory) = Stack::for_memory(u64::MAX).unwrap();
-        assert!(memory < u64::MAX && stack.bytes <= MAX);
+        assert!(memory < u64::MAX && stack.bytes <= MAX_STACK_BYTES);
     }
 }

@@ -7,27 +7,27 @@ use std::fmt::{self, Write};
 
 use rhai::{Array, Blob, Dynamic, FnPtr, FuncRegistration, ImmutableString, Map, Module, NativeCallContext};
 
-use super::growth::{go_on, left};
-use super::host::run_out;
+use super::growth::{check_stop, remaining_memory};
+use super::host::end_out_of_memory;
 
 /// What scripts and Rhai itself call to see a value written.
-const NAMES: [&str; 4] = ["print", "to_string", "debug", "to_debug"];
+const FUNCTION_NAMES: [&str; 4] = ["print", "to_string", "debug", "to_debug"];
 
 /// Nesting of what is written; deeper, a reader is lost as well.
-const DEPTH: usize = 500;
+const MAX_DEPTH: usize = 500;
 
 /// Registers them for what may be large; every other value is written in little more space than it takes.
 pub(super) fn install(module: &mut Module) {
-    for name in NAMES {
+    for name in FUNCTION_NAMES {
         let named = || FuncRegistration::new(name).in_global_namespace().with_purity(true);
         named().set_into_module(module, |call: NativeCallContext, list: &mut Array| {
-            written(&call, |text| text.list(list, 0))
+            display(&call, |text| text.list(list, 0))
         });
         named().set_into_module(module, |call: NativeCallContext, map: &mut Map| {
-            written(&call, |text| text.map(map, 0))
+            display(&call, |text| text.map(map, 0))
         });
         named().set_into_module(module, |call: NativeCallContext, bytes: &mut Blob| {
-            written(&call, |text| text.blob(bytes))
+            display(&call, |text| text.blob(bytes))
         });
         // Without what it holds, which may be much, or itself.
         named().set_into_module(module, |function: &mut FnPtr| format!("Fn({})", function.fn_name()));
@@ -35,33 +35,34 @@ pub(super) fn install(module: &mut Module) {
     for name in ["debug", "to_debug"] {
         let named = FuncRegistration::new(name).in_global_namespace().with_purity(true);
         named.set_into_module(module, |call: NativeCallContext, string: &mut ImmutableString| {
-            written(&call, |text| text.quoted(string))
+            display(&call, |text| text.quote(string))
         });
     }
 }
 
 /// The text, or what there is of it when the memory ran out. Rhai does not let these functions fail, so the run is ended
 /// from its slot, at its next operation.
-fn written(call: &NativeCallContext, write: impl FnOnce(&mut Text) -> fmt::Result) -> String {
-    let mut text = Text { call, out: String::new(), left: left(call), unasked: 0 };
-    if write(&mut text).is_err() && go_on(call).is_ok() {
-        run_out(call);
+fn display(call: &NativeCallContext, write: impl FnOnce(&mut BoundedText) -> fmt::Result) -> String {
+    let mut text =
+        BoundedText { call, out: String::new(), remaining: remaining_memory(call), bytes_since_check: 0 };
+    if write(&mut text).is_err() && check_stop(call).is_ok() {
+        end_out_of_memory(call);
     }
     text.out
 }
 
-struct Text<'a, 'b> {
+struct BoundedText<'a, 'b> {
     call: &'a NativeCallContext<'b>,
     out: String,
-    left: u64,
+    remaining: u64,
     /// Bytes written since the run was last asked whether it goes on.
-    unasked: usize,
+    bytes_since_check: usize,
 }
 
 /// Bytes between two questions, and of a string that is quoted at once.
-const ASK_EVERY: usize = 64 << 10;
+const BYTES_PER_CHECK: usize = 64 << 10;
 
-impl Text<'_, '_> {
+impl BoundedText<'_, '_> {
     fn list(&mut self, list: &[Dynamic], depth: usize) -> fmt::Result {
         self.write_str("[")?;
         for (position, item) in list.iter().enumerate() {
@@ -101,11 +102,11 @@ impl Text<'_, '_> {
     }
 
     /// Piece by piece: what a letter becomes does not depend on those beside it.
-    fn quoted(&mut self, mut string: &str) -> fmt::Result {
+    fn quote(&mut self, mut string: &str) -> fmt::Result {
         self.write_str("\"")?;
         let mut piece = String::new();
         while !string.is_empty() {
-            let (first, rest) = string.split_at(string.floor_char_boundary(ASK_EVERY));
+            let (first, rest) = string.split_at(string.floor_char_boundary(BYTES_PER_CHECK));
             piece.clear();
             write!(piece, "{first:?}")?;
             self.write_str(&piece[1..piece.len() - 1])?;
@@ -115,7 +116,7 @@ impl Text<'_, '_> {
     }
 
     fn value(&mut self, value: &Dynamic, depth: usize) -> fmt::Result {
-        if depth > DEPTH {
+        if depth > MAX_DEPTH {
             return self.write_str("…");
         }
         if let Ok(list) = value.as_array_ref() {
@@ -125,7 +126,7 @@ impl Text<'_, '_> {
             return self.map(&map, depth);
         }
         if let Ok(text) = value.as_immutable_string_ref() {
-            return self.quoted(&text);
+            return self.quote(&text);
         }
         if let Ok(bytes) = value.as_blob_ref() {
             return self.blob(&bytes);
@@ -138,15 +139,15 @@ impl Text<'_, '_> {
     }
 }
 
-impl Write for Text<'_, '_> {
+impl Write for BoundedText<'_, '_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.unasked += part.len();
-        if self.unasked > ASK_EVERY {
-            self.unasked = 0;
-            go_on(self.call).map_err(|_| fmt::Error)?;
+        self.bytes_since_check += part.len();
+        if self.bytes_since_check > BYTES_PER_CHECK {
+            self.bytes_since_check = 0;
+            check_stop(self.call).map_err(|_| fmt::Error)?;
         }
         // A growing string is copied to where there is twice the room.
-        self.left = self.left.checked_sub(2 * part.len() as u64).ok_or(fmt::Error)?;
+        self.remaining = self.remaining.checked_sub(2 * part.len() as u64).ok_or(fmt::Error)?;
         self.out.push_str(part);
         Ok(())
     }

@@ -3,11 +3,11 @@
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
-use super::super::border::Fault;
+use super::super::border::ConversionError;
 use crate::error::ErrorKind;
 
 /// The Rhai value for JSON; `invalid-input` for an integer beyond 64 bits with a sign.
-pub(super) fn value(json: &Json) -> Result<Dynamic, Fault> {
+pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {
     Ok(match json {
         Json::Null => Dynamic::UNIT,
         Json::Bool(flag) => Dynamic::from_bool(*flag),
@@ -16,14 +16,14 @@ pub(super) fn value(json: &Json) -> Result<Dynamic, Fault> {
         Json::Array(items) => {
             let mut array = Array::with_capacity(items.len());
             for (position, item) in items.iter().enumerate() {
-                array.push(value(item).map_err(|fault| fault.below(|| format!("[{position}]")))?);
+                array.push(value(item).map_err(|fault| fault.with_path_segment(|| format!("[{position}]")))?);
             }
             Dynamic::from_array(array)
         }
         Json::Object(fields) => {
             let mut map = Map::new();
             for (key, field) in fields {
-                let field = value(field).map_err(|fault| fault.below(|| format!(".{key}")))?;
+                let field = value(field).map_err(|fault| fault.with_path_segment(|| format!(".{key}")))?;
                 map.insert(key.as_str().into(), field);
             }
             Dynamic::from_map(map)
@@ -32,26 +32,26 @@ pub(super) fn value(json: &Json) -> Result<Dynamic, Fault> {
 }
 
 /// Bytes the Rhai value takes at least: its places, its texts and their blocks.
-pub(super) fn weight(json: &Json) -> u64 {
-    const PLACE: u64 = size_of::<Dynamic>() as u64;
+pub(super) fn value_bytes(json: &Json) -> u64 {
+    const DYNAMIC_BYTES: u64 = size_of::<Dynamic>() as u64;
     match json {
-        Json::String(text) => PLACE + 32 + text.len() as u64,
-        Json::Array(items) => PLACE + 48 + items.iter().map(weight).sum::<u64>(),
+        Json::String(text) => DYNAMIC_BYTES + 32 + text.len() as u64,
+        Json::Array(items) => DYNAMIC_BYTES + 48 + items.iter().map(value_bytes).sum::<u64>(),
         Json::Object(fields) => {
-            let field = |(key, field): (&String, &Json)| 24 + key.len() as u64 + weight(field);
-            PLACE + 48 + fields.iter().map(field).sum::<u64>()
+            let field = |(key, field): (&String, &Json)| 24 + key.len() as u64 + value_bytes(field);
+            DYNAMIC_BYTES + 48 + fields.iter().map(field).sum::<u64>()
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) => PLACE,
+        Json::Null | Json::Bool(_) | Json::Number(_) => DYNAMIC_BYTES,
     }
 }
 
-fn number(number: &Number) -> Result<Dynamic, Fault> {
+fn number(number: &Number) -> Result<Dynamic, ConversionError> {
     if let Some(integer) = number.as_i64() {
         return Ok(Dynamic::from_int(integer));
     }
     match number.as_f64().filter(|_| !number.is_u64()) {
         Some(float) => Ok(Dynamic::from_float(float)),
-        None => Err(Fault::of_kind(
+        None => Err(ConversionError::with_kind(
             ErrorKind::InvalidInput,
             format!("is the integer {number}, which Rhai cannot hold exactly"),
         )

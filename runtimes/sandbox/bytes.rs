@@ -13,73 +13,73 @@ pub(super) fn serialize<S: Serializer>(text: &OsStr, serializer: S) -> Result<S:
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OsString, D::Error> {
-    Ok(Read::deserialize(deserializer)?.0)
+    Ok(OsStringBytes::deserialize(deserializer)?.0)
 }
 
 /// Several.
 pub(super) mod list {
-    use super::{Deserialize, Deserializer, OsString, Read, Serializer, Written};
+    use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 
     pub(in super::super) fn serialize<S: Serializer>(
         texts: &[OsString],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(texts.iter().map(|text| Written(text)))
+        serializer.collect_seq(texts.iter().map(|text| OsStrBytes(text)))
     }
 
     pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<OsString>, D::Error> {
-        let texts = Vec::<Read>::deserialize(deserializer)?;
-        Ok(texts.into_iter().map(|Read(text)| text).collect())
+        let texts = Vec::<OsStringBytes>::deserialize(deserializer)?;
+        Ok(texts.into_iter().map(|OsStringBytes(text)| text).collect())
     }
 }
 
 /// Names with values.
 pub(super) mod pairs {
-    use super::{Deserialize, Deserializer, OsString, Read, Serializer, Written};
+    use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 
     pub(in super::super) fn serialize<S: Serializer>(
         pairs: &[(OsString, OsString)],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(pairs.iter().map(|(name, value)| (Written(name), Written(value))))
+        serializer.collect_seq(pairs.iter().map(|(name, value)| (OsStrBytes(name), OsStrBytes(value))))
     }
 
     pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<(OsString, OsString)>, D::Error> {
-        let pairs = Vec::<(Read, Read)>::deserialize(deserializer)?;
-        Ok(pairs.into_iter().map(|(Read(name), Read(value))| (name, value)).collect())
+        let pairs = Vec::<(OsStringBytes, OsStringBytes)>::deserialize(deserializer)?;
+        Ok(pairs.into_iter().map(|(OsStringBytes(name), OsStringBytes(value))| (name, value)).collect())
     }
 }
 
-struct Written<'a>(&'a OsStr);
+struct OsStrBytes<'a>(&'a OsStr);
 
-impl Serialize for Written<'_> {
+impl Serialize for OsStrBytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize(self.0, serializer)
     }
 }
 
-struct Read(OsString);
+struct OsStringBytes(OsString);
 
-impl<'de> Deserialize<'de> for Read {
+impl<'de> Deserialize<'de> for OsStringBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(BytesVisitor)
     }
 }
 
-struct Bytes;
+struct BytesVisitor;
 
-impl Visitor<'_> for Bytes {
-    type Value = Read;
+impl Visitor<'_> for BytesVisitor {
+    type Value = OsStringBytes;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name or a path")
     }
 
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Read, E> {
-        Ok(Read(OsStr::from_bytes(bytes).to_owned()))
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<OsStringBytes, E> {
+        Ok(OsStringBytes(OsStr::from_bytes(bytes).to_owned()))
     }
 }

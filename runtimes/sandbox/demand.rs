@@ -1,29 +1,29 @@
 //! What a cage has to hold where one is required: one answer for the run, its report, and whoever asks what a machine offers.
 
-use super::{Cage, Enforced};
+use super::{Enforcement, SandboxPolicy};
 
 /// The first Landlock that holds every way of changing a file's content: Linux 6.2.
-const LEAST_ABI: u8 = 3;
+const MIN_LANDLOCK_ABI: u8 = 3;
 
-impl Enforced {
+impl Enforcement {
     /// Whether files outside were out of reach.
-    pub(crate) fn holds_files(&self) -> bool {
-        self.files_abi >= LEAST_ABI
+    pub(crate) fn restricts_files(&self) -> bool {
+        self.landlock_abi >= MIN_LANDLOCK_ABI
     }
 
     /// Whether no process outside could be signalled: by a scope, from Linux 6.12 on, or since none has a number in there.
-    pub(crate) fn holds_signals(&self) -> bool {
+    pub(crate) fn restricts_signals(&self) -> bool {
         self.scope || self.namespaces
     }
 
     /// What is missing of what this cage has to hold before a program may start in it, where it is required. Whether the tree
     /// can be killed is known before, and whether it was, afterwards.
-    pub(crate) fn missing<'a>(&'a self, cage: &'a Cage) -> impl Iterator<Item = &'static str> + 'a {
+    pub(crate) fn missing<'a>(&'a self, cage: &'a SandboxPolicy) -> impl Iterator<Item = &'static str> + 'a {
         let walls = [
-            ("files", self.holds_files()),
-            ("the network", self.shut_network || !cage.shut_network),
-            ("local sockets", self.calls || !cage.guard_calls),
-            ("signals", self.holds_signals()),
+            ("files", self.restricts_files()),
+            ("the network", self.network_blocked || !cage.block_network),
+            ("local sockets", self.seccomp || !cage.filter_syscalls),
+            ("signals", self.restricts_signals()),
         ];
         walls.into_iter().filter(|(_, holds)| !holds).map(|(name, _)| name)
     }
@@ -33,16 +33,16 @@ impl Enforced {
 mod tests {
     use super::*;
 
-    fn missing(change: impl FnOnce(&mut Enforced)) -> Vec<&'static str> {
-        let mut held = Enforced {
-            files_abi: 3,
-            shut_network: true,
-            calls: true,
+    fn missing(change: impl FnOnce(&mut Enforcement)) -> Vec<&'static str> {
+        let mut held = Enforcement {
+            landlock_abi: 3,
+            network_blocked: true,
+            seccomp: true,
             namespaces: true,
-            ..Enforced::default()
+            ..Enforcement::default()
         };
         change(&mut held);
-        let cage = Cage { shut_network: true, guard_calls: true, ..Cage::default() };
+        let cage = SandboxPolicy { block_network: true, filter_syscalls: true, ..SandboxPolicy::default() };
         held.missing(&cage).collect()
     }
 
@@ -50,12 +50,15 @@ mod tests {
     fn every_kernel_lacks_what_it_lacks() {
         assert_eq!(missing(|_| ()), [""; 0], "Linux 6.2 with namespaces");
         assert_eq!(missing(|held| held.namespaces = false), ["signals"], "Linux 6.2 without");
-        assert_eq!(missing(|held| (held.namespaces, held.scope, held.files_abi) = (false, true, 6)), [""; 0]);
-        assert_eq!(missing(|held| held.files_abi = 2), ["files"], "files could be truncated");
-        assert_eq!(missing(|held| held.shut_network = false), ["the network"]);
-        assert_eq!(missing(|held| held.calls = false), ["local sockets"]);
-        let open = Cage { guard_calls: true, ..Cage::default() };
-        let held = Enforced { files_abi: 6, scope: true, calls: true, ..Enforced::default() };
+        assert_eq!(
+            missing(|held| (held.namespaces, held.scope, held.landlock_abi) = (false, true, 6)),
+            [""; 0]
+        );
+        assert_eq!(missing(|held| held.landlock_abi = 2), ["files"], "files could be truncated");
+        assert_eq!(missing(|held| held.network_blocked = false), ["the network"]);
+        assert_eq!(missing(|held| held.seccomp = false), ["local sockets"]);
+        let open = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
+        let held = Enforcement { landlock_abi: 6, scope: true, seccomp: true, ..Enforcement::default() };
         assert_eq!(held.missing(&open).count(), 0, "a network that is open need not be shut");
     }
 }

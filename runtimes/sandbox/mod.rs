@@ -8,13 +8,14 @@ mod scratch;
 mod sweeper;
 
 #[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
-pub(crate) use super::cage::shut_out_files;
-pub(crate) use super::cage::{Launcher, Started, helper_main, inherited};
+pub(crate) use super::cage::deny_all_files;
+pub(crate) use super::cage::{LaunchHandle, Launcher, fork_server_main, inherited_fd};
 pub(crate) use order::{
-    API, Cage, Ceilings, End, Enforced, Exactly, FileRules, Guarded, Order, Report, Used, Version,
+    Enforcement, FileRules, HOST_API_FD, LaunchOutcome, LaunchRequest, PinnedPath, ProtectedPaths,
+    ResourceLimits, ResourceUsage, SandboxPolicy, SupervisorReport, Version,
 };
-pub(crate) use scratch::{Leftover, Scratch};
-pub(crate) use sweeper::Sweeper;
+pub(crate) use scratch::{CleanupDir, RunTempDir};
+pub(crate) use sweeper::CleanupThreads;
 
 use std::fs::File;
 use std::io;
@@ -27,21 +28,21 @@ use rustix::io::Errno;
 
 /// Where the helper comes from that starts programs in cages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ForkServerSource {
     /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); else a copy of this process.
     #[default]
-    Itself,
+    CurrentProgram,
     /// The `metier` program at this path, or another whose `main` begins in that way.
     Program(PathBuf),
 }
 
 /// How long those who put up a cage, and take it down, may take to answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until something can be read, or nobody is left to write it, and no longer than they may take. Signals to the host,
 /// as a profiler sends them, are no answer.
-pub(crate) fn is_heard(end: &impl AsFd) -> bool {
-    let until = Instant::now() + PATIENCE;
+pub(crate) fn wait_readable(end: &impl AsFd) -> bool {
+    let until = Instant::now() + RESPONSE_TIMEOUT;
     loop {
         let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
         match poll(&mut [PollFd::new(end, PollFlags::IN)], left.as_ref()) {
@@ -52,18 +53,18 @@ pub(crate) fn is_heard(end: &impl AsFd) -> bool {
 }
 
 /// Puts up a cage around a program that does nothing, and tells what held.
-pub(crate) fn probe(launcher: &Launcher, cage: Cage) -> io::Result<Report> {
-    let order = Order {
+pub(crate) fn probe(launcher: &Launcher, cage: SandboxPolicy) -> io::Result<SupervisorReport> {
+    let order = LaunchRequest {
         program: "/bin/true".into(),
         args: Vec::new(),
         environment: Vec::new(),
         folder: "/".into(),
         cage,
-        leftovers: Vec::new(),
-        deadline_ms: 10_000,
+        cleanup_dirs: Vec::new(),
+        timeout_ms: 10_000,
     };
     let nowhere = || File::options().read(true).write(true).open("/dev/null").map(Into::into);
     let started = launcher.start(&order, [nowhere()?, nowhere()?, nowhere()?], None)?;
-    is_heard(&started.report);
-    started.ended().ok_or_else(|| io::Error::other("the process that puts up the cage was killed"))
+    wait_readable(&started.report);
+    started.kill_and_wait().ok_or_else(|| io::Error::other("the process that puts up the cage was killed"))
 }

@@ -6,51 +6,60 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::stage::Local;
+use super::stage::LocalBackend;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
-use crate::plan::{self, Callee, Callees, Caller, Drive, Journal, Journaled, Lookup, Nobody, Plan};
+use crate::plan::{
+    self, Callee, CalleeLookup, Callees, Caller, Journal, JournaledRun, NoCallees, Plan, PlanRunner,
+};
 use crate::policy::{CancelToken, Permission, Watchdog};
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
 /// A checked plan and where its steps run.
-struct Sequence {
+struct SequenceExecutor {
     skill: String,
     plan: Plan,
     caller: Caller,
     callees: Arc<dyn Callees>,
-    stage: Local,
+    backend: LocalBackend,
     watchdog: Arc<Watchdog>,
 }
 
 /// Reads and checks a plan; `invalid-skill` with the place of the first fault.
 pub(in crate::runtimes) fn load(
     script: &Script,
-    shared: &Shared,
+    shared: &RuntimeServices,
     _: &CancelToken,
 ) -> Result<Box<dyn SkillExecutor>> {
     let plan = plan::from_file(&script.source, &script.path)?;
-    let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(Nobody));
-    let seen = callees.seen_by(&script.skill, script.folder.as_deref());
+    let callees = shared.callees.clone().unwrap_or_else(|| Arc::new(NoCallees));
+    let seen = callees.for_caller(&script.skill, script.folder.as_deref());
     let callees = seen.unwrap_or(callees);
-    let caller = callees.caller(&script.skill, script.folder.as_deref());
+    let caller = callees.caller_of_skill(&script.skill, script.folder.as_deref());
     let mut found = plan::check(&plan, &caller.identity, caller.input_schema.as_ref(), callees.as_ref());
     found.retain(|found| found.blocks);
     if !found.is_empty() {
-        return Err(plan::refusal(&script.path, &found));
+        return Err(plan::load_error(&script.path, &found));
     }
-    let stage = Local::new(known(&plan, callees.as_ref()));
+    let stage = LocalBackend::new(resolve_callees(&plan, callees.as_ref()));
     let skill = script.skill.clone();
-    Ok(Box::new(Sequence { skill, plan, caller, callees, stage, watchdog: shared.watchdog().clone() }))
+    Ok(Box::new(SequenceExecutor {
+        skill,
+        plan,
+        caller,
+        callees,
+        backend: stage,
+        watchdog: shared.watchdog().clone(),
+    }))
 }
 
 /// The skills that the plan calls, as far as they are known.
-fn known(plan: &Plan, callees: &dyn Callees) -> HashMap<String, Callee> {
+fn resolve_callees(plan: &Plan, callees: &dyn Callees) -> HashMap<String, Callee> {
     let mut known = HashMap::new();
     for name in plan.skills() {
         if !known.contains_key(name)
-            && let Lookup::Found(callee) = callees.skill(name)
+            && let CalleeLookup::Found(callee) = callees.skill(name)
         {
             known.insert(name.to_owned(), callee);
         }
@@ -58,19 +67,19 @@ fn known(plan: &Plan, callees: &dyn Callees) -> HashMap<String, Callee> {
     known
 }
 
-impl Sequence {
+impl SequenceExecutor {
     fn run(&self, input: SkillInput, context: &SkillContext) -> Result<SkillOutput> {
         context.report_sandbox(SandboxReport::IN_PROCESS);
         let input = input.value_or_empty();
         let journal = context
             .journal_file()
-            .map(|file| Journal::open(file, &self.journaled(context, &input)))
+            .map(|file| Journal::open(file, &self.journaled_run(context, &input)))
             .transpose()?;
-        let drive = Drive {
+        let drive = PlanRunner {
             plan: &self.plan,
             input_schema: self.caller.input_schema.as_ref(),
             ctx: context,
-            stage: &self.stage,
+            stage: &self.backend,
             journal: journal.as_ref(),
             watchdog: &self.watchdog,
         };
@@ -78,9 +87,9 @@ impl Sequence {
     }
 }
 
-impl Sequence {
-    fn journaled<'a>(&'a self, context: &'a SkillContext, input: &'a Value) -> Journaled<'a> {
-        Journaled {
+impl SequenceExecutor {
+    fn journaled_run<'a>(&'a self, context: &'a SkillContext, input: &'a Value) -> JournaledRun<'a> {
+        JournaledRun {
             skill: &self.skill,
             identity: &self.caller.identity,
             project: context.project_root(),
@@ -92,18 +101,18 @@ impl Sequence {
     }
 }
 
-impl SkillExecutor for Sequence {
+impl SkillExecutor for SequenceExecutor {
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
         if let Some(context) = context {
             return self.run(input, context);
         }
         let context = SkillContext::builder(&self.skill).build();
-        let _armed = self.watchdog.arm(Instant::now() + context.limits().deadline, context.cancel());
+        let _armed = self.watchdog.arm(Instant::now() + context.limits().timeout, context.cancel());
         self.run(input, &context)
     }
 
     /// The tools its steps name: whoever reads the plan sees them.
-    fn asks(&self) -> Vec<Permission> {
+    fn requested_permissions(&self) -> Vec<Permission> {
         self.plan.tools().filter_map(Permission::tool).collect()
     }
 }

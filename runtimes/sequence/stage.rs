@@ -5,50 +5,58 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::{Access, SkillContext, function, guarded};
-use crate::plan::{Call, Callee, Stage};
-use crate::policy::Isolation;
+use crate::host::{AccessRule, SkillContext, catch_panic, function};
+use crate::plan::{CallTarget, Callee, StepBackend};
+use crate::policy::SandboxMode;
 
 /// This process.
-pub(super) struct Local {
+pub(super) struct LocalBackend {
     callees: HashMap<String, Callee>,
 }
 
-impl Local {
+impl LocalBackend {
     pub(super) fn new(callees: HashMap<String, Callee>) -> Self {
         Self { callees }
     }
 }
 
-impl Stage for Local {
-    fn is_quiet(&self, ctx: &SkillContext, call: &Call) -> bool {
+impl StepBackend for LocalBackend {
+    fn is_read_only(&self, ctx: &SkillContext, call: &CallTarget) -> bool {
         match call {
-            Call::Function(name) => function(name).is_some_and(|function| {
-                matches!(function.access, Access::Free | Access::Read(_) | Access::ReadRoot)
+            CallTarget::Function(name) => function(name).is_some_and(|function| {
+                matches!(
+                    function.access,
+                    AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot
+                )
             }),
-            Call::Tool(_) => false,
-            Call::Skill(name) => self.callees.get(name).is_some_and(|callee| {
-                let handed_on = ctx.permissions().handed_on(ctx.skill(), name, callee.asked.clone());
+            CallTarget::Tool(_) => false,
+            CallTarget::Skill(name) => self.callees.get(name).is_some_and(|callee| {
+                let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.asked.clone());
                 // Without a cage a process can do anything, and a plan may come to one.
-                let is_held =
-                    ctx.isolation() == Isolation::Required || !callee.is_process && callee.calls.is_empty();
+                let is_held = ctx.sandbox_mode() == SandboxMode::Required
+                    || !callee.is_process && callee.calls.is_empty();
                 is_held && handed_on.only_reads()
             }),
         }
     }
 
     /// Reading a secret again reads the same.
-    fn is_repeatable(&self, ctx: &SkillContext, call: &Call) -> bool {
+    fn is_repeatable(&self, ctx: &SkillContext, call: &CallTarget) -> bool {
         let is_secret =
-            |name: &&str| function(name).is_some_and(|known| matches!(known.access, Access::Secret(_)));
-        matches!(call, Call::Function(name) if is_secret(name)) || self.is_quiet(ctx, call)
+            |name: &&str| function(name).is_some_and(|known| matches!(known.access, AccessRule::Secret(_)));
+        matches!(call, CallTarget::Function(name) if is_secret(name)) || self.is_read_only(ctx, call)
     }
 
     /// A function is called as a script calls it, permission check and all. A skill is run without `skill:NAME`: the plan names
     /// it in so many words, it was looked at when the plan was loaded, and it may do no more than this run.
-    fn call(&self, ctx: &SkillContext, call: &Call, mut arguments: Map<String, Value>) -> Result<Value> {
+    fn call(
+        &self,
+        ctx: &SkillContext,
+        call: &CallTarget,
+        mut arguments: Map<String, Value>,
+    ) -> Result<Value> {
         match call {
-            Call::Function(name) => {
+            CallTarget::Function(name) => {
                 let unknown =
                     || SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"));
                 let function = function(name).ok_or_else(unknown)?;
@@ -63,12 +71,12 @@ impl Stage for Local {
                 }
                 function.call(ctx, positional)
             }
-            Call::Tool(name) => ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)]),
-            Call::Skill(name) => {
+            CallTarget::Tool(name) => ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)]),
+            CallTarget::Skill(name) => {
                 let missing =
                     || SkillError::new(ErrorKind::Unavailable, "this host offers skills no other skills");
                 let skills = ctx.providers().skills.as_ref().ok_or_else(missing)?;
-                guarded("the provider of skills", ErrorKind::Unavailable, || {
+                catch_panic("the provider of skills", ErrorKind::Unavailable, || {
                     skills.run(ctx, name, Value::Object(arguments))
                 })
             }

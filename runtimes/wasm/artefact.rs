@@ -4,7 +4,7 @@
 use wasmtime::{Engine, Module};
 
 /// The module that the compiler answered with, now or before; nothing where wasmtime finds that another version made it.
-pub(super) fn module(engine: &Engine, code: &[u8]) -> Option<Module> {
+pub(super) fn deserialize_module(engine: &Engine, code: &[u8]) -> Option<Module> {
     // SAFETY: these bytes must come from `Engine::precompile_module`, unchanged. They do, from one of two places, and lie in
     // memory of our own that nobody else writes. Either they came just now over a pipe that only a process of this program
     // could write into, which was started to compile this very module and can reach nothing else (`compiler/helper.rs`); it

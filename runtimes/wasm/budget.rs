@@ -4,15 +4,15 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
 /// Bytes that are copied or made before it is asked again whether the run goes on.
-pub(super) const STEP: usize = 1 << 20;
+pub(super) const BYTES_PER_CHECK: usize = 1 << 20;
 
-pub(super) struct Budget {
+pub(super) struct PluginBudget {
     used: u64,
     limit: u64,
     cancel: CancelToken,
 }
 
-impl Budget {
+impl PluginBudget {
     /// A budget of which a part is spent before the run begins; `memory` when it is too much already.
     pub(super) fn new(limit: u64, used: u64, cancel: &CancelToken) -> Result<Self> {
         let mut budget = Self { used: 0, limit, cancel: cancel.clone() };
@@ -28,12 +28,12 @@ impl Budget {
     }
 
     /// Whether the run goes on. Asked by whatever takes long, every [`STEP`] of its way.
-    pub(super) fn goes_on(&self) -> Result<()> {
+    pub(super) fn check_cancel(&self) -> Result<()> {
         self.cancel.check()
     }
 
     /// Gives back bytes that were taken.
-    pub(super) fn give_back(&mut self, bytes: u64) {
+    pub(super) fn refund(&mut self, bytes: u64) {
         self.used = self.used.saturating_sub(bytes);
     }
 }

@@ -22,30 +22,30 @@ use super::entry::MacKey;
 use crate::runtimes::own_folders;
 
 /// What may lie there; beyond it the entries that were used longest ago make room.
-const ENTRIES: usize = 1024;
-const BYTES: u64 = 256 << 20;
+const MAX_ENTRIES: usize = 1024;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// An entry larger than this is not kept.
-const LARGEST: u64 = BYTES / 4;
+const MAX_ENTRY_BYTES: u64 = MAX_BYTES / 4;
 
 /// What is still being written has a name that begins with this.
-const UNFINISHED: &str = ".new-";
+const TEMP_PREFIX: &str = ".new-";
 
 /// How many were written by this process, so that each has a name of its own meanwhile.
-static COUNT: AtomicU64 = AtomicU64::new(0);
+static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A folder that is the user's own.
-pub(super) struct Cache {
+pub(super) struct ModuleCache {
     folder: OwnedFd,
-    key: MacKey,
+    mac_key: MacKey,
 }
 
 /// The user's; nothing where nothing may be kept on disk.
-pub(super) fn of_user() -> Option<&'static Cache> {
-    static CACHE: LazyLock<Option<Cache>> = LazyLock::new(|| {
-        let (cache, state) = (own_folders::cache_folder(), own_folders::state_folder());
+pub(super) fn user_cache() -> Option<&'static ModuleCache> {
+    static CACHE: LazyLock<Option<ModuleCache>> = LazyLock::new(|| {
+        let (cache, state) = (own_folders::cache_dir(), own_folders::state_dir());
         let opened = cache.zip(state).ok_or_else(|| "the user has no home".to_owned());
-        let opened = opened.and_then(|(cache, state)| Cache::at(&cache, &state));
+        let opened = opened.and_then(|(cache, state)| ModuleCache::open(&cache, &state));
         opened.inspect_err(|reason| tracing::warn!("compiled modules are not kept on disk: {reason}")).ok()
     });
     CACHE.as_ref()
@@ -53,43 +53,45 @@ pub(super) fn of_user() -> Option<&'static Cache> {
 
 /// Where they are kept, whether or not there are any yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
-    own_folders::cache_folder().map(|own| own.join(own_folders::MODULES))
+    own_folders::cache_dir().map(|own| own.join(own_folders::WASM_CACHE_DIR))
 }
 
-impl Cache {
+impl ModuleCache {
     /// The cache in this folder, with its key in that one, or the reason why there can be none. Both are made where they are
     /// missing; the folders around them are the platform's.
-    pub(super) fn at(own: &Path, state: &Path) -> Result<Self, String> {
+    pub(super) fn open(own: &Path, state: &Path) -> Result<Self, String> {
         for lasting in [own, state] {
-            if let Some(reason) =
-                lasting.parent().map(own_folders::real).and_then(|base| own_folders::unfit(&base))
+            if let Some(reason) = lasting
+                .parent()
+                .map(own_folders::resolve_existing)
+                .and_then(|base| own_folders::unsafe_reason(&base))
             {
                 return Err(format!("{}: {reason}", lasting.display()));
             }
         }
-        let folder = own_folder(own, &[own_folders::MODULES])?;
-        let key = cache_key::key_in(&own_folder(state, &[])?, state)?;
-        Ok(Self { folder, key })
+        let folder = open_own_folder(own, &[own_folders::WASM_CACHE_DIR])?;
+        let key = cache_key::load_or_create(&open_own_folder(state, &[])?, state)?;
+        Ok(Self { folder, mac_key: key })
     }
 
     /// What its entries are authenticated with.
     pub(super) fn mac_key(&self) -> &MacKey {
-        &self.key
+        &self.mac_key
     }
 
     /// The content of an entry; nothing where there is none that is the user's own.
-    pub(super) fn entry(&self, name: &str) -> Option<Vec<u8>> {
-        is_ours(&self.folder).ok()?;
+    pub(super) fn read_entry(&self, name: &str) -> Option<Vec<u8>> {
+        check_folder_owner(&self.folder).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&self.folder, name, flags, Mode::empty()).ok()?);
         let found = fstat(&file).ok()?;
-        let length = u64::try_from(found.st_size).ok().filter(|length| *length <= LARGEST)?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || belongs(&found).is_err() {
+        let length = u64::try_from(found.st_size).ok().filter(|length| *length <= MAX_ENTRY_BYTES)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || check_owner(&found).is_err() {
             return None;
         }
         let mut content = Vec::with_capacity(usize::try_from(length).ok()? + 1);
         (&file).take(length + 1).read_to_end(&mut content).ok()?;
-        if is_hours_old(modified(&found)) {
+        if is_hours_old(modified_time(&found)) {
             // Whoever makes room takes what was used longest ago. Where this cannot be noted it may go sooner.
             file.set_modified(SystemTime::now()).ok();
         }
@@ -97,17 +99,17 @@ impl Cache {
     }
 
     /// Keeps an entry, in one step, for other processes may be reading it; and makes room for it.
-    pub(super) fn keep(&self, name: &str, content: &[u8]) {
-        if content.len() as u64 > LARGEST || is_ours(&self.folder).is_err() {
+    pub(super) fn store_entry(&self, name: &str, content: &[u8]) {
+        if content.len() as u64 > MAX_ENTRY_BYTES || check_folder_owner(&self.folder).is_err() {
             return;
         }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = format!("{UNFINISHED}{}-{count}", std::process::id());
-        let written = self.written(&unfinished, content).and_then(|()| {
+        let count = TEMP_COUNTER.fetch_add(1, Ordering::Relaxed);
+        let unfinished = format!("{TEMP_PREFIX}{}-{count}", std::process::id());
+        let written = self.write_file(&unfinished, content).and_then(|()| {
             renameat(&self.folder, &unfinished, &self.folder, name).map_err(std::io::Error::from)
         });
         match written {
-            Ok(()) => self.make_room(name),
+            Ok(()) => self.evict(name),
             Err(error) => {
                 tracing::warn!("a compiled module was not kept on disk: {error}");
                 unlinkat(&self.folder, &unfinished, AtFlags::empty()).ok();
@@ -115,7 +117,7 @@ impl Cache {
         }
     }
 
-    fn written(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
+    fn write_file(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // What a process of the same number left behind when it was killed.
         unlinkat(&self.folder, name, AtFlags::empty()).ok();
@@ -123,13 +125,13 @@ impl Cache {
     }
 
     /// Removes what is too much, but never this one.
-    fn make_room(&self, kept: &str) {
+    fn evict(&self, kept: &str) {
         let mut entries = self.entries();
-        entries.sort_by_key(|entry| entry.used);
+        entries.sort_by_key(|entry| entry.last_used);
         let (mut count, mut bytes) = (entries.len(), entries.iter().map(|entry| entry.bytes).sum::<u64>());
         for entry in entries {
-            let is_given_up = entry.name.starts_with(UNFINISHED) && is_hours_old(entry.used);
-            let is_too_much = count > ENTRIES || bytes > BYTES;
+            let is_given_up = entry.name.starts_with(TEMP_PREFIX) && is_hours_old(entry.last_used);
+            let is_too_much = count > MAX_ENTRIES || bytes > MAX_BYTES;
             if entry.name != kept && (is_given_up || is_too_much) {
                 unlinkat(&self.folder, &entry.name, AtFlags::empty()).ok();
                 count -= 1;
@@ -138,53 +140,54 @@ impl Cache {
         }
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CacheFile> {
         let Ok(folder) = Dir::read_from(&self.folder) else { return Vec::new() };
         let entry = |name: &str| {
             let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
             let bytes = u64::try_from(found.st_size).ok()?;
-            is_file.then(|| Entry { name: name.to_owned(), bytes, used: modified(&found) })
+            is_file.then(|| CacheFile { name: name.to_owned(), bytes, last_used: modified_time(&found) })
         };
         folder.flatten().filter_map(|found| entry(found.file_name().to_str().ok()?)).collect()
     }
 }
 
-struct Entry {
+struct CacheFile {
     name: String,
     bytes: u64,
-    used: SystemTime,
+    last_used: SystemTime,
 }
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A folder of metier's own and one in it, the user's alone; made where they are missing.
-fn own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
+fn open_own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
     let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
     let (Some(base), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(format!("{} is no folder", path.display()));
     };
     std::fs::create_dir_all(base).map_err(|error| format!("{}: {error}", base.display()))?;
-    let mut folder = open(base, FOLDER, Mode::empty()).map_err(|error| failed(base, error))?;
+    let mut folder = open(base, FOLDER_FLAGS, Mode::empty()).map_err(|error| failed(base, error))?;
     let mut path = base.to_owned();
-    is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+    check_folder_owner(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
     for part in std::iter::once(name).chain(inside.iter().map(OsStr::new)) {
         path.push(part);
         match mkdirat(&folder, part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(failed(&path, error)),
         }
-        folder = openat(&folder, part, FOLDER, Mode::empty()).map_err(|error| failed(&path, error))?;
-        is_ours(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
+        folder = openat(&folder, part, FOLDER_FLAGS, Mode::empty()).map_err(|error| failed(&path, error))?;
+        check_folder_owner(&folder).map_err(|reason| format!("{} {reason}", path.display()))?;
     }
     Ok(folder)
 }
 
-fn is_ours(folder: impl AsFd) -> Result<(), &'static str> {
-    belongs(&fstat(folder).map_err(|_| "cannot be looked at")?)
+fn check_folder_owner(folder: impl AsFd) -> Result<(), &'static str> {
+    check_owner(&fstat(folder).map_err(|_| "cannot be looked at")?)
 }
 
-pub(super) fn belongs(found: &Stat) -> Result<(), &'static str> {
+pub(super) fn check_owner(found: &Stat) -> Result<(), &'static str> {
     if found.st_uid != rustix::process::geteuid().as_raw() {
         return Err("belongs to somebody else");
     }
@@ -194,7 +197,7 @@ pub(super) fn belongs(found: &Stat) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn modified(found: &Stat) -> SystemTime {
+fn modified_time(found: &Stat) -> SystemTime {
     let seconds = u64::try_from(found.st_mtime).unwrap_or(0);
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(SystemTime::UNIX_EPOCH)
 }

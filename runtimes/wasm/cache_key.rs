@@ -10,56 +10,56 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::cache::belongs;
+use super::cache::check_owner;
 use super::entry::MacKey;
-use crate::host::in_sight::is_in_sight;
+use crate::host::in_sight::is_visible_to_scripts;
 use crate::runtimes::own_folders;
 
 /// The file, 32 random bytes.
-const NAME: &str = own_folders::KEY;
-const LENGTH: usize = 32;
+const FILE_NAME: &str = own_folders::WASM_CACHE_KEY_FILE;
+const KEY_BYTES: usize = 32;
 
 /// A mark on the file that no script in a sandbox can make: system calls that set attributes are refused there. What is laid in its
 /// place has none, and another one is made. A file system without attributes has no marks.
 #[cfg(target_os = "linux")]
-const MARK: &std::ffi::CStr = c"user.metier.key";
+const MARKER_XATTR: &std::ffi::CStr = c"user.metier.key";
 
-const SEEN: &str = "it lies in what a script sees that is running";
+const VISIBLE_TO_SCRIPT: &str = "it lies in what a script sees that is running";
 
 /// How many were made by this process, so that each has a name of its own until it is whole.
-static COUNT: AtomicU64 = AtomicU64::new(0);
+static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// The key in this folder, made where there is none; the reason where there can be none, or what lies there may not be believed.
-pub(super) fn key_in(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
-    let path = path.join(NAME);
+pub(super) fn load_or_create(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
+    let path = path.join(FILE_NAME);
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    if let Some(key) = read(folder).map_err(|reason| failed(&reason))? {
+    if let Some(key) = read_key(folder).map_err(|reason| failed(&reason))? {
         return Ok(key);
     }
-    let is_seen = || is_in_sight(&own_folders::real(&path));
+    let is_seen = || is_visible_to_scripts(&own_folders::resolve_existing(&path));
     if is_seen() {
-        return Err(failed(&SEEN));
+        return Err(failed(&VISIBLE_TO_SCRIPT));
     }
-    made(folder).map_err(|error| failed(&error))?;
+    create_key(folder).map_err(|error| failed(&error))?;
     if is_seen() {
         // Whoever started that script may have looked before the key was there.
-        unlinkat(folder, NAME, AtFlags::empty()).ok();
-        return Err(failed(&SEEN));
+        unlinkat(folder, FILE_NAME, AtFlags::empty()).ok();
+        return Err(failed(&VISIBLE_TO_SCRIPT));
     }
     // Should another host have made one at the same time, one of them is there now.
-    read(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
+    read_key(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
 }
 
 /// The key that lies there; nothing where there is none, or not all of one. The folder is the user's alone.
-fn read(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
+fn read_key(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(folder, NAME, flags, Mode::empty()) {
+    let file = match openat(folder, FILE_NAME, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return Err("is a link; remove it".into()),
         opened => File::from(opened.map_err(|error| error.to_string())?),
     };
     let found = fstat(&file).map_err(|error| error.to_string())?;
-    belongs(&found).map_err(str::to_owned)?;
+    check_owner(&found).map_err(str::to_owned)?;
     let others = Mode::RWXG | Mode::RWXO | Mode::XUSR;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err("is no file; remove it".into());
@@ -70,26 +70,26 @@ fn read(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     if found.st_nlink != 1 {
         return Err("has another name; remove it, and another one is made".into());
     }
-    if !is_marked(&file).map_err(|error| error.to_string())? {
+    if !has_marker(&file).map_err(|error| error.to_string())? {
         return Ok(None);
     }
-    let mut key = Vec::with_capacity(LENGTH + 1);
-    file.take(LENGTH as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
+    let mut key = Vec::with_capacity(KEY_BYTES + 1);
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
     // One that is not whole was being made when its host was killed, or its disk was full.
-    Ok(<[u8; LENGTH]>::try_from(key).ok().map(MacKey::new))
+    Ok(<[u8; KEY_BYTES]>::try_from(key).ok().map(MacKey::new))
 }
 
-fn made(folder: &OwnedFd) -> std::io::Result<()> {
-    let mut key = [0; LENGTH];
+fn create_key(folder: &OwnedFd) -> std::io::Result<()> {
+    let mut key = [0; KEY_BYTES];
     getrandom::fill(&mut key)?;
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let count = TEMP_COUNTER.fetch_add(1, Ordering::Relaxed);
     let unfinished = format!(".new-{}-{count}", std::process::id());
     unlinkat(folder, &unfinished, AtFlags::empty()).ok();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(folder, &unfinished, flags, Mode::RUSR | Mode::WUSR)?);
-    mark(&file);
+    set_marker(&file);
     let written = file.write_all(&key).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| Ok(renameat(folder, &unfinished, folder, NAME)?));
+    let placed = written.and_then(|()| Ok(renameat(folder, &unfinished, folder, FILE_NAME)?));
     if placed.is_err() {
         unlinkat(folder, &unfinished, AtFlags::empty()).ok();
     }
@@ -97,13 +97,13 @@ fn made(folder: &OwnedFd) -> std::io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn mark(file: &File) {
-    rustix::fs::fsetxattr(file, MARK, b"1", rustix::fs::XattrFlags::empty()).ok();
+fn set_marker(file: &File) {
+    rustix::fs::fsetxattr(file, MARKER_XATTR, b"1", rustix::fs::XattrFlags::empty()).ok();
 }
 
 #[cfg(target_os = "linux")]
-fn is_marked(file: &File) -> rustix::io::Result<bool> {
-    match rustix::fs::fgetxattr(file, MARK, &mut [0_u8; 8][..]) {
+fn has_marker(file: &File) -> rustix::io::Result<bool> {
+    match rustix::fs::fgetxattr(file, MARKER_XATTR, &mut [0_u8; 8][..]) {
         Ok(_) | Err(Errno::OPNOTSUPP) => Ok(true),
         Err(Errno::NODATA) => Ok(false),
         Err(error) => Err(error),

@@ -2,69 +2,71 @@
 
 use wasmtime::{Engine, Module as Code};
 
-use super::cache::Cache;
-use super::engine::{plain, pooled};
-use super::entry::{self, Key, MacKey};
-use super::facts::Facts;
+use super::cache::ModuleCache;
+use super::engine::{on_demand_engine, pooling_engine};
+use super::entry::{self, CacheKey, MacKey};
+use super::facts::ModuleMetadata;
 use super::{artefact, compiler};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::policy::CancelToken;
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
-pub(super) struct Compiled {
+pub(super) struct CompiledPlugin {
     pub(super) engine: Engine,
     pub(super) module: Code,
-    pub(super) facts: Facts,
+    pub(super) metadata: ModuleMetadata,
 }
 
-impl Compiled {
+impl CompiledPlugin {
     /// The plug-in on an engine of its own, which counts operations where that is asked.
-    pub(super) fn new(
+    pub(super) fn load_or_compile(
         script: &Script,
         counts: bool,
-        disk: Option<&Cache>,
-        shared: &Shared,
+        disk: Option<&ModuleCache>,
+        shared: &RuntimeServices,
         cancel: &CancelToken,
     ) -> Result<Self> {
-        let key = Key::under(script, counts, cancel)?;
-        let kept = disk.and_then(|disk| Self::known(&disk.entry(&key.name())?, &key, disk.mac_key(), counts));
+        let key = CacheKey::compute(script, counts, cancel)?;
+        let kept = disk.and_then(|disk| {
+            Self::from_cache_entry(&disk.read_entry(&key.file_name())?, &key, disk.mac_key(), counts)
+        });
         if let Some(known) = kept {
             return Ok(known);
         }
         let (facts, code) = compiler::compile(script, counts, shared, cancel)?;
-        let entry = disk.map(|disk| (disk, entry::written(&key, disk.mac_key(), &facts, &code)));
-        let compiled = Self::anew(facts, &code, &script.path, counts)?;
+        let entry = disk.map(|disk| (disk, entry::encode(&key, disk.mac_key(), &facts, &code)));
+        let compiled = Self::from_machine_code(facts, &code, &script.path, counts)?;
         // Only what the engine took is kept.
         if let Some((disk, entry)) = entry {
-            disk.keep(&key.name(), &entry);
+            disk.store_entry(&key.file_name(), &entry);
         }
         cancel.check()?;
         Ok(compiled)
     }
 
-    fn known(entry: &[u8], key: &Key, mac_key: &MacKey, counts: bool) -> Option<Self> {
-        let (facts, code) = entry::read(entry, key, mac_key)?;
-        let (engine, module) = made(&facts, code, counts)?;
-        Some(Self { engine, module, facts })
+    fn from_cache_entry(entry: &[u8], key: &CacheKey, mac_key: &MacKey, counts: bool) -> Option<Self> {
+        let (facts, code) = entry::decode(entry, key, mac_key)?;
+        let (engine, module) = deserialize_with_engine(&facts, code, counts)?;
+        Some(Self { engine, module, metadata: facts })
     }
 
-    fn anew(facts: Facts, code: &[u8], file: &str, counts: bool) -> Result<Self> {
-        let made = made(&facts, code, counts).ok_or_else(|| {
+    fn from_machine_code(facts: ModuleMetadata, code: &[u8], file: &str, counts: bool) -> Result<Self> {
+        let made = deserialize_with_engine(&facts, code, counts).ok_or_else(|| {
             let sentence =
                 format!("{file} cannot be made ready to run: its machine code is not for this host");
             SkillError::new(ErrorKind::InvalidSkill, sentence)
         });
         let (engine, module) = made?;
-        Ok(Self { engine, module, facts })
+        Ok(Self { engine, module, metadata: facts })
     }
 }
 
-fn made(facts: &Facts, code: &[u8], counts: bool) -> Option<(Engine, Code)> {
+fn deserialize_with_engine(facts: &ModuleMetadata, code: &[u8], counts: bool) -> Option<(Engine, Code)> {
     let made = |engine: wasmtime::Result<Engine>| {
         let engine = engine.ok()?;
-        let module = artefact::module(&engine, code)?;
+        let module = artefact::deserialize_module(&engine, code)?;
         Some((engine, module))
     };
-    made(pooled(facts, counts)).or_else(|| made(plain(counts)))
+    made(pooling_engine(facts, counts)).or_else(|| made(on_demand_engine(counts)))
 }

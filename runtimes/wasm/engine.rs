@@ -7,94 +7,107 @@ use wasmtime::{
     UpdateDeadline,
 };
 
-use super::budget::Budget;
-use super::compiled::Compiled;
-use super::facts::Facts;
+use super::budget::PluginBudget;
+use super::compiled::CompiledPlugin;
+use super::facts::ModuleMetadata;
 use super::failure;
-use super::host::{self, Guest};
+use super::host::{self, StoreData};
 use super::json_cost::json_cost;
-use super::rewrite::ENTRY;
-use super::run::Run;
+use super::rewrite::ENTRY_EXPORT;
+use super::run::RunState;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
 use crate::host::SkillContext;
-use crate::policy::{Limits, Need};
+use crate::policy::{Access, Limits};
 
 /// A plug-in, linked and ready for an instance of it.
-pub(super) struct Machine {
+pub(super) struct LinkedPlugin {
     file: String,
     engine: Engine,
-    linked: InstancePre<Guest>,
-    facts: Facts,
+    instance_pre: InstancePre<StoreData>,
+    metadata: ModuleMetadata,
     /// Whether it counts operations.
-    pub(super) counts: bool,
+    pub(super) counts_operations: bool,
 }
 
 /// Bytes of native stack a plug-in's calls may take; a thread has 2 MiB as a rule.
-const STACK: usize = 512 << 10;
+const MAX_STACK_BYTES: usize = 512 << 10;
 
 /// Bytes of memory, and of each table, that are wiped and kept rather than given back to the system after a run.
-const KEPT: usize = 256 << 10;
+const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 
 /// The limit of operations that has to be counted; no plug-in gets to the largest number there is.
-pub(super) fn counted(limits: &Limits) -> Option<u64> {
+pub(super) fn operation_limit(limits: &Limits) -> Option<u64> {
     limits.operations.filter(|count| *count < u64::MAX)
 }
 
-impl Machine {
+impl LinkedPlugin {
     /// Links a compiled plug-in; `invalid-skill` where it cannot be.
-    pub(super) fn new(compiled: Compiled, file: &str, counts: bool) -> Result<Self> {
-        let Compiled { engine, module, facts } = compiled;
-        let linked = host::linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
-        let linked = linked.map_err(|error| refused(file, &error))?;
-        Ok(Self { file: file.to_owned(), engine, linked, facts, counts })
+    pub(super) fn new(compiled: CompiledPlugin, file: &str, counts: bool) -> Result<Self> {
+        let CompiledPlugin { engine, module, metadata: facts } = compiled;
+        let linked =
+            host::build_linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
+        let linked = linked.map_err(|error| invalid_module(file, &error))?;
+        Ok(Self {
+            file: file.to_owned(),
+            engine,
+            instance_pre: linked,
+            metadata: facts,
+            counts_operations: counts,
+        })
     }
 
     /// Runs the plug-in once. Whatever it answers, the token that stopped it has the last word.
     pub(super) fn run(&self, input: &Value, context: &SkillContext) -> Result<Value> {
         context.cancel().check()?;
-        if self.facts.uses_wasi() {
+        if self.metadata.uses_wasi() {
             let attempt = format_args!("failed to start {} with WASI", self.file);
-            context.permissions().require(&Need::wasi(), attempt)?;
+            context.permissions().require(&Access::wasi(), attempt)?;
         }
-        let result = self.answer(&input.to_string(), context);
+        let result = self.run_instance(&input.to_string(), context);
         context.cancel().check()?;
         result
     }
 
-    fn answer(&self, input: &str, context: &SkillContext) -> Result<Value> {
-        let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-        let budget = Budget::new(limit, self.facts.bytes, context.cancel())?;
-        let run = Run::new(context, budget, input)?;
-        let mut store = Store::new(&self.engine, Guest::new(run, self.facts.uses_wasi()));
-        let called = self.call(&mut store, context);
+    fn run_instance(&self, input: &str, context: &SkillContext) -> Result<Value> {
+        let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+        let budget = PluginBudget::new(limit, self.metadata.initial_bytes, context.cancel())?;
+        let run = RunState::new(context, budget, input)?;
+        let mut store = Store::new(&self.engine, StoreData::new(run, self.metadata.uses_wasi()));
+        let called = self.call_entry(&mut store, context);
         let mut run = store.into_data().run;
-        let in_file =
-            |error| failure::in_file(error, &self.file, called.as_ref().err(), self.facts.first_added);
+        let in_file = |error| {
+            failure::with_traceback(
+                error,
+                &self.file,
+                called.as_ref().err(),
+                self.metadata.first_added_function,
+            )
+        };
         if let Some(error) = run.take_error() {
             return Err(in_file(error));
         }
         match &called {
-            Ok(0) => value(run.output(), context).map_err(in_file),
-            Ok(code) => Err(in_file(failure::with_code(code.cast_unsigned()))),
-            Err(error) => Err(in_file(failure::of_call(error))),
+            Ok(0) => parse_output(run.output(), context).map_err(in_file),
+            Ok(code) => Err(in_file(failure::exit_code_error(code.cast_unsigned()))),
+            Err(error) => Err(in_file(failure::call_error(error))),
         }
     }
 
     /// The code of the plug-in's entry.
-    fn call(&self, store: &mut Store<Guest>, context: &SkillContext) -> wasmtime::Result<i32> {
+    fn call_entry(&self, store: &mut Store<StoreData>, context: &SkillContext) -> wasmtime::Result<i32> {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|guest| match guest.data().run.context().cancel().check() {
             Ok(()) => Ok(UpdateDeadline::Continue(1)),
             Err(error) => Err(wasmtime::Error::msg(error.to_string())),
         });
-        if let Some(operations) = counted(context.limits()) {
+        if let Some(operations) = operation_limit(context.limits()) {
             store.set_fuel(operations)?;
         }
         let engine = self.engine.clone();
         let _heard = context.cancel().on_stop(move |_| engine.increment_epoch());
-        let instance = self.linked.instantiate(&mut *store)?;
-        let code = instance.get_typed_func::<(), i32>(&mut *store, ENTRY)?.call(&mut *store, ());
+        let instance = self.instance_pre.instantiate(&mut *store)?;
+        let code = instance.get_typed_func::<(), i32>(&mut *store, ENTRY_EXPORT)?.call(&mut *store, ());
         code.or_else(|error| match error.downcast_ref::<I32Exit>() {
             Some(exit) => Ok(exit.0),
             None => Err(error),
@@ -103,7 +116,7 @@ impl Machine {
 }
 
 /// The value of an output's text.
-fn value(output: &[u8], context: &SkillContext) -> Result<Value> {
+fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
     let most = context.limits().output;
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidOutput, sentence);
     if output.is_empty() {
@@ -118,26 +131,26 @@ fn value(output: &[u8], context: &SkillContext) -> Result<Value> {
         invalid(format!("the plug-in's output is not UTF-8 at byte {}", error.valid_up_to()))
     })?;
     // What the value takes is counted before it is made, as everything else that is a run's.
-    let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-    json_cost(text, &mut Budget::new(limit, 0, context.cancel())?)?;
-    exact::json(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
+    let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+    json_cost(text, &mut PluginBudget::new(limit, 0, context.cancel())?)?;
+    exact::parse(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 
 /// An engine for a module of which this is known. A pool of one makes a fresh instance cheap; it reserves addresses, which
 /// there may not be enough of.
-pub(super) fn pooled(facts: &Facts, counts: bool) -> wasmtime::Result<Engine> {
-    engine(pooling(facts), counts)
+pub(super) fn pooling_engine(facts: &ModuleMetadata, counts: bool) -> wasmtime::Result<Engine> {
+    new_engine(pooling_strategy(facts), counts)
 }
 
 /// An engine that asks the system for each instance.
-pub(super) fn plain(counts: bool) -> wasmtime::Result<Engine> {
-    engine(InstanceAllocationStrategy::OnDemand, counts)
+pub(super) fn on_demand_engine(counts: bool) -> wasmtime::Result<Engine> {
+    new_engine(InstanceAllocationStrategy::OnDemand, counts)
 }
 
-fn engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::Result<Engine> {
+fn new_engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config
-        .max_wasm_stack(STACK)
+        .max_wasm_stack(MAX_STACK_BYTES)
         .allocation_strategy(strategy)
         .epoch_interruption(true)
         .consume_fuel(counts)
@@ -149,8 +162,8 @@ fn engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::Resul
 }
 
 /// Room for one run.
-fn pooling(facts: &Facts) -> InstanceAllocationStrategy {
-    let elements = usize::try_from(facts.elements).unwrap_or(usize::MAX);
+fn pooling_strategy(facts: &ModuleMetadata) -> InstanceAllocationStrategy {
+    let elements = usize::try_from(facts.largest_table_elements).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_core_instances(1)
         // The second is the heap of references, where a module has any.
@@ -160,12 +173,12 @@ fn pooling(facts: &Facts) -> InstanceAllocationStrategy {
         .max_tables_per_module(facts.tables)
         .table_elements(elements.max(100_000))
         .max_unused_warm_slots(4)
-        .linear_memory_keep_resident(KEPT)
-        .table_keep_resident(KEPT);
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES);
     InstanceAllocationStrategy::Pooling(pool)
 }
 
 /// The error for a module that cannot be compiled or linked.
-pub(super) fn refused(file: &str, error: &wasmtime::Error) -> SkillError {
+pub(super) fn invalid_module(file: &str, error: &wasmtime::Error) -> SkillError {
     SkillError::new(ErrorKind::InvalidSkill, format!("{file} cannot be made ready to run: {error:#}"))
 }

@@ -9,9 +9,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::budget::STEP;
-use super::engine::plain;
-use super::facts::Facts;
+use super::budget::BYTES_PER_CHECK;
+use super::engine::on_demand_engine;
+use super::facts::ModuleMetadata;
 use crate::error::Result;
 use crate::executor::Script;
 use crate::policy::CancelToken;
@@ -19,7 +19,7 @@ use crate::policy::CancelToken;
 /// What an entry begins with; the number changes with the layout.
 const MAGIC: &[u8; 16] = b"metier wasm 002\n";
 
-type Sum = [u8; 32];
+type Sha256Sum = [u8; 32];
 
 /// What entries are authenticated with. Whoever has it can have the host run any machine code.
 pub(super) struct MacKey([u8; 64]);
@@ -33,7 +33,7 @@ impl MacKey {
     }
 
     /// The code over the parts of an entry, each behind its length.
-    fn over(&self, parts: [&[u8]; 3]) -> Hmac<Sha256> {
+    fn authenticate(&self, parts: [&[u8]; 3]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new(&self.0.into());
         mac.update(MAGIC);
         for part in parts {
@@ -45,10 +45,10 @@ impl MacKey {
 }
 
 /// What a compiled module is kept by: its source and everything else that decides what becomes of it.
-pub(super) struct Key(Sum);
+pub(super) struct CacheKey(Sha256Sum);
 
 /// Whatever decides what becomes of a source, beside the compiler: a change here is another key.
-const MAKERS: &[&str] = &[
+const COMPILER_SOURCES: &[&str] = &[
     include_str!("compiler/compilation.rs"),
     include_str!("engine.rs"),
     include_str!("facts.rs"),
@@ -59,19 +59,19 @@ const MAKERS: &[&str] = &[
     env!("CARGO_PKG_VERSION"),
 ];
 
-impl Key {
+impl CacheKey {
     #[cfg(test)]
     pub(super) fn new(script: &Script, counts: bool) -> Self {
-        Self::under(script, counts, &CancelToken::new()).unwrap()
+        Self::compute(script, counts, &CancelToken::new()).unwrap()
     }
 
     /// The key of a source, which may be large: the token is asked once per MiB of it.
-    pub(super) fn under(script: &Script, counts: bool, cancel: &CancelToken) -> Result<Self> {
+    pub(super) fn compute(script: &Script, counts: bool, cancel: &CancelToken) -> Result<Self> {
         let function = script.function.as_deref().unwrap_or("run");
         let mut key = Sha256::new();
-        for part in [&made_by(counts)[..], function.as_bytes(), &script.source] {
+        for part in [&compiler_fingerprint(counts)[..], function.as_bytes(), &script.source] {
             key.update((part.len() as u64).to_le_bytes());
-            for piece in part.chunks(STEP) {
+            for piece in part.chunks(BYTES_PER_CHECK) {
                 cancel.check()?;
                 key.update(piece);
             }
@@ -80,17 +80,17 @@ impl Key {
     }
 
     /// As the name of a file.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn file_name(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 }
 
 /// The bytes of an entry.
-pub(super) fn written(key: &Key, mac_key: &MacKey, facts: &Facts, code: &[u8]) -> Vec<u8> {
-    let facts = facts.written();
+pub(super) fn encode(key: &CacheKey, mac_key: &MacKey, facts: &ModuleMetadata, code: &[u8]) -> Vec<u8> {
+    let facts = facts.to_json();
     let mut entry = Vec::with_capacity(code.len() + facts.len() + 256);
     entry.extend_from_slice(MAGIC);
-    entry.extend_from_slice(&mac_key.over([&key.0, &facts, code]).finalize().into_bytes());
+    entry.extend_from_slice(&mac_key.authenticate([&key.0, &facts, code]).finalize().into_bytes());
     entry.extend_from_slice(&key.0);
     entry.extend_from_slice(&(facts.len() as u64).to_le_bytes());
     entry.extend_from_slice(&facts);
@@ -99,7 +99,11 @@ pub(super) fn written(key: &Key, mac_key: &MacKey, facts: &Facts, code: &[u8]) -
 }
 
 /// The facts and the machine code of an entry; nothing where it is not whole, another's, or nobody's who has the key.
-pub(super) fn read<'e>(entry: &'e [u8], key: &Key, mac_key: &MacKey) -> Option<(Facts, &'e [u8])> {
+pub(super) fn decode<'e>(
+    entry: &'e [u8],
+    key: &CacheKey,
+    mac_key: &MacKey,
+) -> Option<(ModuleMetadata, &'e [u8])> {
     let entry = entry.strip_prefix(MAGIC)?;
     let (expected, entry) = entry.split_first_chunk::<32>()?;
     let (found, entry) = entry.split_first_chunk::<32>()?;
@@ -109,30 +113,33 @@ pub(super) fn read<'e>(entry: &'e [u8], key: &Key, mac_key: &MacKey) -> Option<(
         return None;
     }
     // In the same time wherever it differs.
-    mac_key.over([&key.0, facts, code]).verify_slice(expected).ok()?;
-    Some((Facts::read(facts)?, code))
+    mac_key.authenticate([&key.0, facts, code]).verify_slice(expected).ok()?;
+    Some((ModuleMetadata::from_json(facts)?, code))
 }
 
 /// What makes machine code here: our own part, and the compiler with its version to the last number, its settings and the
 /// processor it writes for. By itself wasmtime would take what an older patch of the same major version made.
-pub(super) fn made_by(counts: bool) -> &'static Sum {
-    static MADE_BY: [LazyLock<Sum>; 2] = [LazyLock::new(|| makers(false)), LazyLock::new(|| makers(true))];
-    &MADE_BY[usize::from(counts)]
+pub(super) fn compiler_fingerprint(counts: bool) -> &'static Sha256Sum {
+    static FINGERPRINTS: [LazyLock<Sha256Sum>; 2] =
+        [LazyLock::new(|| compute_fingerprint(false)), LazyLock::new(|| compute_fingerprint(true))];
+    &FINGERPRINTS[usize::from(counts)]
 }
 
-fn makers(counts: bool) -> Sum {
-    let mut compiler = Summing(Sha256::new());
-    if let Ok(engine) = plain(counts) {
+fn compute_fingerprint(counts: bool) -> Sha256Sum {
+    let mut compiler = Sha256Hasher(Sha256::new());
+    if let Ok(engine) = on_demand_engine(counts) {
         engine.precompile_compatibility_hash().hash(&mut compiler);
     }
     let compiler = compiler.0.finalize();
-    sum(MAKERS.iter().map(|part| part.as_bytes()).chain([&compiler[..], &[u8::from(counts)]]))
+    hash_parts(
+        COMPILER_SOURCES.iter().map(|part| part.as_bytes()).chain([&compiler[..], &[u8::from(counts)]]),
+    )
 }
 
 /// A sum over what can be hashed.
-struct Summing(Sha256);
+struct Sha256Hasher(Sha256);
 
-impl Hasher for Summing {
+impl Hasher for Sha256Hasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -144,7 +151,7 @@ impl Hasher for Summing {
 }
 
 /// The sum of parts, each behind its length, so that none can pass for a piece of its neighbour.
-fn sum<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sum {
+fn hash_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sha256Sum {
     let mut sum = Sha256::new();
     for part in parts {
         sum.update((part.len() as u64).to_le_bytes());
@@ -161,7 +168,7 @@ mod tests {
     #[test]
     fn no_part_of_an_entry_passes_for_a_piece_of_its_neighbour() {
         let key = MacKey::new([7; 32]);
-        let code = |parts: [&[u8]; 3]| key.over(parts).finalize().into_bytes();
+        let code = |parts: [&[u8]; 3]| key.authenticate(parts).finalize().into_bytes();
         assert_eq!(code([b"ab", b"c", b""]), code([b"ab", b"c", b""]));
         for other in [[&b"a"[..], b"bc", b""], [b"ab", b"", b"c"], [b"", b"abc", b""]] {
             assert_ne!(code([b"ab", b"c", b""]), code(other), "{other:?}");
@@ -174,13 +181,13 @@ mod tests {
             skill: "test".into(),
             path: "run.wasm".into(),
             folder: None,
-            source: vec![0; 3 * STEP].into(),
+            source: vec![0; 3 * BYTES_PER_CHECK].into(),
             function: None,
         };
         let cancel = CancelToken::new();
-        assert!(Key::under(&script, false, &cancel).is_ok());
+        assert!(CacheKey::compute(&script, false, &cancel).is_ok());
         cancel.cancel();
-        let ended = Key::under(&script, false, &cancel).map(|key| key.name());
+        let ended = CacheKey::compute(&script, false, &cancel).map(|key| key.file_name());
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }

@@ -4,57 +4,70 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::super::warm::{Program, Warm};
+use super::super::warm::{PooledExecutor, Program};
 use super::cache;
-use super::compiled::Compiled;
-use super::engine::{Machine, counted};
+use super::compiled::CompiledPlugin;
+use super::engine::{LinkedPlugin, operation_limit};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits};
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
 /// Compiles a plug-in; what is wrong with it is `invalid-skill`, in text form with line and column.
-pub(crate) fn load(script: &Script, shared: &Shared, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {
-    Ok(Box::new(Warm::new(&script.skill, Loaded::new(script, shared, cancel)?)))
+pub(crate) fn load(
+    script: &Script,
+    shared: &RuntimeServices,
+    cancel: &CancelToken,
+) -> Result<Box<dyn SkillExecutor>> {
+    Ok(Box::new(PooledExecutor::new(&script.skill, PluginLoader::new(script, shared, cancel)?)))
 }
 
-struct Loaded {
+struct PluginLoader {
     script: Script,
-    shared: Shared,
+    services: RuntimeServices,
     /// The first engine, made when the plug-in was loaded so that a fault shows there.
-    first: Mutex<Option<Machine>>,
+    first: Mutex<Option<LinkedPlugin>>,
 }
 
-impl Loaded {
-    fn new(script: &Script, shared: &Shared, cancel: &CancelToken) -> Result<Self> {
-        let first = machine(script, false, shared, cancel)?;
-        Ok(Self { script: script.clone(), shared: shared.clone(), first: Mutex::new(Some(first)) })
+impl PluginLoader {
+    fn new(script: &Script, shared: &RuntimeServices, cancel: &CancelToken) -> Result<Self> {
+        let first = load_plugin(script, false, shared, cancel)?;
+        Ok(Self { script: script.clone(), services: shared.clone(), first: Mutex::new(Some(first)) })
     }
 }
 
-fn machine(script: &Script, counts: bool, shared: &Shared, cancel: &CancelToken) -> Result<Machine> {
-    Machine::new(Compiled::new(script, counts, cache::of_user(), shared, cancel)?, &script.path, counts)
+fn load_plugin(
+    script: &Script,
+    counts: bool,
+    shared: &RuntimeServices,
+    cancel: &CancelToken,
+) -> Result<LinkedPlugin> {
+    LinkedPlugin::new(
+        CompiledPlugin::load_or_compile(script, counts, cache::user_cache(), shared, cancel)?,
+        &script.path,
+        counts,
+    )
 }
 
-impl Program for Loaded {
-    type State = Machine;
+impl Program for PluginLoader {
+    type State = LinkedPlugin;
 
-    fn state(&self, context: &SkillContext) -> Result<Machine> {
-        let counts = counted(context.limits()).is_some();
+    fn new_state(&self, context: &SkillContext) -> Result<LinkedPlugin> {
+        let counts = operation_limit(context.limits()).is_some();
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(machine) = first.take_if(|machine| machine.counts == counts) {
+        if let Some(machine) = first.take_if(|machine| machine.counts_operations == counts) {
             return Ok(machine);
         }
         drop(first);
-        machine(&self.script, counts, &self.shared, context.cancel())
+        load_plugin(&self.script, counts, &self.services, context.cancel())
     }
 
-    fn fits(&self, machine: &Machine, limits: &Limits) -> bool {
-        machine.counts == counted(limits).is_some()
+    fn supports_limits(&self, machine: &LinkedPlugin, limits: &Limits) -> bool {
+        machine.counts_operations == operation_limit(limits).is_some()
     }
 
-    fn run(&self, machine: &mut Machine, input: &Value, context: &SkillContext) -> Result<Value> {
+    fn run(&self, machine: &mut LinkedPlugin, input: &Value, context: &SkillContext) -> Result<Value> {
         machine.run(input, context)
     }
 }

@@ -20,25 +20,30 @@ const TRAPS: &[(Trap, ErrorKind, &str)] = &[
 ];
 
 /// The error for a call that did not return.
-pub(super) fn of_call(error: &Error) -> SkillError {
+pub(super) fn call_error(error: &Error) -> SkillError {
     let known = error.downcast_ref::<Trap>().and_then(|trap| TRAPS.iter().find(|(known, ..)| known == trap));
     if let Some((_, kind, sentence)) = known {
         return SkillError::new(*kind, *sentence);
     }
     match error.downcast_ref::<I32Exit>() {
-        Some(exit) => with_code(exit.0),
+        Some(exit) => exit_code_error(exit.0),
         None => SkillError::new(ErrorKind::Script, format!("the plug-in failed: {}", error.root_cause())),
     }
 }
 
 /// The error for a code that is not 0.
-pub(super) fn with_code(code: impl std::fmt::Display) -> SkillError {
+pub(super) fn exit_code_error(code: impl std::fmt::Display) -> SkillError {
     SkillError::new(ErrorKind::Script, format!("the plug-in ended with code {code} and did not say why"))
 }
 
 /// The error, in the file, with the plug-in's functions that were under way, innermost first.
-pub(super) fn in_file(error: SkillError, file: &str, call: Option<&Error>, first_added: u32) -> SkillError {
-    const MOST: usize = 12;
+pub(super) fn with_traceback(
+    error: SkillError,
+    file: &str,
+    call: Option<&Error>,
+    first_added: u32,
+) -> SkillError {
+    const MAX_FRAMES: usize = 12;
     let trace = call.and_then(|error| error.downcast_ref::<WasmBacktrace>());
     let frames = trace.map(WasmBacktrace::frames).unwrap_or_default();
     let own = frames.iter().filter(|frame| frame.func_index() < first_added);
@@ -47,5 +52,5 @@ pub(super) fn in_file(error: SkillError, file: &str, call: Option<&Error>, first
         None => format!("{file} function {}", frame.func_index()),
     };
     let location = Location { file: file.to_owned(), line: None, column: None };
-    error.with_location(location).with_traceback(own.take(MOST).map(frame).collect())
+    error.with_location(location).with_traceback(own.take(MAX_FRAMES).map(frame).collect())
 }

@@ -2,7 +2,7 @@
 
 use wasmparser::{FuncType, TypeRef, ValType};
 
-use super::kernel::{ENV, KernelFunction, REPLACED};
+use super::kernel::{EXTISM_FUNCTIONS, KernelFunction, REPLACED_WASI_FUNCTIONS};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
 
@@ -11,20 +11,20 @@ const USER_NAMESPACE: &str = "extism:host/user";
 pub(super) const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
 
 /// Parameters a host function may have here.
-pub(super) const MOST_PARAMS: usize = 8;
+pub(super) const MAX_PARAMS: usize = 8;
 
 /// A function for a module to import.
 #[derive(Clone)]
 pub(super) struct Import {
     pub(super) namespace: &'static str,
     pub(super) name: &'static str,
-    pub(super) body: Body,
+    pub(super) target: ImportTarget,
     /// Optional parameters it goes without: a function may have more of them than when the plug-in was compiled.
-    left_out: usize,
+    omitted_params: usize,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Body {
+pub(super) enum ImportTarget {
     /// One of Extism's, or one of WASI's that we answer in its place.
     Kernel(&'static KernelFunction),
     /// A row of the host's table.
@@ -33,7 +33,7 @@ pub(super) enum Body {
 
 impl Import {
     /// What stands behind a module's import, its type checked; nothing for one of WASI, which is linked by name.
-    pub(super) fn resolved<'t>(
+    pub(super) fn resolve<'t>(
         import: &wasmparser::Import<'_>,
         type_of: impl Fn(u32) -> &'t FuncType,
     ) -> Result<Option<Self>> {
@@ -47,7 +47,7 @@ impl Import {
         if import.module == WASI_NAMESPACE {
             return Ok(None);
         }
-        let offer = Self::of(import.module, import.name)?;
+        let offer = Self::find(import.module, import.name)?;
         let offered = offer.signature();
         let signature = type_of(ty);
         match offer.with_params(signature.params().len()).filter(|import| import.has_type(signature)) {
@@ -68,77 +68,83 @@ impl Import {
     }
 
     /// What the import of that name is, or the sentence that nothing offers it.
-    fn of(namespace: &str, name: &str) -> Result<Self> {
-        let found = offers(namespace).find(|offer| offer.name == name);
+    fn find(namespace: &str, name: &str) -> Result<Self> {
+        let found = available_imports(namespace).find(|offer| offer.name == name);
         found.ok_or_else(|| {
-            let offers: Vec<Self> = offers(namespace).collect();
+            let offers: Vec<Self> = available_imports(namespace).collect();
             if offers.is_empty() {
                 let sentence = format!("nothing offers the import {namespace:?} {name:?}");
                 let help = format!("functions are imported from {ENV_NAMESPACE} and {USER_NAMESPACE}");
                 return SkillError::new(ErrorKind::InvalidSkill, sentence).with_help(help);
             }
-            unknown(namespace, name, &offers)
+            unknown_import(namespace, name, &offers)
         })
     }
 
     /// What was found for an import before: by its names and how many parameters it has.
-    pub(super) fn again(namespace: &str, name: &str, params: usize) -> Option<Self> {
-        Self::of(namespace, name).ok()?.with_params(params)
+    pub(super) fn restore(namespace: &str, name: &str, params: usize) -> Option<Self> {
+        Self::find(namespace, name).ok()?.with_params(params)
     }
 
     /// One of Extism's, under a namespace of its own.
-    pub(super) fn kernel(namespace: &'static str, function: &'static KernelFunction) -> Self {
-        Self { namespace, name: function.name, body: Body::Kernel(function), left_out: 0 }
+    pub(super) fn kernel_imports(namespace: &'static str, function: &'static KernelFunction) -> Self {
+        Self { namespace, name: function.name, target: ImportTarget::Kernel(function), omitted_params: 0 }
     }
 
     /// The import with so many parameters, where those that are left out are optional.
     fn with_params(self, count: usize) -> Option<Self> {
-        let (all, required) = match self.body {
-            Body::Kernel(function) => (function.params.len(), function.params.len()),
-            Body::Host(function) => {
+        let (all, required) = match self.target {
+            ImportTarget::Kernel(function) => (function.params.len(), function.params.len()),
+            ImportTarget::Host(function) => {
                 let required = function.params.iter().filter(|param| param.required).count();
                 (function.params.len(), required)
             }
         };
-        (required..=all).contains(&count).then(|| Self { left_out: all - count, ..self })
+        (required..=all).contains(&count).then(|| Self { omitted_params: all - count, ..self })
     }
 
     pub(super) fn params(&self) -> Vec<ValType> {
-        match self.body {
-            Body::Kernel(function) => function.params.to_vec(),
-            Body::Host(function) => vec![ValType::I64; function.params.len() - self.left_out],
+        match self.target {
+            ImportTarget::Kernel(function) => function.params.to_vec(),
+            ImportTarget::Host(function) => vec![ValType::I64; function.params.len() - self.omitted_params],
         }
     }
 
     pub(super) fn results(&self) -> Vec<ValType> {
-        match self.body {
-            Body::Kernel(function) => function.result.into_iter().collect(),
-            Body::Host(_) => vec![ValType::I64],
+        match self.target {
+            ImportTarget::Kernel(function) => function.result.into_iter().collect(),
+            ImportTarget::Host(_) => vec![ValType::I64],
         }
     }
 }
 
 /// The functions of WASI that are answered here: there are no files to read and write, and nothing may wait past a deadline.
-pub(super) fn replaced() -> impl Iterator<Item = Import> {
-    kernel(WASI_NAMESPACE, REPLACED)
+pub(super) fn replaced_wasi_imports() -> impl Iterator<Item = Import> {
+    kernel(WASI_NAMESPACE, REPLACED_WASI_FUNCTIONS)
 }
 
-fn offers(namespace: &str) -> impl Iterator<Item = Import> {
-    let env = (namespace == ENV_NAMESPACE).then(|| kernel(ENV_NAMESPACE, ENV));
-    let user = (namespace == USER_NAMESPACE).then(|| functions().iter().flat_map(|function| host(function)));
+fn available_imports(namespace: &str) -> impl Iterator<Item = Import> {
+    let env = (namespace == ENV_NAMESPACE).then(|| kernel(ENV_NAMESPACE, EXTISM_FUNCTIONS));
+    let user =
+        (namespace == USER_NAMESPACE).then(|| functions().iter().flat_map(|function| host_imports(function)));
     env.into_iter().flatten().chain(user.into_iter().flatten())
 }
 
 fn kernel(namespace: &'static str, table: &'static [KernelFunction]) -> impl Iterator<Item = Import> {
-    table.iter().map(move |function| Import::kernel(namespace, function))
+    table.iter().map(move |function| Import::kernel_imports(namespace, function))
 }
 
-fn host(function: &'static HostFunction) -> impl Iterator<Item = Import> {
+fn host_imports(function: &'static HostFunction) -> impl Iterator<Item = Import> {
     let names = std::iter::once(&function.name).chain(function.aliases);
-    names.map(move |name| Import { namespace: USER_NAMESPACE, name, body: Body::Host(function), left_out: 0 })
+    names.map(move |name| Import {
+        namespace: USER_NAMESPACE,
+        name,
+        target: ImportTarget::Host(function),
+        omitted_params: 0,
+    })
 }
 
-fn unknown(namespace: &str, name: &str, offers: &[Import]) -> SkillError {
+fn unknown_import(namespace: &str, name: &str, offers: &[Import]) -> SkillError {
     let sentence = format!("nothing offers the import {name:?} of {namespace}");
     let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
     let likeness = |offer: &Import| strsim::jaro_winkler(offer.name, name);
@@ -155,18 +161,20 @@ mod tests {
 
     #[test]
     fn no_function_has_more_parameters_than_a_call_carries() {
-        let all = offers(USER_NAMESPACE).chain(offers(ENV_NAMESPACE)).chain(replaced());
+        let all = available_imports(USER_NAMESPACE)
+            .chain(available_imports(ENV_NAMESPACE))
+            .chain(replaced_wasi_imports());
         for import in all {
-            assert!(import.params().len() <= MOST_PARAMS, "{}", import.name);
+            assert!(import.params().len() <= MAX_PARAMS, "{}", import.name);
         }
     }
 
     #[test]
     fn aliases_are_offered_and_near_misses_named() {
-        assert!(Import::of(USER_NAMESPACE, "vfs_read_file").is_ok());
-        assert!(Import::of(USER_NAMESPACE, "host_log").is_ok());
-        let error = Import::of(USER_NAMESPACE, "read_fil").err().unwrap();
+        assert!(Import::find(USER_NAMESPACE, "vfs_read_file").is_ok());
+        assert!(Import::find(USER_NAMESPACE, "host_log").is_ok());
+        let error = Import::find(USER_NAMESPACE, "read_fil").err().unwrap();
         assert_eq!(error.help(), Some("did you mean `read_file`?"));
-        assert_eq!(Import::of("env", "abort").err().unwrap().kind(), ErrorKind::InvalidSkill);
+        assert_eq!(Import::find("env", "abort").err().unwrap().kind(), ErrorKind::InvalidSkill);
     }
 }

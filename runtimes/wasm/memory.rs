@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::budget::{Budget, STEP};
+use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Blocks by their offset; offset 0 is no block.
-pub(super) struct Memory {
+pub(super) struct ExtismMemory {
     bytes: Vec<u8>,
     blocks: BTreeMap<u64, Block>,
     /// Capacity by offset; neighbours are merged.
@@ -21,12 +21,12 @@ struct Block {
 }
 
 /// Capacities are multiples of this, so that what the host remembers of a block is never more than the block.
-const UNIT: u64 = 64;
+const CAPACITY_UNIT: u64 = 64;
 
 /// Blocks and gaps between them there may be: what is there when a run is over has to go within its time.
-const BLOCKS: usize = 1 << 20;
+const MAX_BLOCKS: usize = 1 << 20;
 
-impl Memory {
+impl ExtismMemory {
     pub(super) fn new() -> Self {
         // Nothing lies at offset 0, for it means that there is nothing.
         Self {
@@ -38,31 +38,32 @@ impl Memory {
     }
 
     /// A block of so many bytes; `memory` when the budget does not have them.
-    pub(super) fn allocate(&mut self, length: u64, budget: &mut Budget) -> Result<u64> {
+    pub(super) fn allocate(&mut self, length: u64, budget: &mut PluginBudget) -> Result<u64> {
         if length == 0 {
             return Ok(0);
         }
-        if self.blocks.len() + self.free.len() >= BLOCKS {
-            let sentence = format!("the plug-in keeps more blocks of Extism memory than the {BLOCKS} it may");
+        if self.blocks.len() + self.free.len() >= MAX_BLOCKS {
+            let sentence =
+                format!("the plug-in keeps more blocks of Extism memory than the {MAX_BLOCKS} it may");
             return Err(
                 SkillError::new(ErrorKind::Memory, sentence).with_help("free those it needs no longer")
             );
         }
-        let capacity = length.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX);
-        let offset = match self.reused(capacity) {
+        let capacity = length.checked_next_multiple_of(CAPACITY_UNIT).unwrap_or(u64::MAX);
+        let offset = match self.reuse_free(capacity) {
             Some(offset) => offset,
-            None => self.appended(capacity, budget)?,
+            None => self.append(capacity, budget)?,
         };
         self.blocks.insert(offset, Block { length, capacity });
         Ok(offset)
     }
 
     /// A block that holds this.
-    pub(super) fn store(&mut self, content: &[u8], budget: &mut Budget) -> Result<u64> {
+    pub(super) fn store(&mut self, content: &[u8], budget: &mut PluginBudget) -> Result<u64> {
         let offset = self.allocate(content.len() as u64, budget)?;
         if let Some(block) = self.slice_mut(offset, content.len() as u64) {
-            for (to, from) in block.chunks_mut(STEP).zip(content.chunks(STEP)) {
-                budget.goes_on()?;
+            for (to, from) in block.chunks_mut(BYTES_PER_CHECK).zip(content.chunks(BYTES_PER_CHECK)) {
+                budget.check_cancel()?;
                 to.copy_from_slice(from);
             }
         }
@@ -75,22 +76,22 @@ impl Memory {
         let mut capacity = block.capacity;
         let mut offset = offset;
         let before = self.free.range(..offset).next_back().map(|(before, room)| (*before, *room));
-        if let Some(next) = self.no_longer_free(offset + capacity) {
+        if let Some(next) = self.remove_free(offset + capacity) {
             capacity += next;
         }
         if let Some((before, room)) = before.filter(|(before, room)| before + room == offset) {
-            self.no_longer_free(before);
+            self.remove_free(before);
             (offset, capacity) = (before, room + capacity);
         }
-        self.now_free(offset, capacity);
+        self.insert_free(offset, capacity);
     }
 
-    fn now_free(&mut self, offset: u64, capacity: u64) {
+    fn insert_free(&mut self, offset: u64, capacity: u64) {
         self.free.insert(offset, capacity);
         self.by_capacity.insert((capacity, offset));
     }
 
-    fn no_longer_free(&mut self, offset: u64) -> Option<u64> {
+    fn remove_free(&mut self, offset: u64) -> Option<u64> {
         let capacity = self.free.remove(&offset)?;
         self.by_capacity.remove(&(capacity, offset));
         Some(capacity)
@@ -114,7 +115,7 @@ impl Memory {
 
     /// So many bytes as a little-endian number.
     pub(super) fn load(&self, offset: u64, length: usize) -> Result<u64> {
-        let bytes = self.slice(offset, length as u64).ok_or_else(|| outside("read"))?;
+        let bytes = self.slice(offset, length as u64).ok_or_else(|| out_of_bounds("read"))?;
         let mut number = [0; 8];
         number[..length].copy_from_slice(bytes);
         Ok(u64::from_le_bytes(number))
@@ -122,7 +123,7 @@ impl Memory {
 
     /// The lowest bytes of a number, little-endian, written there.
     pub(super) fn save(&mut self, offset: u64, length: usize, number: u64) -> Result<()> {
-        let bytes = self.slice_mut(offset, length as u64).ok_or_else(|| outside("write"))?;
+        let bytes = self.slice_mut(offset, length as u64).ok_or_else(|| out_of_bounds("write"))?;
         bytes.copy_from_slice(&number.to_le_bytes()[..length]);
         Ok(())
     }
@@ -133,32 +134,32 @@ impl Memory {
     }
 
     /// The smallest free room that is large enough; what is left of it stays free.
-    fn reused(&mut self, capacity: u64) -> Option<u64> {
+    fn reuse_free(&mut self, capacity: u64) -> Option<u64> {
         let (room, offset) = *self.by_capacity.range((capacity, 0)..).next()?;
-        self.no_longer_free(offset);
+        self.remove_free(offset);
         if room > capacity {
-            self.now_free(offset + capacity, room - capacity);
+            self.insert_free(offset + capacity, room - capacity);
         }
         Some(offset)
     }
 
-    fn appended(&mut self, capacity: u64, budget: &mut Budget) -> Result<u64> {
+    fn append(&mut self, capacity: u64, budget: &mut PluginBudget) -> Result<u64> {
         budget.spend(capacity)?;
         let offset = self.bytes.len();
         let end = usize::try_from(capacity).ok().and_then(|capacity| offset.checked_add(capacity));
-        let end = end.ok_or_else(|| outside("write"))?;
+        let end = end.ok_or_else(|| out_of_bounds("write"))?;
         self.bytes.try_reserve(end - offset).map_err(|_| {
             SkillError::new(ErrorKind::Memory, "this machine has no more memory for the plug-in")
         })?;
         while self.bytes.len() < end {
-            budget.goes_on()?;
-            self.bytes.resize(end.min(self.bytes.len() + STEP), 0);
+            budget.check_cancel()?;
+            self.bytes.resize(end.min(self.bytes.len() + BYTES_PER_CHECK), 0);
         }
         Ok(offset as u64)
     }
 }
 
-fn outside(what: &str) -> SkillError {
+fn out_of_bounds(what: &str) -> SkillError {
     let sentence = format!("the plug-in tried to {what} outside of Extism memory");
     SkillError::new(ErrorKind::Script, sentence)
 }
@@ -167,13 +168,13 @@ fn outside(what: &str) -> SkillError {
 mod tests {
     use super::*;
 
-    fn budget() -> Budget {
-        Budget::new(1 << 20, 0, &crate::policy::CancelToken::new()).unwrap()
+    fn budget() -> PluginBudget {
+        PluginBudget::new(1 << 20, 0, &crate::policy::CancelToken::new()).unwrap()
     }
 
     #[test]
     fn what_is_stored_is_found_by_its_offset_alone() {
-        let (mut memory, mut budget) = (Memory::new(), budget());
+        let (mut memory, mut budget) = (ExtismMemory::new(), budget());
         let (first, second) = (memory.store(b"one", &mut budget), memory.store(b"three", &mut budget));
         let (first, second) = (first.unwrap(), second.unwrap());
         assert_eq!((memory.block(first), memory.block(second)), (Some(&b"one"[..]), Some(&b"three"[..])));
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn freed_room_is_used_again_and_costs_nothing() {
-        let (mut memory, mut budget) = (Memory::new(), budget());
+        let (mut memory, mut budget) = (ExtismMemory::new(), budget());
         for round in 0..10_000_u64 {
             let blocks = [100, 60_000, 1 + round % 500].map(|length| memory.allocate(length, &mut budget));
             for block in blocks {
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn more_than_the_budget_is_refused_and_numbers_do_not_wrap() {
-        let (mut memory, mut budget) = (Memory::new(), budget());
+        let (mut memory, mut budget) = (ExtismMemory::new(), budget());
         for length in [1 << 21, u64::MAX, u64::MAX - 63, 1 << 63] {
             assert_eq!(memory.allocate(length, &mut budget).unwrap_err().kind(), ErrorKind::Memory);
         }
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn numbers_are_little_endian_and_stay_in_their_width() {
-        let (mut memory, mut budget) = (Memory::new(), budget());
+        let (mut memory, mut budget) = (ExtismMemory::new(), budget());
         let at = memory.store(&[1; 16], &mut budget).unwrap();
         memory.save(at, 1, 0x1FF).unwrap();
         assert_eq!(memory.load(at, 8).unwrap(), 0x0101_0101_0101_01FF);

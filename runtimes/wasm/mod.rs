@@ -30,7 +30,7 @@ mod cache {
     //! Nothing is kept on disk where a directory does not say whose it is.
     pub(super) enum Cache {}
 
-    pub(super) fn of_user() -> Option<&'static Cache> {
+    pub(super) fn of_user() -> Option<&'static ModuleCache> {
         None
     }
 
@@ -38,7 +38,7 @@ mod cache {
         None
     }
 
-    impl Cache {
+    impl ModuleCache {
         pub(super) fn mac_key(&self) -> &super::entry::MacKey {
             match *self {}
         }

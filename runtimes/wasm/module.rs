@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 
 /// A checked module, as far as it must be known to give it its new form.
-pub(super) struct Module {
+pub(super) struct CheckedModule {
     /// Its imports, in order; nothing for those of WASI.
     pub(super) imports: Vec<Option<Import>>,
     pub(super) types: u32,
@@ -19,14 +19,14 @@ pub(super) struct Module {
     pub(super) functions: u32,
     pub(super) tables: Vec<RefType>,
     /// Elements of its largest table.
-    pub(super) elements: u64,
+    pub(super) largest_table_elements: u64,
     /// The start function.
     pub(super) start: Option<u32>,
     /// What runs after it, in the order Extism would run it.
     pub(super) initialisers: Vec<Initialiser>,
-    pub(super) entry: Entry,
+    pub(super) entry: EntryFunction,
     /// Bytes its memory and tables have from the beginning.
-    pub(super) bytes: u64,
+    pub(super) initial_bytes: u64,
 }
 
 /// An exported function that makes the plug-in ready.
@@ -38,9 +38,9 @@ pub(super) struct Initialiser {
 }
 
 /// The function that is the skill.
-pub(super) struct Entry {
+pub(super) struct EntryFunction {
     pub(super) function: u32,
-    pub(super) has_code: bool,
+    pub(super) returns_code: bool,
 }
 
 /// The language: what the tool chains of C, Rust, Go, Zig and `AssemblyScript` make. No shared memory, no second memory, no
@@ -51,24 +51,24 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::RELAXED_SIMD);
 
 /// What there may be of each: enough for an interpreter compiled to WebAssembly, little enough to compile in seconds.
-pub(super) const IMPORTS: u32 = 1_000;
-const EXPORTS: u32 = 10_000;
-pub(super) const FUNCTIONS: u32 = 50_000;
-pub(super) const TABLES: u32 = 16;
-const SEGMENTS: u32 = 50_000;
+pub(super) const MAX_IMPORTS: u32 = 1_000;
+const MAX_EXPORTS: u32 = 10_000;
+pub(super) const MAX_FUNCTIONS: u32 = 50_000;
+pub(super) const MAX_TABLES: u32 = 16;
+const MAX_SEGMENTS: u32 = 50_000;
 /// Bytes of one function.
-const BODY: usize = 1 << 20;
+const MAX_FUNCTION_BYTES: usize = 1 << 20;
 
 /// Bytes that an element of a table counts for.
-pub(super) const ELEMENT: u64 = 8;
+pub(super) const ELEMENT_BYTES: u64 = 8;
 /// Bytes of a page of memory.
-pub(super) const PAGE: u64 = 64 << 10;
+pub(super) const PAGE_BYTES: u64 = 64 << 10;
 /// Elements a table may have: no instruction that goes through all of it takes long.
-pub(super) const MOST_ELEMENTS: u64 = 1_000_000;
+pub(super) const MAX_TABLE_ELEMENTS: u64 = 1_000_000;
 /// Bytes that a memory and all tables can have from the beginning.
-pub(super) const MOST_BYTES: u64 = (4 << 30) + MOST_ELEMENTS * ELEMENT * TABLES as u64;
+pub(super) const MAX_INITIAL_BYTES: u64 = (4 << 30) + MAX_TABLE_ELEMENTS * ELEMENT_BYTES * MAX_TABLES as u64;
 
-impl Module {
+impl CheckedModule {
     /// The module, checked; `invalid-skill` with the reason where it cannot be run.
     pub(super) fn new(binary: &[u8], script: &Script) -> Result<Self> {
         let invalid = |error: BinaryReaderError| {
@@ -77,9 +77,9 @@ impl Module {
                 .with_help(format!("the fault lies at byte {} of the binary", error.offset()))
         };
         let outline = Outline::new(binary).map_err(invalid)?;
-        outline.bounded(&script.path)?;
+        outline.check_limits(&script.path)?;
         let types = Validator::new_with_features(FEATURES).validate_all(binary).map_err(invalid)?;
-        outline.module(&types, script)
+        outline.checked_module(&types, script)
     }
 }
 
@@ -95,8 +95,8 @@ struct Outline<'a> {
     memories: Vec<MemoryType>,
     segments: u32,
     /// Elements of all element segments together.
-    items: u32,
-    counts: Vec<(u32, u32, &'static str)>,
+    segment_elements: u32,
+    limited_counts: Vec<(u32, u32, &'static str)>,
     start: Option<u32>,
     largest_body: usize,
 }
@@ -114,27 +114,27 @@ impl<'a> Outline<'a> {
         match payload {
             Payload::TypeSection(section) => self.types = section.count(),
             Payload::ImportSection(section) => {
-                self.counts.push((section.count(), IMPORTS, "imports"));
-                let most = IMPORTS as usize + 1;
+                self.limited_counts.push((section.count(), MAX_IMPORTS, "imports"));
+                let most = MAX_IMPORTS as usize + 1;
                 self.imports = section.into_imports().take(most).collect::<Result<_, _>>()?;
             }
             Payload::FunctionSection(section) => {
                 self.functions = section.count();
-                self.counts.push((section.count(), FUNCTIONS, "functions"));
+                self.limited_counts.push((section.count(), MAX_FUNCTIONS, "functions"));
             }
             Payload::TableSection(section) => {
-                self.counts.push((section.count(), TABLES, "tables"));
-                let most = TABLES as usize + 1;
+                self.limited_counts.push((section.count(), MAX_TABLES, "tables"));
+                let most = MAX_TABLES as usize + 1;
                 let tables = section.into_iter().take(most).map(|table| table.map(|table| table.ty));
                 self.tables = tables.collect::<Result<_, _>>()?;
             }
             Payload::MemorySection(section) => {
-                self.counts.push((section.count(), 1, "memories"));
+                self.limited_counts.push((section.count(), 1, "memories"));
                 self.memories = section.into_iter().take(1).collect::<Result<_, _>>()?;
             }
             Payload::ExportSection(section) => {
-                self.counts.push((section.count(), EXPORTS, "exports"));
-                for export in section.into_iter().take(EXPORTS as usize) {
+                self.limited_counts.push((section.count(), MAX_EXPORTS, "exports"));
+                for export in section.into_iter().take(MAX_EXPORTS as usize) {
                     let export = export?;
                     if export.kind == ExternalKind::Func {
                         self.exports.push((export.name, export.index));
@@ -144,30 +144,30 @@ impl<'a> Outline<'a> {
             Payload::StartSection { func, .. } => self.start = Some(func),
             Payload::ElementSection(section) => {
                 self.segments = self.segments.saturating_add(section.count());
-                for segment in section.into_iter().take(SEGMENTS as usize) {
+                for segment in section.into_iter().take(MAX_SEGMENTS as usize) {
                     let count = match segment?.items {
                         ElementItems::Functions(items) => items.count(),
                         ElementItems::Expressions(_, items) => items.count(),
                     };
-                    self.items = self.items.saturating_add(count);
+                    self.segment_elements = self.segment_elements.saturating_add(count);
                 }
             }
             Payload::DataSection(section) => self.segments = self.segments.saturating_add(section.count()),
-            Payload::CodeSectionEntry(body) => self.largest_body = self.largest_body.max(length(&body)),
+            Payload::CodeSectionEntry(body) => self.largest_body = self.largest_body.max(body_length(&body)),
             _ => {}
         }
         Ok(())
     }
 
-    fn bounded(&self, file: &str) -> Result<()> {
-        let mut counts = self.counts.clone();
-        counts.push((self.segments, SEGMENTS, "segments"));
-        let most = u32::try_from(MOST_ELEMENTS).unwrap_or(u32::MAX);
-        counts.push((self.items, most, "elements in its segments"));
+    fn check_limits(&self, file: &str) -> Result<()> {
+        let mut counts = self.limited_counts.clone();
+        counts.push((self.segments, MAX_SEGMENTS, "segments"));
+        let most = u32::try_from(MAX_TABLE_ELEMENTS).unwrap_or(u32::MAX);
+        counts.push((self.segment_elements, most, "elements in its segments"));
         let largest = self.tables.iter().map(|table| table.initial).max().unwrap_or(0);
         counts.push((u32::try_from(largest).unwrap_or(u32::MAX), most, "elements in a table"));
         let body = u32::try_from(self.largest_body).unwrap_or(u32::MAX);
-        counts.push((body, u32::try_from(BODY).unwrap_or(u32::MAX), "bytes in one function"));
+        counts.push((body, u32::try_from(MAX_FUNCTION_BYTES).unwrap_or(u32::MAX), "bytes in one function"));
         let Some((count, most, what)) = counts.into_iter().find(|(count, most, _)| count > most) else {
             return Ok(());
         };
@@ -175,31 +175,31 @@ impl<'a> Outline<'a> {
         Err(SkillError::new(ErrorKind::InvalidSkill, sentence))
     }
 
-    fn module(&self, types: &Types, script: &Script) -> Result<Module> {
+    fn checked_module(&self, types: &Types, script: &Script) -> Result<CheckedModule> {
         let types = Signatures(types);
-        let resolved = |import| Import::resolved(import, |ty| types.of(ty));
+        let resolved = |import| Import::resolve(import, |ty| types.type_at(ty));
         let imports = self.imports.iter().map(resolved).collect::<Result<_>>()?;
-        let memory = self.memories.iter().map(|memory| memory.initial.saturating_mul(PAGE));
-        let tables = self.tables.iter().map(|table| table.initial.saturating_mul(ELEMENT));
-        Ok(Module {
+        let memory = self.memories.iter().map(|memory| memory.initial.saturating_mul(PAGE_BYTES));
+        let tables = self.tables.iter().map(|table| table.initial.saturating_mul(ELEMENT_BYTES));
+        Ok(CheckedModule {
             imports,
             types: self.types,
             functions: self.functions,
             tables: self.tables.iter().map(|table| table.element_type).collect(),
-            elements: self.tables.iter().map(|table| table.initial).max().unwrap_or(0),
+            largest_table_elements: self.tables.iter().map(|table| table.initial).max().unwrap_or(0),
             start: self.start,
             initialisers: self.initialisers(&types, &script.path)?,
             entry: self.entry(&types, script)?,
-            bytes: memory.chain(tables).fold(0, u64::saturating_add),
+            initial_bytes: memory.chain(tables).fold(0, u64::saturating_add),
         })
     }
 
-    fn entry(&self, types: &Signatures, script: &Script) -> Result<Entry> {
+    fn entry(&self, types: &Signatures, script: &Script) -> Result<EntryFunction> {
         let (file, name) = (&script.path, script.function.as_deref().unwrap_or("run"));
         let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidSkill, sentence);
-        let Some(function) = self.exported(name) else {
+        let Some(function) = self.exported_function(name) else {
             let error = invalid(format!("{file} exports no function `{name}`"));
-            return Err(error.with_help(self.listed()));
+            return Err(error.with_help(self.exports_help()));
         };
         let signature = types.function(function);
         if !signature.params().is_empty() {
@@ -216,28 +216,28 @@ impl<'a> Outline<'a> {
                 return Err(invalid(sentence));
             }
         };
-        Ok(Entry { function, has_code })
+        Ok(EntryFunction { function, returns_code: has_code })
     }
 
-    fn listed(&self) -> String {
-        const MOST: usize = 20;
+    fn exports_help(&self) -> String {
+        const MAX_LISTED: usize = 20;
         if self.exports.is_empty() {
             return "it exports no function at all".into();
         }
-        let names: Vec<&str> = self.exports.iter().take(MOST).map(|(name, _)| *name).collect();
-        let more = if self.exports.len() > MOST { " and more" } else { "" };
+        let names: Vec<&str> = self.exports.iter().take(MAX_LISTED).map(|(name, _)| *name).collect();
+        let more = if self.exports.len() > MAX_LISTED { " and more" } else { "" };
         format!("it exports {}{more}; name one in the contract, or export `run`", names.join(", "))
     }
 
     /// As Extism finds them: Haskell's, or else the constructors, or else those of a reactor.
     fn initialisers(&self, types: &Signatures, file: &str) -> Result<Vec<Initialiser>> {
         let plain = |name: &str| {
-            let function = self.exported(name)?;
+            let function = self.exported_function(name)?;
             let signature = types.function(function);
-            let is_plain = signature.params().is_empty() && signature.results().is_empty();
-            is_plain.then_some(Initialiser { function, params: 0, results: 0 })
+            let is_unsandboxed = signature.params().is_empty() && signature.results().is_empty();
+            is_unsandboxed.then_some(Initialiser { function, params: 0, results: 0 })
         };
-        if let Some(function) = self.exported("hs_init") {
+        if let Some(function) = self.exported_function("hs_init") {
             let signature = types.function(function);
             if signature.params() != [ValType::I32, ValType::I32] {
                 let sentence = format!("`hs_init` of {file} must take two i32");
@@ -246,17 +246,18 @@ impl<'a> Outline<'a> {
             let haskell = Initialiser { function, params: 2, results: signature.results().len() };
             return Ok(plain("_initialize").into_iter().chain([haskell]).collect());
         }
-        let first =
-            ["__wasm_call_ctors", "_initialize"].into_iter().find(|name| self.exported(name).is_some());
+        let first = ["__wasm_call_ctors", "_initialize"]
+            .into_iter()
+            .find(|name| self.exported_function(name).is_some());
         Ok(first.and_then(plain).into_iter().collect())
     }
 
-    fn exported(&self, name: &str) -> Option<u32> {
+    fn exported_function(&self, name: &str) -> Option<u32> {
         self.exports.iter().find(|(export, _)| *export == name).map(|(_, function)| *function)
     }
 }
 
-fn length(body: &FunctionBody<'_>) -> usize {
+fn body_length(body: &FunctionBody<'_>) -> usize {
     body.range().len()
 }
 
@@ -269,7 +270,7 @@ impl Signatures<'_> {
         self.0[types.core_function_at(index)].unwrap_func()
     }
 
-    fn of(&self, index: u32) -> &FuncType {
+    fn type_at(&self, index: u32) -> &FuncType {
         let types = self.0.as_ref();
         self.0[types.core_type_at_in_module(index)].unwrap_func()
     }

@@ -9,32 +9,32 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::Script;
 
 /// Bytes a module may have, as text and as binary.
-const LARGEST: usize = 16 << 20;
+const MAX_MODULE_BYTES: usize = 16 << 20;
 
 /// What a binary module begins with.
 const MAGIC: &[u8] = b"\0asm";
 
 /// The module as binary. What it holds decides, not what its file is called.
-pub(super) fn binary(script: &Script) -> Result<Cow<'_, [u8]>> {
+pub(super) fn to_binary(script: &Script) -> Result<Cow<'_, [u8]>> {
     let module = if script.source.starts_with(MAGIC) {
         Cow::Borrowed(&*script.source)
     } else {
-        bounded(&script.source, &script.path)?;
-        Cow::Owned(translated(&script.source, &script.path)?)
+        check_size(&script.source, &script.path)?;
+        Cow::Owned(encode(&script.source, &script.path)?)
     };
-    bounded(&module, &script.path)?;
+    check_size(&module, &script.path)?;
     Ok(module)
 }
 
-fn bounded(module: &[u8], file: &str) -> Result<()> {
-    if module.len() <= LARGEST {
+fn check_size(module: &[u8], file: &str) -> Result<()> {
+    if module.len() <= MAX_MODULE_BYTES {
         return Ok(());
     }
-    let sentence = format!("{file} has {} bytes; a module may have {LARGEST}", module.len());
+    let sentence = format!("{file} has {} bytes; a module may have {MAX_MODULE_BYTES}", module.len());
     Err(SkillError::new(ErrorKind::InvalidSkill, sentence))
 }
 
-fn translated(source: &[u8], file: &str) -> Result<Vec<u8>> {
+fn encode(source: &[u8], file: &str) -> Result<Vec<u8>> {
     let text = std::str::from_utf8(source).map_err(|_| {
         SkillError::new(ErrorKind::InvalidSkill, format!("{file} is no WebAssembly module"))
             .with_help("a module begins with the bytes \\0asm, or is text that begins with (module")

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::expected::Expected;
+use super::expected::Expectation;
 use super::history::Commit;
-use super::layout::Content;
+use super::layout::FileContent;
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::exact;
 use crate::policy::Permission;
@@ -41,7 +41,7 @@ use crate::skill::contract::Example;
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) name: String,
-    pub(super) says: Said,
+    pub(super) definition: Said,
     /// What the run is granted; what the skill asks for, where the case does not say.
     pub(super) allow: Option<Vec<Permission>>,
 }
@@ -55,14 +55,14 @@ pub(super) struct Said {
     #[serde(default)]
     pub(super) args: Vec<String>,
     #[serde(default)]
-    pub(super) files: BTreeMap<String, Content>,
+    pub(super) files: BTreeMap<String, FileContent>,
     pub(super) git: Option<Vec<Commit>>,
     #[serde(default)]
     pub(super) given: Map<String, Value>,
     allow: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
-    pub(super) expect: Expected,
+    pub(super) expect: Expectation,
 }
 
 impl Case {
@@ -75,23 +75,23 @@ impl Case {
         }
         let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
-        exact::json(text).map_err(|reason| invalid(file, None, &reason))?;
+        exact::parse(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
         let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
         let allow = says.allow.as_ref().map(parsed).transpose();
         let allow = allow.map_err(|error: SkillError| invalid(file, None, error.message()))?;
-        Ok(Self { name: name.into(), says, allow })
+        Ok(Self { name: name.into(), definition: says, allow })
     }
 
     /// An example of a contract: its input goes in, and of what it tells nothing may be missing.
-    pub(super) fn of_example(number: usize, example: &Example) -> Self {
+    pub(super) fn from_example(number: usize, example: &Example) -> Self {
         let name = match &example.description {
             Some(description) => format!("example {number}: {description}"),
             None => format!("example {number}"),
         };
-        let expect = example.expected_output.clone().map(Expected::containing).unwrap_or_default();
+        let expect = example.expected_output.clone().map(Expectation::containing).unwrap_or_default();
         let says = Said { input: Some(example.inputs.clone()), expect, ..Said::default() };
-        Self { name, says, allow: None }
+        Self { name, definition: says, allow: None }
     }
 
     /// Its name: the file's, without the ending, or the example's number and description.
@@ -101,13 +101,13 @@ impl Case {
 
     /// Whether the run must fail.
     pub fn fails(&self) -> bool {
-        self.says.expect.error.is_some()
+        self.definition.expect.error.is_some()
     }
 
     /// The commands without which the case cannot run.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
-        let git = self.says.git.as_ref().map(|_| "git");
-        self.says.needs.iter().map(String::as_str).chain(git)
+        let git = self.definition.git.as_ref().map(|_| "git");
+        self.definition.needs.iter().map(String::as_str).chain(git)
     }
 }
 
@@ -168,6 +168,6 @@ mod tests {
     #[test]
     fn null_is_a_value_to_expect() {
         let case = Case::parse("x", "x", br#"{"expect": {"value": null}}"#).unwrap();
-        assert_eq!(case.says.expect.value, Some(Value::Null));
+        assert_eq!(case.definition.expect.value, Some(Value::Null));
     }
 }

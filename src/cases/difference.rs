@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Differences a verdict tells before it stops.
-const MOST: usize = 64;
+const MAX_DIFFERENCES: usize = 64;
 
 /// A place where what came out is not what had to: `.files[0].words`, a file's path, or `the error`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,22 +24,22 @@ impl Difference {
 }
 
 /// Every place where `got` is not as `expected`.
-pub(super) fn differences(place: &str, expected: &Value, got: &Value) -> Vec<Difference> {
-    let mut comparison = Comparison { extra_fields: true, found: Vec::new() };
+pub(super) fn compare_whole(place: &str, expected: &Value, got: &Value) -> Vec<Difference> {
+    let mut comparison = Comparison { reports_extra_fields: true, found: Vec::new() };
     comparison.compare(place, Some(expected), Some(got));
     comparison.found
 }
 
 /// Every place where `got` lacks something of `part`: objects may have more fields, lists not more items.
-pub(super) fn missing(place: &str, part: &Value, got: &Value) -> Vec<Difference> {
-    let mut comparison = Comparison { extra_fields: false, found: Vec::new() };
+pub(super) fn compare_part(place: &str, part: &Value, got: &Value) -> Vec<Difference> {
+    let mut comparison = Comparison { reports_extra_fields: false, found: Vec::new() };
     comparison.compare(place, Some(part), Some(got));
     comparison.found
 }
 
 struct Comparison {
     /// Whether a field that was not expected is a difference.
-    extra_fields: bool,
+    reports_extra_fields: bool,
     found: Vec<Difference>,
 }
 
@@ -47,7 +47,7 @@ impl Comparison {
     fn compare(&mut self, place: &str, expected: Option<&Value>, got: Option<&Value>) {
         match (expected, got) {
             (Some(Value::Object(expected)), Some(Value::Object(got))) => {
-                let more = got.keys().filter(|key| self.extra_fields && !expected.contains_key(*key));
+                let more = got.keys().filter(|key| self.reports_extra_fields && !expected.contains_key(*key));
                 for key in expected.keys().chain(more).collect::<Vec<_>>() {
                     self.compare(&format!("{place}.{key}"), expected.get(key), got.get(key));
                 }
@@ -57,7 +57,7 @@ impl Comparison {
                     self.compare(&format!("{place}[{position}]"), expected.get(position), got.get(position));
                 }
             }
-            (expected, got) if !is_same(expected, got) && self.found.len() < MOST => {
+            (expected, got) if !leaves_equal(expected, got) && self.found.len() < MAX_DIFFERENCES => {
                 let place = if place.is_empty() { "the value" } else { place };
                 self.found.push(Difference::new(place, expected.cloned(), got.cloned()));
             }
@@ -67,7 +67,7 @@ impl Comparison {
 }
 
 /// Whether two leaves are the same value: `1` and `1.0` are the same number.
-fn is_same(expected: Option<&Value>, got: Option<&Value>) -> bool {
+fn leaves_equal(expected: Option<&Value>, got: Option<&Value>) -> bool {
     match (expected, got) {
         (Some(Value::Number(expected)), Some(Value::Number(got))) => {
             expected == got || (expected.is_f64() != got.is_f64() && expected.as_f64() == got.as_f64())
@@ -86,23 +86,23 @@ mod tests {
     fn every_place_that_differs_is_named() {
         let expected = json!({"a": [1, {"b": null}], "c": "x", "d": 2});
         let got = json!({"a": [1, {"b": 0}, 3], "c": "x", "d": 2.0, "e": []});
-        let found: Vec<_> = differences("", &expected, &got).into_iter().map(|one| one.place).collect();
+        let found: Vec<_> = compare_whole("", &expected, &got).into_iter().map(|one| one.place).collect();
         assert_eq!(found, [".a[1].b", ".a[2]", ".e"]);
-        assert_eq!(differences("", &json!(1), &json!("1"))[0].place, "the value");
+        assert_eq!(compare_whole("", &json!(1), &json!("1"))[0].place, "the value");
     }
 
     #[test]
     fn a_part_may_leave_fields_out_and_nothing_else() {
         let got = json!({"valid": true, "errors": [], "rendered": 3});
-        assert_eq!(missing("", &json!({"valid": true, "errors": []}), &got), []);
-        assert_eq!(missing("", &json!({"valid": true, "warnings": []}), &got)[0].place, ".warnings");
-        assert_eq!(missing("", &json!([1]), &json!([1, 2]))[0].place, "[1]");
+        assert_eq!(compare_part("", &json!({"valid": true, "errors": []}), &got), []);
+        assert_eq!(compare_part("", &json!({"valid": true, "warnings": []}), &got)[0].place, ".warnings");
+        assert_eq!(compare_part("", &json!([1]), &json!([1, 2]))[0].place, "[1]");
     }
 
     #[test]
     fn a_flood_of_differences_ends() {
         let expected = Value::Array(vec![json!(0); 5_000]);
         let got = Value::Array(vec![json!(1); 5_000]);
-        assert_eq!(differences("", &expected, &got).len(), MOST);
+        assert_eq!(compare_whole("", &expected, &got).len(), MAX_DIFFERENCES);
     }
 }

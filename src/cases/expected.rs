@@ -6,8 +6,8 @@ use std::io;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::difference::{Difference, differences, missing};
-use super::layout::Content;
+use super::difference::{Difference, compare_part, compare_whole};
+use super::layout::FileContent;
 use crate::engine::Outcome;
 use crate::error::{ErrorKind, SkillError};
 use crate::host::Files;
@@ -16,7 +16,7 @@ use crate::policy::Limits;
 /// What must come of a case.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(super) struct Expected {
+pub(super) struct Expectation {
     /// The whole value.
     #[serde(default, deserialize_with = "also_null")]
     pub(super) value: Option<Value>,
@@ -26,7 +26,7 @@ pub(super) struct Expected {
     pub(super) error: Option<ExpectedError>,
     /// Files after the run; `null` where none may be.
     #[serde(default)]
-    files: BTreeMap<String, Option<Content>>,
+    files: BTreeMap<String, Option<FileContent>>,
     /// Every call of a tool, in order.
     calls: Option<Vec<Value>>,
 }
@@ -40,7 +40,7 @@ pub(super) struct ExpectedError {
     message: String,
 }
 
-impl Expected {
+impl Expectation {
     /// A value of which this is a part.
     pub(super) fn containing(part: Value) -> Self {
         Self { contains: Some(part), ..Self::default() }
@@ -61,28 +61,28 @@ impl Expected {
 
     /// Where the run came out otherwise; nowhere when the case holds.
     pub(super) fn differences(&self, outcome: &Outcome, project: &Files, calls: &[Value]) -> Vec<Difference> {
-        let mut found = self.of_result(outcome);
+        let mut found = self.result_differences(outcome);
         for (path, content) in &self.files {
-            found.extend(changed(project, path, content.as_ref()));
+            found.extend(file_difference(project, path, content.as_ref()));
         }
         if let Some(expected) = &self.calls {
             let got = Value::Array(calls.to_vec());
-            found.extend(differences("calls", &Value::Array(expected.clone()), &got));
+            found.extend(compare_whole("calls", &Value::Array(expected.clone()), &got));
         }
         found
     }
 
-    fn of_result(&self, outcome: &Outcome) -> Vec<Difference> {
+    fn result_differences(&self, outcome: &Outcome) -> Vec<Difference> {
         match (&outcome.result, &self.error) {
             (Ok(value), None) => {
-                let whole = self.value.as_ref().map(|expected| differences("", expected, value));
-                let part = self.contains.as_ref().map(|expected| missing("", expected, value));
+                let whole = self.value.as_ref().map(|expected| compare_whole("", expected, value));
+                let part = self.contains.as_ref().map(|expected| compare_part("", expected, value));
                 whole.into_iter().chain(part).flatten().collect()
             }
             (Ok(value), Some(expected)) => {
-                vec![Difference::new("the error", Some(expected.as_json()), None), got_value(value)]
+                vec![Difference::new("the error", Some(expected.as_json()), None), unexpected_value(value)]
             }
-            (Err(error), Some(expected)) if expected.is(error) => Vec::new(),
+            (Err(error), Some(expected)) if expected.matches(error) => Vec::new(),
             (Err(error), Some(expected)) => {
                 vec![Difference::new("the error", Some(expected.as_json()), Some(as_json(error)))]
             }
@@ -92,7 +92,7 @@ impl Expected {
 }
 
 impl ExpectedError {
-    fn is(&self, error: &SkillError) -> bool {
+    fn matches(&self, error: &SkillError) -> bool {
         error.kind().name() == self.kind && error.message().contains(&self.message)
     }
 
@@ -105,20 +105,20 @@ fn as_json(error: &SkillError) -> Value {
     json!({"kind": error.kind(), "message": error.message()})
 }
 
-fn got_value(value: &Value) -> Difference {
+fn unexpected_value(value: &Value) -> Difference {
     Difference::new("the value", None, Some(value.clone()))
 }
 
 /// How a file is not as expected. A link that leads out of the project is no file, so nothing outside is ever read.
-fn changed(project: &Files, path: &str, expected: Option<&Content>) -> Option<Difference> {
-    let view = project.unguarded();
-    let expected = expected.map(Content::as_json);
+fn file_difference(project: &Files, path: &str, expected: Option<&FileContent>) -> Option<Difference> {
+    let view = project.unrestricted();
+    let expected = expected.map(FileContent::as_json);
     let got = match view.stat(path) {
         Ok(stat) if stat.is_dir => json!("a folder"),
-        Ok(stat) if stat.size > Limits::FILE => json!(format!("{} bytes", stat.size)),
+        Ok(stat) if stat.size > Limits::MAX_READ_SIZE => json!(format!("{} bytes", stat.size)),
         Ok(_) => match view.read(path) {
             Ok(bytes) => {
-                let got = Content::of(&bytes).as_json();
+                let got = FileContent::from_bytes(&bytes).as_json();
                 return (expected.as_ref() != Some(&got)).then(|| Difference::new(path, expected, Some(got)));
             }
             Err(error) => json!(error.message()),

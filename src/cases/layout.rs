@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::host::Files;
-use crate::host::files::beneath;
+use crate::host::files::path_below;
 
 /// What a file holds: its text, or its bytes as `{"base64": ".."}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Content(Vec<u8>);
+pub(super) struct FileContent(Vec<u8>);
 
-impl Content {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+impl FileContent {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 
@@ -34,7 +34,7 @@ impl Content {
     }
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for FileContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "a file is its text, or {\"base64\": \"..\"}")]
@@ -50,12 +50,12 @@ impl<'de> Deserialize<'de> for Content {
 }
 
 /// Writes the files, with the folders they lie in.
-pub(super) fn lay_out(project: &Files, files: &BTreeMap<String, Content>) -> Result<()> {
-    let view = project.unguarded();
+pub(super) fn write_files(project: &Files, files: &BTreeMap<String, FileContent>) -> Result<()> {
+    let view = project.unrestricted();
     for (path, content) in files {
-        let path = &beneath(path, None, "the project of the case")?;
+        let path = &path_below(path, None, "the project of the case")?;
         if let Some((folder, _)) = path.rsplit_once('/') {
-            view.make_folder(folder)?;
+            view.create_dir(folder)?;
         }
         view.write(path, content.bytes())?;
     }
@@ -69,13 +69,13 @@ mod tests {
 
     #[test]
     fn files_are_text_or_bytes() {
-        let files: BTreeMap<String, Content> =
+        let files: BTreeMap<String, FileContent> =
             serde_json::from_str(r#"{"a/b/c.txt": "é", "d": {"base64": "/w=="}}"#).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        lay_out(&Files::open(folder.path()).unwrap(), &files).unwrap();
+        write_files(&Files::open(folder.path()).unwrap(), &files).unwrap();
         assert_eq!(std::fs::read(folder.path().join("a/b/c.txt")).unwrap(), "é".as_bytes());
         assert_eq!(std::fs::read(folder.path().join("d")).unwrap(), [0xff]);
-        assert!(serde_json::from_str::<Content>(r#"{"base64": "?"}"#).is_err());
+        assert!(serde_json::from_str::<FileContent>(r#"{"base64": "?"}"#).is_err());
     }
 
     #[test]
@@ -84,8 +84,8 @@ mod tests {
         let inner = folder.path().join("project");
         std::fs::create_dir(&inner).unwrap();
         for path in ["../x", "/tmp/metier-x", "a/../../x"] {
-            let files = BTreeMap::from([(path.to_owned(), Content::of(b"x"))]);
-            let error = lay_out(&Files::open(&inner).unwrap(), &files).unwrap_err();
+            let files = BTreeMap::from([(path.to_owned(), FileContent::from_bytes(b"x"))]);
+            let error = write_files(&Files::open(&inner).unwrap(), &files).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Denied, "{path}");
         }
         assert!(!folder.path().join("x").exists());

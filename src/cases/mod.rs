@@ -15,7 +15,7 @@ mod suite;
 mod verdict;
 
 pub use case::Case;
-pub use collected::{Collected, cases_of};
+pub use collected::{DiscoveredCases, discover_cases};
 pub use difference::Difference;
 pub use suite::Suite;
-pub use verdict::{Status, Verdict};
+pub use verdict::{CaseResult, CaseStatus};

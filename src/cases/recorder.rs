@@ -8,16 +8,16 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, Tool, ToolProvider};
 
 /// Calls that are remembered; a script that calls on is refused.
-const MOST: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 
 /// The calls of one run, in order: `{"tool", "args"}` each.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<Value>>>);
+pub(super) struct RecordedCalls(Arc<Mutex<Vec<Value>>>);
 
-impl Calls {
+impl RecordedCalls {
     /// The same tools, remembered.
-    pub(super) fn of(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
-        Arc::new(Recorder { tools, calls: self.clone() })
+    pub(super) fn wrap(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
+        Arc::new(RecordingTools { tools, calls: self.clone() })
     }
 
     /// The calls so far; none afterwards.
@@ -27,10 +27,10 @@ impl Calls {
 
     fn record(&self, name: &str, args: &Value) -> Result<()> {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() == MOST {
+        if calls.len() == MAX_CALLS {
             return Err(SkillError::new(
                 ErrorKind::Tool,
-                format!("a case takes at most {MOST} calls of tools"),
+                format!("a case takes at most {MAX_CALLS} calls of tools"),
             ));
         }
         calls.push(json!({"tool": name, "args": args}));
@@ -38,12 +38,12 @@ impl Calls {
     }
 }
 
-struct Recorder {
+struct RecordingTools {
     tools: Arc<dyn ToolProvider>,
-    calls: Calls,
+    calls: RecordedCalls,
 }
 
-impl ToolProvider for Recorder {
+impl ToolProvider for RecordingTools {
     fn tools(&self) -> Vec<Tool> {
         self.tools.tools()
     }

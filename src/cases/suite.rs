@@ -8,38 +8,38 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::difference::Difference;
-use super::history::write_history;
-use super::layout::{Content, lay_out};
-use super::recorder::Calls;
-use super::verdict::{Status, Verdict};
-use crate::engine::{Engine, Invocation, Outcome, asked_for};
+use super::history::write_git_history;
+use super::layout::{FileContent, write_files};
+use super::recorder::RecordedCalls;
+use super::verdict::{CaseResult, CaseStatus};
+use crate::engine::{Engine, Invocation, Outcome, requested_permissions};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::strangers::Strangers;
-use crate::host::temp_places::TempFolder;
-use crate::host::{Canned, Files, Observer, Providers};
-use crate::policy::{Asked, CancelToken, ExecutionMode, Permission};
-use crate::registry::{Folder, Roots, Scope, Skill, project_root};
+use crate::host::strangers::UntrustedDirs;
+use crate::host::temp_places::PrivateTempDir;
+use crate::host::{Files, Fixtures, Observer, Providers};
+use crate::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
+use crate::registry::{Roots, Scope, Skill, SkillFolder, project_root};
 
 /// What a case may need and only the caller may grant, since it leads out of the case's project.
-const LEADING_OUT: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
+const CALLER_GRANTED_PERMISSIONS: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
 
 /// Bytes that `cases/project` may hold.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_PROJECT_BYTES: u64 = 16 << 20;
 
 /// Runs cases of skills that lie in these roots.
 pub struct Suite {
     roots: Roots,
-    granted: Vec<Permission>,
+    granted_permissions: Vec<Permission>,
     helper: Option<PathBuf>,
     execution: ExecutionMode,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     /// The case that runs.
-    running: Mutex<Option<Running>>,
+    running_case: Mutex<Option<RunningCase>>,
 }
 
 /// A case that runs.
-struct Running {
+struct RunningCase {
     name: String,
     project: PathBuf,
     engine: Engine,
@@ -50,19 +50,19 @@ impl Suite {
     pub fn new(roots: Roots) -> Self {
         Self {
             roots,
-            granted: Vec::new(),
+            granted_permissions: Vec::new(),
             helper: None,
             execution: ExecutionMode::default(),
             cancel: CancelToken::new(),
             observer: None,
-            running: Mutex::default(),
+            running_case: Mutex::default(),
         }
     }
 
     /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` lead out of its project, so the
     /// case alone cannot. Others are granted by the cases that name them.
     pub fn grant(mut self, permission: Permission) -> Self {
-        self.granted.push(permission);
+        self.granted_permissions.push(permission);
         self
     }
 
@@ -92,32 +92,32 @@ impl Suite {
 
     /// Whether external scripts of a case run, or are cleaned up after; see [`Engine::runs_processes`].
     pub fn runs_processes(&self) -> bool {
-        self.running().as_ref().is_some_and(|running| running.engine.runs_processes())
+        self.lock_running_case().as_ref().is_some_and(|running| running.engine.runs_processes())
     }
 
     /// Removes the project of the case that runs, for a host that ends before it does: `the case NAME: `.
-    pub fn abandon(&self) -> Option<String> {
-        let running = self.running().take()?;
+    pub fn remove_running_project(&self) -> Option<String> {
+        let running = self.lock_running_case().take()?;
         std::fs::remove_dir_all(&running.project).ok();
         Some(format!("the case {}: ", running.name))
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_running_case(&self) -> MutexGuard<'_, Option<RunningCase>> {
+        self.running_case.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a case of that skill in a project of its own, which is gone afterwards.
-    pub fn run(&self, skill: &Skill, case: &Case) -> Verdict {
-        let granted = granted(skill, case);
-        let (status, outcome) = match self.obstacle(case, &granted) {
-            Some(reason) => (Status::NotRun(reason), None),
-            None => match self.tried(skill, case, granted) {
-                Ok((found, outcome)) if found.is_empty() => (Status::Passed, Some(outcome)),
-                Ok((found, outcome)) => (Status::Failed(found), Some(outcome)),
-                Err(error) => (Status::NotRun(error.to_string()), None),
+    pub fn run(&self, skill: &Skill, case: &Case) -> CaseResult {
+        let granted = case_permissions(skill, case);
+        let (status, outcome) = match self.not_run_reason(case, &granted) {
+            Some(reason) => (CaseStatus::NotRun(reason), None),
+            None => match self.run_in_project(skill, case, granted) {
+                Ok((found, outcome)) if found.is_empty() => (CaseStatus::Passed, Some(outcome)),
+                Ok((found, outcome)) => (CaseStatus::Failed(found), Some(outcome)),
+                Err(error) => (CaseStatus::NotRun(error.to_string()), None),
             },
         };
-        Verdict {
+        CaseResult {
             skill: skill.name().to_owned(),
             case: case.name().to_owned(),
             status,
@@ -127,33 +127,36 @@ impl Suite {
     }
 
     /// Why the case would prove nothing here.
-    fn obstacle(&self, case: &Case, granted: &[Permission]) -> Option<String> {
+    fn not_run_reason(&self, case: &Case, granted: &[Permission]) -> Option<String> {
         if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
             return Some(format!("{command} is not on PATH"));
         }
-        let leads_out = |permission: &&Permission| LEADING_OUT.contains(&permission.to_string().as_str());
-        let missing = granted.iter().filter(leads_out).find(|need| !self.granted.contains(need))?;
+        let leads_out =
+            |permission: &&Permission| CALLER_GRANTED_PERMISSIONS.contains(&permission.to_string().as_str());
+        let missing =
+            granted.iter().filter(leads_out).find(|need| !self.granted_permissions.contains(need))?;
         Some(format!("it needs {missing}, which leads out of its project; grant it with --allow {missing}"))
     }
 
-    fn tried(
+    fn run_in_project(
         &self,
         skill: &Skill,
         case: &Case,
         granted: Vec<Permission>,
     ) -> Result<(Vec<Difference>, Outcome)> {
-        let folder = TempFolder::away_from(&[]);
+        let folder = PrivateTempDir::outside(&[]);
         let folder =
             folder.map_err(|source| SkillError::io("failed to make a project for the case", source))?;
         let project = Files::open(folder.path())?;
-        if let Some(commits) = &case.says.git {
-            write_history(&project, commits, &strangers(skill))?;
+        if let Some(commits) = &case.definition.git {
+            write_git_history(&project, commits, &untrusted_projects(skill))?;
         }
-        lay_out(&project, &common(skill)?)?;
-        lay_out(&project, &case.says.files)?;
-        let calls = Calls::default();
-        let engine =
-            Engine::builder(folder.path()).roots(self.roots.clone()).providers(provided(case, &calls)?);
+        write_files(&project, &project_files(skill)?)?;
+        write_files(&project, &case.definition.files)?;
+        let calls = RecordedCalls::default();
+        let engine = Engine::builder(folder.path())
+            .roots(self.roots.clone())
+            .providers(fixture_providers(case, &calls)?);
         let engine = match &self.helper {
             Some(program) => engine.helper(program),
             None => engine,
@@ -165,71 +168,71 @@ impl Suite {
         };
         let engine = engine.build()?;
         let (name, place) = (case.name().to_owned(), folder.path().to_owned());
-        *self.running() = Some(Running { name, project: place, engine: engine.clone() });
+        *self.lock_running_case() = Some(RunningCase { name, project: place, engine: engine.clone() });
         let outcome = engine.run(granted.into_iter().fold(invocation, Invocation::grant));
-        self.running().take();
+        self.lock_running_case().take();
         drop(engine);
-        Ok((case.says.expect.differences(&outcome, &project, &calls.take()), outcome))
+        Ok((case.definition.expect.differences(&outcome, &project, &calls.take()), outcome))
     }
 }
 
 /// Who may have put a program on `PATH`: the project one is in, and the one the skill is of.
-fn strangers(skill: &Skill) -> Strangers {
+fn untrusted_projects(skill: &Skill) -> UntrustedDirs {
     let here = std::env::current_dir().ok();
     let own = match skill.folder() {
-        Folder::Disk(path) if skill.scope() == Scope::Project => Some(path.clone()),
+        SkillFolder::Disk(path) if skill.scope() == Scope::Project => Some(path.clone()),
         _ => None,
     };
     let projects: Vec<PathBuf> =
         here.into_iter().chain(own).map(|place| project_root(&place, "metier")).collect();
-    Strangers::of(projects.iter().map(PathBuf::as_path))
+    UntrustedDirs::new(projects.iter().map(PathBuf::as_path))
 }
 
 /// What the case grants, or else what its skill asks for.
-fn granted(skill: &Skill, case: &Case) -> Vec<Permission> {
+fn case_permissions(skill: &Skill, case: &Case) -> Vec<Permission> {
     match &case.allow {
         Some(named) => named.clone(),
-        None => match asked_for(skill, case.says.script.as_deref()) {
-            Asked::These(asked) => asked,
+        None => match requested_permissions(skill, case.definition.script.as_deref()) {
+            RequestedPermissions::Listed(asked) => asked,
             // It names nothing that could be granted here.
-            Asked::Everything => Vec::new(),
+            RequestedPermissions::All => Vec::new(),
         },
     }
 }
 
 /// The files that are there in every case of the skill: those in its `cases/project`.
-fn common(skill: &Skill) -> Result<BTreeMap<String, Content>> {
+fn project_files(skill: &Skill) -> Result<BTreeMap<String, FileContent>> {
     let mut files = BTreeMap::new();
-    let mut left = MOST_BYTES;
+    let mut left = MAX_PROJECT_BYTES;
     for path in skill.folder().files()? {
         let Some(name) = path.strip_prefix("cases/project/") else { continue };
         let content = skill.folder().read(&path, left)?;
         left -= content.len() as u64;
-        files.insert(name.to_owned(), Content::of(&content));
+        files.insert(name.to_owned(), FileContent::from_bytes(&content));
     }
     Ok(files)
 }
 
 fn invocation(skill: &Skill, case: &Case) -> Invocation {
-    let mut invocation = Invocation::new(skill.qualified()).args(&case.says.args);
-    if let Some(input) = &case.says.input {
+    let mut invocation = Invocation::new(skill.qualified_name()).args(&case.definition.args);
+    if let Some(input) = &case.definition.input {
         invocation = invocation.input(input.clone());
     }
-    match &case.says.script {
+    match &case.definition.script {
         Some(script) => invocation.script(script),
         None => invocation,
     }
 }
 
 /// What the case gives answers; the web above all is never the real one.
-fn provided(case: &Case, calls: &Calls) -> Result<Providers> {
-    let given = Value::Object(case.says.given.clone()).to_string();
-    let canned = Canned::new(&given).map_err(|error| {
+fn fixture_providers(case: &Case, calls: &RecordedCalls) -> Result<Providers> {
+    let given = Value::Object(case.definition.given.clone()).to_string();
+    let canned = Fixtures::new(&given).map_err(|error| {
         let sentence = format!("what the case gives cannot be read: {}", error.message());
         SkillError::new(ErrorKind::InvalidSkill, sentence)
     })?;
     let providers = canned.providers();
-    Ok(Providers { tools: providers.tools.map(|tools| calls.of(Arc::clone(&tools))), ..providers })
+    Ok(Providers { tools: providers.tools.map(|tools| calls.wrap(Arc::clone(&tools))), ..providers })
 }
 
 fn is_on_path(command: &str) -> bool {

@@ -14,13 +14,13 @@ use crate::registry::Skill;
 ///
 /// In JSON `{skill, case, status, reason, differences, duration_ms, log}`.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct CaseResult {
     /// The skill's name.
     pub skill: String,
     /// The case's name.
     pub case: String,
     /// Whether it holds.
-    pub status: Status,
+    pub status: CaseStatus,
     /// Wall clock time of the run itself.
     pub duration: Duration,
     /// The run, where there was one: its log tells why a case failed.
@@ -29,7 +29,7 @@ pub struct Verdict {
 
 /// Whether a case holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Status {
+pub enum CaseStatus {
     /// Everything came out as it had to.
     Passed,
     /// These things did not.
@@ -38,18 +38,18 @@ pub enum Status {
     NotRun(String),
 }
 
-impl Verdict {
+impl CaseResult {
     /// On what could not be run at all.
     pub(super) fn not_run(skill: &Skill, case: &str, error: &SkillError) -> Self {
         let line = error.location().and_then(|place| place.line);
         let line = line.map_or(String::new(), |line| format!(" (line {line})"));
-        let status = Status::NotRun(format!("{error}{line}"));
+        let status = CaseStatus::NotRun(format!("{error}{line}"));
         let (skill, case) = (skill.name().to_owned(), case.to_owned());
         Self { skill, case, status, duration: Duration::ZERO, outcome: None }
     }
 }
 
-impl Status {
+impl CaseStatus {
     /// `passed`, `failed` or `not-run`.
     pub fn name(&self) -> &'static str {
         match self {
@@ -60,13 +60,13 @@ impl Status {
     }
 }
 
-impl Serialize for Verdict {
+impl Serialize for CaseResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX);
         let (reason, differences) = match &self.status {
-            Status::Passed => (None, &[][..]),
-            Status::Failed(differences) => (None, differences.as_slice()),
-            Status::NotRun(reason) => (Some(reason), &[][..]),
+            CaseStatus::Passed => (None, &[][..]),
+            CaseStatus::Failed(differences) => (None, differences.as_slice()),
+            CaseStatus::NotRun(reason) => (Some(reason), &[][..]),
         };
         let log = self.outcome.as_ref().map_or(&[][..], |outcome| &outcome.log);
         let mut record = serializer.serialize_struct("Verdict", 7)?;

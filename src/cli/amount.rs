@@ -1,3 +1,3 @@
 //! Amounts as people write them on the command line, and in contracts alike.
 
-pub use metier::policy::amount::{bytes, count, duration};
+pub use metier::policy::amount::{parse_bytes, parse_count, parse_duration};

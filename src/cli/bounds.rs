@@ -2,13 +2,13 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use metier::error::Result;
-use metier::policy::{ExecutionMode, Isolation, Limits, OutputPolicy};
+use metier::policy::{ExecutionMode, Limits, OutputPolicy, SandboxMode};
 
 use super::amount;
 
 /// The options that bound a run.
 #[derive(clap::Args)]
-pub struct Bounds {
+pub struct LimitArgs {
     /// Stop the run after this time [default: 30s]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -22,7 +22,7 @@ pub struct Bounds {
     #[arg(long, value_name = "SIZE")]
     output: Option<String>,
     /// What happens to a process whose output meets that: it is killed, or goes on and its output is cut [default: kill]
-    #[arg(long, value_name = "POLICY", value_parser = on_output())]
+    #[arg(long, value_name = "POLICY", value_parser = output_policy_parser())]
     on_output: Option<OutputPolicy>,
     /// Bytes a process may have in a file it writes [default: 256MB]
     #[arg(long, value_name = "SIZE")]
@@ -34,53 +34,53 @@ pub struct Bounds {
     #[arg(long, value_name = "COUNT")]
     operations: Option<String>,
     /// The cage around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
-    #[arg(long, value_name = "POLICY", value_parser = sandbox())]
-    sandbox: Option<Isolation>,
+    #[arg(long, value_name = "POLICY", value_parser = sandbox_policy_parser())]
+    sandbox: Option<SandboxMode>,
     /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
-    #[arg(long, value_name = "MODE", value_parser = execution())]
+    #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }
 
-fn on_output() -> impl TypedValueParser<Value = OutputPolicy> {
+fn output_policy_parser() -> impl TypedValueParser<Value = OutputPolicy> {
     PossibleValuesParser::new(OutputPolicy::all().map(OutputPolicy::name)).try_map(|word| word.parse())
 }
 
 /// The word after `--execution`.
-pub fn execution() -> impl TypedValueParser<Value = ExecutionMode> {
+pub fn execution_mode_parser() -> impl TypedValueParser<Value = ExecutionMode> {
     PossibleValuesParser::new(ExecutionMode::all().map(ExecutionMode::name)).try_map(|word| word.parse())
 }
 
-fn sandbox() -> impl TypedValueParser<Value = Isolation> {
-    PossibleValuesParser::new(Isolation::all().map(Isolation::name)).try_map(|word| word.parse())
+fn sandbox_policy_parser() -> impl TypedValueParser<Value = SandboxMode> {
+    PossibleValuesParser::new(SandboxMode::all().map(SandboxMode::name)).try_map(|word| word.parse())
 }
 
-impl Bounds {
+impl LimitArgs {
     /// The limits of the run; what is not said has its default.
     pub fn limits(&self) -> Result<Limits> {
         let mut limits = Limits::default();
         if let Some(time) = &self.timeout {
-            limits = limits.deadline(amount::duration(time)?);
+            limits = limits.timeout(amount::parse_duration(time)?);
         }
         if let Some(size) = &self.memory {
-            limits = limits.memory(amount::bytes(size)?);
+            limits = limits.memory(amount::parse_bytes(size)?);
         }
         if let Some(time) = &self.cpu {
-            limits = limits.cpu(amount::duration(time)?);
+            limits = limits.cpu(amount::parse_duration(time)?);
         }
         if let Some(size) = &self.output {
-            limits = limits.output(amount::bytes(size)?);
+            limits = limits.output(amount::parse_bytes(size)?);
         }
         if let Some(policy) = self.on_output {
             limits = limits.on_output(policy);
         }
         if let Some(size) = &self.file_size {
-            limits = limits.file_size(amount::bytes(size)?);
+            limits = limits.file_size(amount::parse_bytes(size)?);
         }
         if let Some(count) = &self.open_files {
-            limits = limits.open_files(amount::count(count)?);
+            limits = limits.open_files(amount::parse_count(count)?);
         }
         if let Some(count) = &self.operations {
-            limits = limits.operations(amount::count(count)?);
+            limits = limits.operations(amount::parse_count(count)?);
         }
         Ok(limits)
     }
@@ -91,7 +91,7 @@ impl Bounds {
     }
 
     /// How firmly processes are held.
-    pub fn isolation(&self) -> Isolation {
+    pub fn sandbox_policy(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
 }

@@ -1,11 +1,11 @@
 //! `metier catalog`: names and descriptions, for a model to choose from.
 
 use metier::error::Result;
-use metier::unicode::spelled;
+use metier::unicode::mark_escapes;
 
 use super::output;
 use super::session::Session;
-use super::terminal::visible;
+use super::terminal::escape_text;
 
 /// The options of `metier catalog`.
 #[derive(clap::Args)]
@@ -16,24 +16,24 @@ pub struct Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let engine = session.engine()?;
-    session.last_resort().answered();
-    output::talk_of_problems(engine.registry());
+    session.exit_watchdog().finish();
+    output::print_problems(engine.registry());
     let catalog = engine.registry().catalog();
     if session.json() {
-        output::say_json(&catalog.json())?;
+        output::print_json(&catalog.json())?;
     } else if args.xml {
-        output::say(referenced(&catalog.xml()).trim_end())?;
+        output::print(escape_xml(&catalog.xml()).trim_end())?;
     } else {
-        output::say(visible(&catalog.list()).trim_end())?;
+        output::print(escape_text(&catalog.list()).trim_end())?;
     }
     Ok(0)
 }
 
 /// The same XML, with character references for what a terminal would obey.
-fn referenced(xml: &str) -> String {
+fn escape_xml(xml: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| {
         let is_safe = !is_unseen || matches!(c, '\n' | '\t');
         if is_safe { c.to_string() } else { format!("&#x{:X};", u32::from(c)) }
     };
-    spelled(xml).map(shown).collect()
+    mark_escapes(xml).map(shown).collect()
 }

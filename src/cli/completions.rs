@@ -16,6 +16,6 @@ pub(super) fn run(args: &Args) -> Result<u8> {
     // `generate` panics where it cannot write, and it can always write to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::Cli::command(), "metier", &mut script);
-    output::say(String::from_utf8_lossy(&script).trim_end())?;
+    output::print(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
 }

@@ -13,6 +13,6 @@ pub struct Args {
 pub(super) fn run(args: &Args) -> Result<u8> {
     let called = args.call.first().map_or("metier ctx", String::as_str);
     let sentence = format!("{called}: the host API is there for scripts that metier runs in a sandbox");
-    Err(SkillError::new(ErrorKind::Unavailable, super::terminal::visible_line(&sentence))
+    Err(SkillError::new(ErrorKind::Unavailable, super::terminal::escape_line(&sentence))
         .with_help("write the call into a script, and run that by metier run"))
 }

@@ -6,7 +6,7 @@ use metier::error::Result;
 use metier::skill::Severity;
 
 use super::session::Session;
-use super::terminal::{visible_line, visible_sentence};
+use super::terminal::{escape_line, escape_sentence};
 use super::{facts, output};
 
 /// What a finding is called, and its colour.
@@ -19,12 +19,12 @@ const LEVELS: [(Severity, &str, AnsiColor); 3] = [
 /// Exit code 0, or 1 where something keeps skills from running.
 pub(super) fn run(session: &Session) -> Result<u8> {
     let diagnosis = session.engine()?.diagnosis();
-    session.last_resort().answered();
+    session.exit_watchdog().finish();
     if session.json() {
-        output::say_json(&diagnosis)?;
+        output::print_json(&diagnosis)?;
     } else {
-        output::say(&page(&diagnosis))?;
-        diagnosis.findings.iter().for_each(tell);
+        output::print(&page(&diagnosis))?;
+        diagnosis.findings.iter().for_each(print_finding);
     }
     Ok(u8::from(!diagnosis.ok))
 }
@@ -32,18 +32,18 @@ pub(super) fn run(session: &Session) -> Result<u8> {
 fn page(of: &Diagnosis) -> String {
     let mut rows = vec![
         ("metier", of.version.to_owned()),
-        ("features", features(of)),
-        ("system", system(of)),
-        ("landlock", of.cage.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
-        ("sandbox", tiers(of)),
-        ("helper", helper(of)),
-        ("interpreters", interpreters(of)),
+        ("features", feature_list(of)),
+        ("system", system_line(of)),
+        ("landlock", of.sandbox.landlock_abi.map_or("none".into(), |abi| format!("ABI {abi}"))),
+        ("sandbox", sandbox_levels(of)),
+        ("helper", helper_line(of)),
+        ("interpreters", interpreter_lines(of)),
         ("project", of.project.display().to_string()),
-        ("skills in", roots(of)),
+        ("skills in", root_lines(of)),
     ];
     if !of.shadowed.is_empty() {
         let shadowed =
-            of.shadowed.iter().map(|skill| format!("{} by {}", line(&skill.skill), line(&skill.by)));
+            of.shadowed.iter().map(|skill| format!("{} by {}", escaped(&skill.skill), escaped(&skill.by)));
         rows.push(("shadowed", shadowed.collect::<Vec<_>>().join("\n")));
     }
     if let Some(cache) = &of.cache {
@@ -52,14 +52,14 @@ fn page(of: &Diagnosis) -> String {
             format!("{}: {} files, {} bytes", cache.path.display(), cache.files, cache.bytes),
         ));
     }
-    facts::table(&rows)
+    facts::two_columns(&rows)
 }
 
-fn line(text: &str) -> String {
-    visible_line(text)
+fn escaped(text: &str) -> String {
+    escape_line(text)
 }
 
-fn features(of: &Diagnosis) -> String {
+fn feature_list(of: &Diagnosis) -> String {
     let named = |wanted: bool| -> Vec<&str> {
         of.features.iter().filter(|feature| feature.built_in == wanted).map(|feature| feature.name).collect()
     };
@@ -69,14 +69,14 @@ fn features(of: &Diagnosis) -> String {
     }
 }
 
-fn system(of: &Diagnosis) -> String {
+fn system_line(of: &Diagnosis) -> String {
     let kernel = of.system.kernel.as_deref().unwrap_or_default();
     format!("{} {kernel} on {}", of.system.os, of.system.arch).replace("  ", " ")
 }
 
-fn tiers(of: &Diagnosis) -> String {
-    let tier = |tier: &metier::engine::Tier| {
-        let is_used = tier.available && tier.name == of.cage.sandbox.tier;
+fn sandbox_levels(of: &Diagnosis) -> String {
+    let tier = |tier: &metier::engine::SandboxLevelReport| {
+        let is_used = tier.available && tier.name == of.sandbox.sandbox.level;
         let word = match (tier.available, is_used) {
             (true, true) => "yes, by default",
             (true, false) => "yes",
@@ -84,17 +84,20 @@ fn tiers(of: &Diagnosis) -> String {
         };
         format!("{:10} {word:16} takes {}", tier.name, tier.needs)
     };
-    of.tiers.iter().map(tier).collect::<Vec<_>>().join("\n")
+    of.sandbox_levels.iter().map(tier).collect::<Vec<_>>().join("\n")
 }
 
-fn helper(of: &Diagnosis) -> String {
-    of.cage.helper.as_ref().map_or("a copy of this process".into(), |path| line(&path.display().to_string()))
+fn helper_line(of: &Diagnosis) -> String {
+    of.sandbox
+        .helper
+        .as_ref()
+        .map_or("a copy of this process".into(), |path| escaped(&path.display().to_string()))
 }
 
-fn interpreters(of: &Diagnosis) -> String {
+fn interpreter_lines(of: &Diagnosis) -> String {
     let found = of.interpreters.iter().filter_map(|interpreter| {
-        let path = line(&interpreter.path.as_ref()?.display().to_string());
-        let version = interpreter.version.as_deref().map_or("does not say its version".into(), line);
+        let path = escaped(&interpreter.path.as_ref()?.display().to_string());
+        let version = interpreter.version.as_deref().map_or("does not say its version".into(), escaped);
         Some(format!("{:8} {version} ({path})", interpreter.command))
     });
     let missing = of.interpreters.iter().filter(|interpreter| interpreter.path.is_none());
@@ -106,23 +109,25 @@ fn interpreters(of: &Diagnosis) -> String {
     lines.join("\n")
 }
 
-fn roots(of: &Diagnosis) -> String {
+fn root_lines(of: &Diagnosis) -> String {
     let root = |root: &metier::engine::RootReport| {
-        let place =
-            root.path.as_ref().map_or("inside the program".into(), |path| line(&path.display().to_string()));
+        let place = root
+            .path
+            .as_ref()
+            .map_or("inside the program".into(), |path| escaped(&path.display().to_string()));
         let what = match (root.exists, root.problems) {
             (false, _) => "not there".to_owned(),
             (true, 0) => format!("{} skills", root.skills),
             (true, problems) => format!("{} skills, {problems} problems", root.skills),
         };
-        format!("{place} ({}/{}): {what}", root.scope, line(&root.label))
+        format!("{place} ({}/{}): {what}", root.scope, escaped(&root.label))
     };
     of.roots.iter().map(root).collect::<Vec<_>>().join("\n")
 }
 
-fn tell(finding: &Finding) {
+fn print_finding(finding: &Finding) {
     let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == finding.severity).unwrap_or(&LEVELS[0]);
     let style = color.on_default().bold();
-    output::talk(&format!("{style}{name}{style:#}: {}", visible_sentence(&finding.message)));
-    output::talk(&format!("  help: {}", visible_sentence(&finding.help)));
+    output::eprint(&format!("{style}{name}{style:#}: {}", escape_sentence(&finding.message)));
+    output::eprint(&format!("  help: {}", escape_sentence(&finding.help)));
 }

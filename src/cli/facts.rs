@@ -1,12 +1,12 @@
 //! Facts in two columns: what it is, what is so.
 
-use super::terminal::visible_sentence;
+use super::terminal::escape_sentence;
 
 /// A line for each, more where the fact has more; what a stranger wrote is shown and not obeyed.
-pub fn table(facts: &[(&str, String)]) -> String {
+pub fn two_columns(facts: &[(&str, String)]) -> String {
     const WIDTH: usize = 13;
     let line = |(name, fact): &(&str, String)| {
-        let fact = visible_sentence(fact).replace("\n    ", &format!("\n{:WIDTH$}", ""));
+        let fact = escape_sentence(fact).replace("\n    ", &format!("\n{:WIDTH$}", ""));
         format!("{name:12} {fact}")
     };
     facts.iter().map(line).collect::<Vec<_>>().join("\n")

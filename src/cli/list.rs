@@ -7,37 +7,37 @@ use serde_json::{Value, json};
 
 use super::output;
 use super::session::Session;
-use super::terminal::brief;
+use super::terminal::shorten_line;
 
 pub(super) fn run(session: &Session) -> Result<u8> {
     let engine = session.engine()?;
     let skills = engine.registry().skills();
     if session.json() {
-        let rows: Vec<Value> = skills.iter().map(|skill| row(&engine, skill)).collect();
-        session.last_resort().answered();
-        output::talk_of_problems(engine.registry());
-        output::say_json(&rows)?;
+        let rows: Vec<Value> = skills.iter().map(|skill| skill_record(&engine, skill)).collect();
+        session.exit_watchdog().finish();
+        output::print_problems(engine.registry());
+        output::print_json(&rows)?;
         return Ok(0);
     }
-    let widest = skills.iter().map(|skill| shown_name(skill).chars().count()).max().unwrap_or(0);
+    let widest = skills.iter().map(|skill| display_name(skill).chars().count()).max().unwrap_or(0);
     let lines: Vec<String> = skills.iter().map(|skill| line(&engine, skill, widest)).collect();
-    session.last_resort().answered();
-    output::talk_of_problems(engine.registry());
+    session.exit_watchdog().finish();
+    output::print_problems(engine.registry());
     for line in lines {
-        output::say(&line)?;
+        output::print(&line)?;
     }
     if skills.is_empty() {
-        output::talk(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));
+        output::eprint(&format!("no skills; `metier new NAME` makes one in .{}/skills", session.product()));
     }
     Ok(0)
 }
 
 /// One skill as `--json` lists it.
-pub(super) fn row(engine: &Engine, skill: &Skill) -> Value {
+pub(super) fn skill_record(engine: &Engine, skill: &Skill) -> Value {
     let availability = engine.availability(skill);
     json!({
         "name": skill.name(),
-        "qualified": skill.qualified(),
+        "qualified": skill.qualified_name(),
         "description": skill.description(),
         "version": skill.version().to_string(),
         "scope": skill.scope().to_string(),
@@ -63,11 +63,11 @@ fn line(engine: &Engine, skill: &Skill, width: usize) -> String {
         }
         _ => skill.description().to_owned(),
     };
-    let name = shown_name(skill);
-    format!("{name:width$}  {runtime:13}  {}", brief(&note, 100))
+    let name = display_name(skill);
+    format!("{name:width$}  {runtime:13}  {}", shorten_line(&note, 100))
 }
 
-fn shown_name(skill: &Skill) -> String {
-    let name = if skill.shadowed_by().is_some() { skill.qualified() } else { skill.name().to_owned() };
-    brief(&name, 60)
+fn display_name(skill: &Skill) -> String {
+    let name = if skill.shadowed_by().is_some() { skill.qualified_name() } else { skill.name().to_owned() };
+    shorten_line(&name, 60)
 }

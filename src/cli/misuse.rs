@@ -4,29 +4,29 @@ use metier::engine::Outcome;
 use metier::error::{ErrorKind, Result, SkillError};
 
 use super::output;
-use super::terminal::{visible, visible_line};
+use super::terminal::{escape_line, escape_text};
 
 /// Answers with help, with the version, or with what is wrong.
-pub(super) fn answer(error: &clap::Error) -> Result<u8> {
+pub(super) fn print(error: &clap::Error) -> Result<u8> {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let shown = shown(error, &words);
+    let shown = render(error, &words);
     if !error.use_stderr() {
-        output::say(&shown)?;
+        output::print(&shown)?;
         return Ok(0);
     }
-    match skill_of_json(&words) {
-        Some(skill) => output::say_json(&Outcome::failed(skill, usage(error)))?,
-        None => output::talk(&shown),
+    match json_skill_name(&words) {
+        Some(skill) => output::print_json(&Outcome::failed(skill, to_skill_error(error)))?,
+        None => output::eprint(&shown),
     }
     Ok(ErrorKind::Usage.exit_code())
 }
 
 /// The sentences with their colours; without them where an argument they may quote could hide among colours.
-fn shown(error: &clap::Error, words: &[String]) -> String {
+fn render(error: &clap::Error, words: &[String]) -> String {
     let rendered = error.render();
-    let text = if words.iter().any(|word| visible_line(word) != *word) {
-        visible(&rendered.to_string())
+    let text = if words.iter().any(|word| escape_line(word) != *word) {
+        escape_text(&rendered.to_string())
     } else {
         rendered.ansi().to_string()
     };
@@ -34,21 +34,21 @@ fn shown(error: &clap::Error, words: &[String]) -> String {
 }
 
 /// Commands that answer in JSON about the skill that follows them, and about none.
-const ABOUT_A_SKILL: [&str; 4] = ["run", "show", "test", "new"];
-const ABOUT_NONE: [&str; 5] = ["list", "validate", "api", "catalog", "doctor"];
+const SKILL_COMMANDS: [&str; 4] = ["run", "show", "test", "new"];
+const OTHER_COMMANDS: [&str; 5] = ["list", "validate", "api", "catalog", "doctor"];
 
 /// The skill's name, as far as it can be told, of a command whose answer a program waits for.
-fn skill_of_json(words: &[String]) -> Option<&str> {
+fn json_skill_name(words: &[String]) -> Option<&str> {
     let ours: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
-    let is_command = |word: &&str| ABOUT_A_SKILL.contains(word) || ABOUT_NONE.contains(word);
+    let is_command = |word: &&str| SKILL_COMMANDS.contains(word) || OTHER_COMMANDS.contains(word);
     let command = ours.iter().position(is_command)?;
     let named = ours[command + 1..].iter().find(|word| !word.starts_with('-')).copied();
-    let skill = named.filter(|_| ABOUT_A_SKILL.contains(&ours[command])).unwrap_or_default();
+    let skill = named.filter(|_| SKILL_COMMANDS.contains(&ours[command])).unwrap_or_default();
     ours.contains(&"--json").then_some(skill)
 }
 
 /// The first paragraph as the sentence, the tips as the way out.
-fn usage(error: &clap::Error) -> SkillError {
+fn to_skill_error(error: &clap::Error) -> SkillError {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or(&text);
     let sentence = first.strip_prefix("error: ").unwrap_or(first);

@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 use metier::engine::Outcome;
 use metier::error::{Result, SkillError};
 
-use last_resort::LastResort;
+use last_resort::ExitWatchdog;
 use session::Session;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
@@ -41,14 +41,14 @@ use session::Session;
 #[command(name = "metier", version, about, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
     command: Command,
 }
 
 /// Options every command takes.
 #[derive(clap::Args, Clone)]
-struct Global {
+struct GlobalArgs {
     /// Answer in JSON, on standard output
     #[arg(long, global = true)]
     json: bool,
@@ -56,7 +56,7 @@ struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     project: Option<PathBuf>,
     /// The product whose folders are read: `.NAME/skills` in the project
-    #[arg(long, global = true, value_name = "NAME", default_value = "metier", value_parser = product)]
+    #[arg(long, global = true, value_name = "NAME", default_value = "metier", value_parser = parse_product)]
     product: String,
     /// Also read .claude/skills
     #[arg(long, global = true)]
@@ -93,35 +93,35 @@ enum Command {
 pub fn main() -> ExitCode {
     let answered = match Cli::try_parse() {
         Ok(cli) => {
-            let about = cli.command.about().filter(|_| cli.global.json).map(str::to_owned);
-            let session = Session::new(cli.global.clone(), last_resort(about.clone()));
-            let answered = answer(cli.command, &session);
-            session.last_resort().answered();
+            let about = cli.command.skill_name().filter(|_| cli.global.json).map(str::to_owned);
+            let session = Session::new(cli.global.clone(), exit_watchdog(about.clone()));
+            let answered = dispatch(cli.command, &session);
+            session.exit_watchdog().finish();
             answered.or_else(|error| match about {
-                Some(skill) => failed(skill, error),
+                Some(skill) => print_failure(skill, error),
                 None => Err(error),
             })
         }
-        Err(error) => misuse::answer(&error),
+        Err(error) => misuse::print(&error),
     };
     match answered {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            output::complain(&error);
+            output::print_error(&error);
             ExitCode::from(error.kind().exit_code())
         }
     }
 }
 
 /// A failure as a program reads it: an outcome, whichever command it was.
-fn failed(skill: String, error: SkillError) -> Result<u8> {
+fn print_failure(skill: String, error: SkillError) -> Result<u8> {
     let code = error.kind().exit_code();
-    output::say_json(&Outcome::failed(skill, error)).map(|()| code)
+    output::print_json(&Outcome::failed(skill, error)).map(|()| code)
 }
 
 impl Command {
     /// The skill a failure is about, empty where it is about none; nothing where answers are no JSON.
-    fn about(&self) -> Option<&str> {
+    fn skill_name(&self) -> Option<&str> {
         match self {
             Self::Run(args) => Some(args.name()),
             Self::Show(args) => Some(args.name()),
@@ -134,17 +134,17 @@ impl Command {
 }
 
 /// What ends a command that does not end, in the form of its other failures.
-fn last_resort(about: Option<String>) -> LastResort {
-    LastResort::new(move |error| match about {
+fn exit_watchdog(about: Option<String>) -> ExitWatchdog {
+    ExitWatchdog::new(move |error| match about {
         // When nobody reads it there is nobody left to tell.
-        Some(skill) => drop(failed(skill, error.clone())),
-        None => output::complain(error),
+        Some(skill) => drop(print_failure(skill, error.clone())),
+        None => output::print_error(error),
     })
 }
 
-fn answer(command: Command, session: &Session) -> Result<u8> {
+fn dispatch(command: Command, session: &Session) -> Result<u8> {
     if !matches!(command, Command::Run(_) | Command::Test(_) | Command::Ctx(_) | Command::New(_)) {
-        session.last_resort().limit_loading();
+        session.exit_watchdog().start_loading_timeout();
     }
     match command {
         Command::Run(args) => run::run(&args, session),
@@ -162,9 +162,9 @@ fn answer(command: Command, session: &Session) -> Result<u8> {
 }
 
 /// A product's name is part of folder names: `.NAME/skills`.
-fn product(name: &str) -> std::result::Result<String, &'static str> {
-    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    if is_plain && !name.is_empty() {
+fn parse_product(name: &str) -> std::result::Result<String, &'static str> {
+    let is_unsandboxed = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    if is_unsandboxed && !name.is_empty() {
         Ok(name.to_owned())
     } else {
         Err("a product's name has letters, digits, `-` and `_`")

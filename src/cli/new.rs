@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::SkillRuntime;
-use metier::skill::{Diagnostic, Place, Profile, Severity, parse, suggested_name};
+use metier::skill::{Diagnostic, Profile, Severity, SkillLocation, parse, suggested_name};
 use serde::Serialize;
 
 use super::output;
 use super::session::Session;
-use super::templates::{File, TEMPLATES, Template};
-use super::terminal::visible_line;
+use super::templates::{TEMPLATES, Template, TemplateFile};
+use super::terminal::escape_line;
 
 /// The options of `metier new`.
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ pub struct Args {
 
 /// The answer, as it is in JSON.
 #[derive(Serialize)]
-struct Made {
+struct CreatedSkill {
     name: String,
     /// The new folder; absolute in JSON.
     path: PathBuf,
@@ -52,42 +52,46 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let template = template(&args.runtime, args.script.as_deref())?;
-    let script = script(args.script.as_deref(), template)?;
+    let template = select_template(&args.runtime, args.script.as_deref())?;
+    let script = script_name(args.script.as_deref(), template)?;
     let description = args.description.as_deref().unwrap_or(template.description);
-    refuse_controls("name", &args.name)?;
-    refuse_controls("description", description)?;
+    refuse_control_characters("name", &args.name)?;
+    refuse_control_characters("description", description)?;
     let files = template.files(&args.name, description, &script);
-    check(&args.name, &files)?;
-    let (base, parent) = place(args, session)?;
-    let path = plain(&base.join(&parent).join(&args.name));
-    folder::make(&base, &parent, &args.name, &files).map_err(|error| not_made(&path, error))?;
+    validate_files(&args.name, &files)?;
+    let (base, parent) = target_folder(args, session)?;
+    let path = strip_current_dir(&base.join(&parent).join(&args.name));
+    folder::create(&base, &parent, &args.name, &files).map_err(|error| creation_error(&path, error))?;
     let files = files.into_iter().map(|(path, _)| path).collect();
-    tell(&Made { name: args.name.clone(), path, files }, &way_to_run(args, session, template), session)?;
+    print_created(
+        &CreatedSkill { name: args.name.clone(), path, files },
+        &run_hint(args, session, template),
+        session,
+    )?;
     Ok(0)
 }
 
 /// The folder to stay in and the way from there to where the skill goes.
-fn place(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
+fn target_folder(args: &Args, session: &Session) -> Result<(PathBuf, String)> {
     match &args.here {
         Some(folder) => Ok((folder.clone(), ".".to_owned())),
-        None => Ok((session.project_to_open()?, format!(".{}/skills", session.product()))),
+        None => Ok((session.project_for_scripts()?, format!(".{}/skills", session.product()))),
     }
 }
 
-fn template(runtime: &str, script: Option<&str>) -> Result<&'static Template> {
+fn select_template(runtime: &str, script: Option<&str>) -> Result<&'static Template> {
     let known: SkillRuntime = runtime.parse().map_err(|_| unknown_runtime(runtime))?;
     let mut templates = TEMPLATES.iter().filter(|template| template.runtime == known).peekable();
     let Some(&default) = templates.peek() else {
         let message = format!("there is no template for {known} skills");
-        return Err(SkillError::new(ErrorKind::Unavailable, message).with_help(offered()));
+        return Err(SkillError::new(ErrorKind::Unavailable, message).with_help(available_templates()));
     };
     metier::supports(known)?;
     let Some(script) = script else { return Ok(default) };
-    let endings: Vec<&str> = templates.clone().map(|template| template.ending).collect();
+    let endings: Vec<&str> = templates.clone().map(|template| template.extension).collect();
     let ending = script.rsplit_once('.').map(|(_, ending)| ending);
-    templates.find(|template| Some(template.ending) == ending).ok_or_else(|| {
-        let message = format!("there is no template for a script called {}", visible_line(script));
+    templates.find(|template| Some(template.extension) == ending).ok_or_else(|| {
+        let message = format!("there is no template for a script called {}", escape_line(script));
         let help = format!("for {known}, the script's ending is one of: {}", endings.join(", "));
         SkillError::new(ErrorKind::Usage, message).with_help(help)
     })
@@ -95,66 +99,66 @@ fn template(runtime: &str, script: Option<&str>) -> Result<&'static Template> {
 
 fn unknown_runtime(runtime: &str) -> SkillError {
     let near = SkillRuntime::all().find(|known| strsim::osa_distance(known.name(), runtime) <= 2);
-    let help = near.map_or_else(offered, |known| format!("did you mean `{known}`?"));
-    SkillError::new(ErrorKind::Usage, format!("no runtime is called `{}`", visible_line(runtime)))
+    let help = near.map_or_else(available_templates, |known| format!("did you mean `{known}`?"));
+    SkillError::new(ErrorKind::Usage, format!("no runtime is called `{}`", escape_line(runtime)))
         .with_help(help)
 }
 
-fn offered() -> String {
+fn available_templates() -> String {
     let mut names: Vec<&str> = TEMPLATES.iter().map(|template| template.runtime.name()).collect();
     names.dedup();
     format!("there are templates for {}", names.join(", "))
 }
 
-fn script(given: Option<&str>, template: &Template) -> Result<String> {
-    let Some(script) = given else { return Ok(template.file.to_owned()) };
-    if template.runtime == SkillRuntime::ToolSequence && script != template.file {
-        let message = format!("a sequence is found by its name, and `{}` is not it", visible_line(script));
+fn script_name(given: Option<&str>, template: &Template) -> Result<String> {
+    let Some(script) = given else { return Ok(template.script_name.to_owned()) };
+    if template.runtime == SkillRuntime::ToolSequence && script != template.script_name {
+        let message = format!("a sequence is found by its name, and `{}` is not it", escape_line(script));
         return Err(
-            SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.file))
+            SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.script_name))
         );
     }
-    let is_plain =
+    let is_unsandboxed =
         script.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) && !script.starts_with(['.', '-']);
-    if is_plain {
+    if is_unsandboxed {
         return Ok(script.to_owned());
     }
-    let message = format!("`{}` is not a name for a script", visible_line(script));
+    let message = format!("`{}` is not a name for a script", escape_line(script));
     Err(SkillError::new(ErrorKind::Usage, message).with_help("use letters, digits, `.`, `_` and `-`"))
 }
 
 /// Says in its own words what would come out of [`check`] as a fault of the YAML.
-fn refuse_controls(what: &str, text: &str) -> Result<()> {
+fn refuse_control_characters(what: &str, text: &str) -> Result<()> {
     let Some(control) = text.chars().find(|c| c.is_control() && !c.is_whitespace()) else { return Ok(()) };
     let message = format!("the {what} holds the control character U+{:04X}", u32::from(control));
     Err(SkillError::new(ErrorKind::Usage, message).with_help("remove it"))
 }
 
 /// Holds what would be written against the rules `metier validate` has, in both profiles.
-fn check(name: &str, files: &[File]) -> Result<()> {
+fn validate_files(name: &str, files: &[TemplateFile]) -> Result<()> {
     let text = files.first().map_or("", |(_, text)| text.as_str());
-    let parsed = parse(text.as_bytes(), Place { directory: name, file: "SKILL.md" });
+    let parsed = parse(text.as_bytes(), SkillLocation { directory: name, file_name: "SKILL.md" });
     let profiles = [Profile::Spec, Profile::SkillsRef];
     let mut found = profiles.into_iter().flat_map(|profile| parsed.diagnostics(profile));
     found
         .find(|diagnostic| diagnostic.severity == Severity::Error)
-        .map_or(Ok(()), |fault| Err(refusal(name, fault)))
+        .map_or(Ok(()), |fault| Err(validation_error(name, fault)))
 }
 
-fn refusal(name: &str, fault: &Diagnostic) -> SkillError {
+fn validation_error(name: &str, fault: &Diagnostic) -> SkillError {
     let help = match suggested_name(name) {
         Some(better) if fault.code.starts_with("name-") => Some(format!("call it `{better}`")),
         Some(_) | None => fault.help.clone(),
     };
-    let error = SkillError::new(ErrorKind::Usage, visible_line(&fault.message));
+    let error = SkillError::new(ErrorKind::Usage, escape_line(&fault.message));
     match help {
-        Some(help) => error.with_help(visible_line(&help)),
+        Some(help) => error.with_help(escape_line(&help)),
         None => error,
     }
 }
 
-fn not_made(path: &Path, error: io::Error) -> SkillError {
-    let shown = visible_line(&path.display().to_string());
+fn creation_error(path: &Path, error: io::Error) -> SkillError {
+    let shown = escape_line(&path.display().to_string());
     if error.kind() == io::ErrorKind::AlreadyExists {
         let message = format!("{shown} exists already");
         return SkillError::new(ErrorKind::Usage, message)
@@ -164,7 +168,7 @@ fn not_made(path: &Path, error: io::Error) -> SkillError {
 }
 
 /// The command that shows the new skill at work.
-fn way_to_run(args: &Args, session: &Session, template: &Template) -> String {
+fn run_hint(args: &Args, session: &Session, template: &Template) -> String {
     if args.here.is_some() {
         return "put the folder among a project's skills to run it".to_owned();
     }
@@ -172,30 +176,34 @@ fn way_to_run(args: &Args, session: &Session, template: &Template) -> String {
         "metier" => String::new(),
         product => format!(" --product {product}"),
     };
-    let project = match session.named_project() {
-        Some(folder) => format!(" --project {}", quoted(folder)),
+    let project = match session.explicit_project() {
+        Some(folder) => format!(" --project {}", shell_quote(folder)),
         None => String::new(),
     };
     format!("run it: metier run {}{product}{project} {}", args.name, template.example)
 }
 
 /// The path as one word of a shell.
-fn quoted(path: &Path) -> String {
+fn shell_quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-fn tell(made: &Made, way_to_run: &str, session: &Session) -> Result<()> {
+fn print_created(made: &CreatedSkill, way_to_run: &str, session: &Session) -> Result<()> {
     if session.json() {
         let path = std::path::absolute(&made.path).unwrap_or_else(|_| made.path.clone());
-        return output::say_json(&Made { path, name: made.name.clone(), files: made.files.clone() });
+        return output::print_json(&CreatedSkill {
+            path,
+            name: made.name.clone(),
+            files: made.files.clone(),
+        });
     }
     let files: Vec<String> = made.files.iter().map(|file| format!("  {file}")).collect();
-    output::say(&format!("made {}\n{}", visible_line(&made.path.display().to_string()), files.join("\n")))?;
-    output::talk(&visible_line(way_to_run));
+    output::print(&format!("made {}\n{}", escape_line(&made.path.display().to_string()), files.join("\n")))?;
+    output::eprint(&escape_line(way_to_run));
     Ok(())
 }
 
 /// The path without `.` in it.
-fn plain(path: &Path) -> PathBuf {
+fn strip_current_dir(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != std::path::Component::CurDir).collect()
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use metier::skill::{Diagnostic, Severity};
-use metier::unicode::spelled;
+use metier::unicode::mark_escapes;
 
-use super::terminal::visible_line;
+use super::terminal::escape_line;
 
 /// A longer line is named, not shown.
 const MAX_LINE: usize = 4096;
@@ -17,13 +17,13 @@ const MAX_LINE: usize = 4096;
 /// The diagnostic as several lines of text with colours, which `anstream` takes out where they do not belong.
 ///
 /// `source` is the text the diagnostic's span counts in; empty where there is none.
-pub fn diagnostic(path: &str, source: &str, diagnostic: &Diagnostic) -> String {
+pub fn render(path: &str, source: &str, diagnostic: &Diagnostic) -> String {
     let level = level(diagnostic.severity);
-    let path = visible_line(path);
-    let title = level.primary_title(visible_line(&diagnostic.message)).id(diagnostic.code);
-    let group = match pointed_at(source, &diagnostic.span) {
+    let path = escape_line(path);
+    let title = level.primary_title(escape_line(&diagnostic.message)).id(diagnostic.code);
+    let group = match line_of_span(source, &diagnostic.span) {
         Some((line, span)) => title.element(
-            Snippet::source(same_length(line))
+            Snippet::source(mask_controls(line))
                 .line_start(diagnostic.line as usize)
                 .path(path)
                 .annotation(AnnotationKind::Primary.span(span)),
@@ -43,7 +43,7 @@ fn level(severity: Severity) -> Level<'static> {
 
 fn with_help<'a>(group: Group<'a>, help: Option<&str>) -> Group<'a> {
     match help {
-        Some(help) => group.element(Level::HELP.message(visible_line(help))),
+        Some(help) => group.element(Level::HELP.message(escape_line(help))),
         None => group,
     }
 }
@@ -58,7 +58,7 @@ fn origin<'a>(path: String, source: &str, diagnostic: &Diagnostic) -> Origin<'a>
 }
 
 /// The first line of the span and the part of the span in it; nothing when there is no line worth showing.
-fn pointed_at<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Range<usize>)> {
+fn line_of_span<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Range<usize>)> {
     let start = source.get(..span.start)?.rfind('\n').map_or(0, |newline| newline + 1);
     let end = source[span.start..].find('\n').map_or(source.len(), |newline| span.start + newline);
     // A byte order mark counts no column.
@@ -70,36 +70,36 @@ fn pointed_at<'a>(source: &'a str, span: &Range<usize>) -> Option<(&'a str, Rang
 
 /// The line with what a terminal would obey replaced by signs of as many bytes, so that spans still fit. The renderer has
 /// pictures for controls of one byte.
-fn same_length(line: &str) -> String {
+fn mask_controls(line: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| match c.len_utf8() {
         length if length == 1 || !is_unseen => c.to_string(),
         2 => "·".to_owned(),
         3 => "\u{fffd}".to_owned(),
         _ => "··".to_owned(),
     };
-    spelled(line).map(shown).collect()
+    mark_escapes(line).map(shown).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metier::unicode::is_unseen;
+    use metier::unicode::is_control_or_invisible;
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
-        for c in ('\0'..=char::MAX).filter(|c| is_unseen(*c)) {
-            let (line, shown) = (format!("a{c}b"), same_length(&format!("a{c}b")));
+        for c in ('\0'..=char::MAX).filter(|c| is_control_or_invisible(*c)) {
+            let (line, shown) = (format!("a{c}b"), mask_controls(&format!("a{c}b")));
             assert_eq!(shown.len(), line.len(), "{c:?}");
-            assert!(c.is_ascii() || !shown.contains(is_unseen), "{c:?}");
+            assert!(c.is_ascii() || !shown.contains(is_control_or_invisible), "{c:?}");
         }
     }
 
     #[test]
     fn a_span_is_shown_by_its_first_line() {
-        assert_eq!(pointed_at("a\nbcd\ne", &(3..7)), Some(("bcd", 1..3)));
-        assert_eq!(pointed_at("\u{feff}ab\r\n", &(0..0)), Some(("ab", 0..0)));
-        assert_eq!(pointed_at("ab\r\n", &(2..2)), Some(("ab", 2..2)));
-        assert_eq!(pointed_at("", &(0..0)), None);
-        assert_eq!(pointed_at(&"x".repeat(MAX_LINE + 1), &(0..1)), None);
+        assert_eq!(line_of_span("a\nbcd\ne", &(3..7)), Some(("bcd", 1..3)));
+        assert_eq!(line_of_span("\u{feff}ab\r\n", &(0..0)), Some(("ab", 0..0)));
+        assert_eq!(line_of_span("ab\r\n", &(2..2)), Some(("ab", 2..2)));
+        assert_eq!(line_of_span("", &(0..0)), None);
+        assert_eq!(line_of_span(&"x".repeat(MAX_LINE + 1), &(0..1)), None);
     }
 }

@@ -8,15 +8,15 @@ use std::time::Instant;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
-use metier::policy::{CancelToken, Isolation, Permission};
+use metier::policy::{CancelToken, Permission, SandboxMode};
 
-use super::bounds::Bounds;
-use super::last_resort::Heard;
+use super::bounds::LimitArgs;
+use super::last_resort::WatchdogObserver;
 use super::output;
-use super::provided::Provided;
+use super::provided::ConfigArgs;
 use super::session::Session;
-use super::terminal::visible;
-use super::watch::Watch;
+use super::terminal::escape_text;
+use super::watch::ProgressDisplay;
 use super::{explain, input};
 
 /// The options of `metier run`.
@@ -37,15 +37,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     #[command(flatten)]
-    bounds: Bounds,
+    limit_args: LimitArgs,
     /// Say what the run would reach, and run nothing
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
-    provided: Provided,
+    config_args: ConfigArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
-    for_script: Vec<String>,
+    script_args: Vec<String>,
 }
 
 impl Args {
@@ -57,73 +57,78 @@ impl Args {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if args.explain {
-        let (builder, invocation) = prepared(args, session)?;
-        session.last_resort().limit_loading();
+        let (builder, invocation) = prepare(args, session)?;
+        session.exit_watchdog().start_loading_timeout();
         let explanation = builder.build()?.explain(&invocation)?;
-        session.last_resort().answered();
-        return explain::say(&explanation, session);
+        session.exit_watchdog().finish();
+        return explain::print(&explanation, session);
     }
     let token = CancelToken::new();
     // The answer comes first: the engine is done when it has removed what the run left.
-    let (outcome, _engine) = match invoked(args, session, &token) {
+    let (outcome, _engine) = match invoke(args, session, &token) {
         Ok((outcome, engine)) => (outcome, Some(engine)),
         Err(error) => (Outcome::failed(args.name.clone(), error), None),
     };
-    session.last_resort().answered();
+    session.exit_watchdog().finish();
     if token.is_cancelled() {
-        session.last_resort().limit_answer();
+        session.exit_watchdog().start_print_timeout();
     }
     // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
     token.cancel();
-    if !args.for_script.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
-        output::note("only processes are given the arguments after --; this script sees its --input alone");
+    if !args.script_args.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
+        output::print_warning(
+            "only processes are given the arguments after --; this script sees its --input alone",
+        );
     }
-    report(&outcome, session)?;
+    print_outcome(&outcome, session)?;
     Ok(outcome.exit_code())
 }
 
-fn invoked(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
-    let (builder, invocation) = prepared(args, session)?;
+fn invoke(args: &Args, session: &Session, token: &CancelToken) -> Result<(Outcome, Engine)> {
+    let (builder, invocation) = prepare(args, session)?;
     let invocation = invocation.cancel(token.clone());
-    let last_resort = session.last_resort();
-    let _following = last_resort.follow(token);
+    let last_resort = session.exit_watchdog();
+    let _following = last_resort.watch_token(token);
     cancel_on_interrupt(token.clone());
-    last_resort.limit_loading();
+    last_resort.start_loading_timeout();
     let engine = builder.build()?;
-    last_resort.lift();
+    last_resort.disarm();
     let processes = engine.clone();
-    last_resort.wait_while(move || processes.runs_processes());
+    last_resort.wait_for_cleanup(move || processes.runs_processes());
     if session.json() {
-        let heard = Arc::new(Heard::with_log(last_resort.clone()));
-        last_resort.say(given_up(args, heard.clone())?);
+        let heard = Arc::new(WatchdogObserver::with_log(last_resort.clone()));
+        last_resort.set_error_printer(abandoned_outcome_printer(args, heard.clone())?);
         return Ok((engine.run(invocation.observer(heard)), engine));
     }
-    let watch = Arc::new(Watch::default());
-    let heard = Heard::with_observer(last_resort.clone(), watch.clone());
+    let watch = Arc::new(ProgressDisplay::default());
+    let heard = WatchdogObserver::with_observer(last_resort.clone(), watch.clone());
     let outcome = engine.run(invocation.observer(Arc::new(heard)));
-    watch.end();
+    watch.clear();
     Ok((outcome, engine))
 }
 
 /// Says the outcome of a run that does not end, with what it has logged so far.
-fn given_up(args: &Args, heard: Arc<Heard>) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
-    let (name, limits, started) = (args.name.clone(), args.bounds.limits()?, Instant::now());
+fn abandoned_outcome_printer(
+    args: &Args,
+    heard: Arc<WatchdogObserver>,
+) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
+    let (name, limits, started) = (args.name.clone(), args.limit_args.limits()?, Instant::now());
     Ok(move |error: &SkillError| {
-        let mut outcome = Outcome::given_up(name, &limits, error.clone());
+        let mut outcome = Outcome::abandoned(name, &limits, error.clone());
         outcome.log = heard.log();
         outcome.duration = started.elapsed();
         // When nobody reads it there is nobody left to tell.
-        output::say_json(&outcome).ok();
+        output::print_json(&outcome).ok();
     })
 }
 
 /// The engine and what it is asked for, as the options have it.
-fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
+fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
     let mut invocation = Invocation::new(&args.name)
-        .args(&args.for_script)
-        .limits(args.bounds.limits()?)
-        .isolation(args.bounds.isolation())
-        .execution_mode(args.bounds.execution_mode());
+        .args(&args.script_args)
+        .limits(args.limit_args.limits()?)
+        .sandbox_mode(args.limit_args.sandbox_policy())
+        .execution_mode(args.limit_args.execution_mode());
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }
@@ -133,24 +138,24 @@ fn prepared(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation
     if let Some(folder) = &args.journal {
         invocation = invocation.journal(folder);
     }
-    let secrets = args.provided.secrets()?;
-    for permission in granted(&args.allow).into_iter().chain(secrets.permissions()?) {
+    let secrets = args.config_args.secrets()?;
+    for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
     // Who wants no sandbox gets modules compiled where there is none.
-    let is_free = args.bounds.isolation() == Isolation::Off;
+    let is_free = args.limit_args.sandbox_policy() == SandboxMode::Off;
     Ok((
-        session.builder()?.compile_in_process(is_free).config(args.provided.settings()?).secrets(secrets),
+        session.builder()?.compile_in_process(is_free).config(args.config_args.settings()?).secrets(secrets),
         invocation,
     ))
 }
 
 /// A name that is no permission warns and grants nothing.
-fn granted(names: &[String]) -> Vec<Permission> {
+fn parse_grants(names: &[String]) -> Vec<Permission> {
     let parsed = |name: &String| match name.parse() {
         Ok(permission) => Some(permission),
         Err(error) => {
-            output::warn(&error, "nothing is granted by it");
+            output::print_error_as_warning(&error, "nothing is granted by it");
             None
         }
     };
@@ -170,33 +175,33 @@ pub fn cancel_on_interrupt(token: CancelToken) {
     }
 }
 
-fn report(outcome: &Outcome, session: &Session) -> Result<()> {
+fn print_outcome(outcome: &Outcome, session: &Session) -> Result<()> {
     if session.json() {
-        return output::say_json(outcome);
+        return output::print_json(outcome);
     }
     if let Some(process) = &outcome.process {
-        output::talk_of_process(&process.stderr);
+        output::print_process_output(&process.stderr);
     }
     if outcome.limits.truncated && outcome.result.is_ok() {
-        output::note(&format!(
+        output::print_warning(&format!(
             "what it wrote was cut at {} bytes; --output sets another cap",
             outcome.limits.output_bytes
         ));
     }
     match &outcome.result {
-        Ok(value) => print(value),
+        Ok(value) => print_value(value),
         Err(error) => {
             if let Some(process) = &outcome.process {
-                output::talk_of_process(&process.stdout);
+                output::print_process_output(&process.stdout);
             }
-            output::complain(error);
+            output::print_error(error);
             Ok(())
         }
     }
 }
 
 /// Text as it is, everything else as JSON. On a terminal, what a stranger wrote is shown and not obeyed.
-fn print(value: &serde_json::Value) -> Result<()> {
+fn print_value(value: &serde_json::Value) -> Result<()> {
     let mut text = match value {
         serde_json::Value::String(text) => text.clone(),
         other => format!("{other:#}"),
@@ -206,7 +211,7 @@ fn print(value: &serde_json::Value) -> Result<()> {
     }
     let mut stdout = std::io::stdout().lock();
     if stdout.is_terminal() {
-        text = visible(&text);
+        text = escape_text(&text);
     }
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

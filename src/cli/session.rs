@@ -2,28 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use super::last_resort::LastResort;
-use super::terminal::visible_line;
-use super::{Global, output};
+use super::last_resort::ExitWatchdog;
+use super::terminal::escape_line;
+use super::{GlobalArgs, output};
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::registry::{Roots, holds_a_home, project_root};
+use metier::registry::{Roots, contains_home_dir, project_root};
 
 /// One call of the command line.
 #[derive(Clone)]
 pub struct Session {
-    global: Global,
-    last_resort: LastResort,
+    global: GlobalArgs,
+    exit_watchdog: ExitWatchdog,
 }
 
 impl Session {
-    pub(super) fn new(global: Global, last_resort: LastResort) -> Self {
-        Self { global, last_resort }
+    pub(super) fn new(global: GlobalArgs, last_resort: ExitWatchdog) -> Self {
+        Self { global, exit_watchdog: last_resort }
     }
 
     /// What ends the command should it not end.
-    pub(super) fn last_resort(&self) -> &LastResort {
-        &self.last_resort
+    pub(super) fn exit_watchdog(&self) -> &ExitWatchdog {
+        &self.exit_watchdog
     }
 
     /// Whether answers are JSON.
@@ -39,33 +39,33 @@ impl Session {
     /// The project: `--project`, or the nearest folder above with a product folder or a repository.
     pub fn project(&self) -> Result<PathBuf> {
         match &self.global.project {
-            Some(folder) => is_folder(folder).map(|()| folder.clone()),
+            Some(folder) => check_folder(folder).map(|()| folder.clone()),
             None => Ok(project_root(&current_folder()?, self.product())),
         }
     }
 
     /// The project for whatever lets scripts at it: a home, or what holds homes, is one only for who names it, and is told what
     /// that means.
-    pub fn project_to_open(&self) -> Result<PathBuf> {
+    pub fn project_for_scripts(&self) -> Result<PathBuf> {
         let project = self.project()?;
-        if !holds_a_home(&project) {
+        if !contains_home_dir(&project) {
             return Ok(project);
         }
-        let shown = visible_line(&project.display().to_string());
-        if self.named_project().is_none() {
+        let shown = escape_line(&project.display().to_string());
+        if self.explicit_project().is_none() {
             let sentence =
                 format!("the working folder {shown} holds a user's home, and is no project by itself");
             let help = "go to the folder of a project, or name one with --project";
             return Err(SkillError::new(ErrorKind::Usage, sentence).with_help(help));
         }
-        output::note(&format!(
+        output::print_warning(&format!(
             "the project {shown} holds a user's home: scripts may read all of it but what is protected"
         ));
         Ok(project)
     }
 
     /// The folder that `--project` named.
-    pub fn named_project(&self) -> Option<&Path> {
+    pub fn explicit_project(&self) -> Option<&Path> {
         self.global.project.as_deref()
     }
 
@@ -76,7 +76,7 @@ impl Session {
 
     /// An engine for the project that is still to be told what it offers to skills.
     pub fn builder(&self) -> Result<EngineBuilder> {
-        Ok(Engine::builder(self.project_to_open()?).roots(self.roots()?))
+        Ok(Engine::builder(self.project_for_scripts()?).roots(self.roots()?))
     }
 
     /// Where skills are looked for.
@@ -86,7 +86,7 @@ impl Session {
     }
 }
 
-fn is_folder(named: &Path) -> Result<()> {
+fn check_folder(named: &Path) -> Result<()> {
     let found = std::fs::metadata(named);
     if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
         return Ok(());

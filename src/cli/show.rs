@@ -1,18 +1,18 @@
 //! `metier show`: one skill, with what it asks for and what it can do.
 
-use metier::engine::{Engine, asked_for};
+use metier::engine::{Engine, requested_permissions};
 use metier::error::Result;
 use metier::executor::SkillRuntime;
 use metier::plan::Plan;
-use metier::policy::Asked;
+use metier::policy::RequestedPermissions;
 use metier::registry::Skill;
 use metier::skill::Contract;
 use serde_json::{Value, json};
 
-use super::list::row;
+use super::list::skill_record;
 use super::output;
 use super::session::Session;
-use super::terminal::visible;
+use super::terminal::escape_text;
 
 mod signature;
 
@@ -35,28 +35,28 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let skill = engine.registry().find(&args.name)?;
     if session.json() {
         let record = record(&engine, skill)?;
-        session.last_resort().answered();
-        output::say_json(&record)?;
+        session.exit_watchdog().finish();
+        output::print_json(&record)?;
     } else {
         let page = page(&engine, skill)?;
-        session.last_resort().answered();
-        output::say(&visible(&page))?;
+        session.exit_watchdog().finish();
+        output::print(&escape_text(&page))?;
     }
     Ok(0)
 }
 
 fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
     let manifest = skill.manifest();
-    let mut record = row(engine, skill);
+    let mut record = skill_record(engine, skill);
     let more = json!({
         "license": manifest.license,
         "compatibility": manifest.compatibility,
         "metadata": manifest.metadata,
         "allowed_tools": manifest.allowed_tools,
-        "asks": asks(skill),
+        "asks": permission_names(skill),
         "scripts": skill.scripts()?,
         "diagnostics": skill.diagnostics(),
-        "signature": signature::of(skill),
+        "signature": signature::function_signature(skill),
         "input_schema": skill.contract().and_then(|contract| contract.inputs.as_ref()),
         "output_schema": skill.contract().and_then(|contract| contract.outputs.as_ref()),
         "contract": skill.contract(),
@@ -78,18 +78,18 @@ fn page(engine: &Engine, skill: &Skill) -> Result<String> {
     };
     let scripts = skill.scripts()?;
     let mut rows = vec![
-        ("name", skill.qualified()),
+        ("name", skill.qualified_name()),
         ("description", skill.description().to_owned()),
         ("path", skill.path()),
         ("runs", runnable),
         ("scripts", if scripts.is_empty() { "none".into() } else { scripts.join(", ") }),
-        ("asks for", asks(skill).join(", ")),
+        ("asks for", permission_names(skill).join(", ")),
         ("shadowed by", skill.shadowed_by().unwrap_or("nothing").to_owned()),
     ];
     rows.extend(availability.warnings.into_iter().map(|warning| ("without", warning)));
-    rows.extend(skill.contract().into_iter().flat_map(facts));
+    rows.extend(skill.contract().into_iter().flat_map(contract_rows));
     let facts: Vec<String> = rows.iter().map(|(name, fact)| format!("{name:12} {fact}")).collect();
-    let signature = signature::page(skill);
+    let signature = signature::section(skill);
     let plan = plan(engine, skill).map_or(String::new(), |plan| format!("\n{plan}\n"));
     Ok(format!("{}\n{signature}{plan}\n{}", facts.join("\n"), skill.body()?.trim_end()))
 }
@@ -100,7 +100,7 @@ fn plan(engine: &Engine, skill: &Skill) -> Option<Plan> {
 }
 
 /// What the contract says besides what goes in and out.
-fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
+fn contract_rows(contract: &Contract) -> Vec<(&'static str, String)> {
     let named = |(name, entrypoint): &(String, metier::skill::contract::Entrypoint)| {
         let description = entrypoint.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         ("entrypoint", format!("{name} ({}){description}", entrypoint.path))
@@ -116,10 +116,10 @@ fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
 }
 
 /// What the skill asks for, as permissions; `everything` for an external script that names none.
-fn asks(skill: &Skill) -> Vec<String> {
-    match asked_for(skill, None) {
-        Asked::Everything => vec!["everything".into()],
-        Asked::These(permissions) => {
+fn permission_names(skill: &Skill) -> Vec<String> {
+    match requested_permissions(skill, None) {
+        RequestedPermissions::All => vec!["everything".into()],
+        RequestedPermissions::Listed(permissions) => {
             let mut names = vec!["read".to_owned()];
             for name in permissions.iter().map(ToString::to_string) {
                 if !names.contains(&name) {

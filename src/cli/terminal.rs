@@ -1,25 +1,25 @@
 //! Text of strangers on a person's terminal: shown, never obeyed.
 
-use metier::unicode::spelled;
+use metier::unicode::mark_escapes;
 
 /// The text with control characters and what nobody sees spelled out, newline and tab excepted: a skill must not move the cursor, set the
 /// title, or repaint what stands above.
-pub fn visible(text: &str) -> String {
-    spelled_out(text, |c| !matches!(c, '\n' | '\t'))
+pub fn escape_text(text: &str) -> String {
+    escape_where(text, |c| !matches!(c, '\n' | '\t'))
 }
 
 /// The same for what is one sentence: lines after the first are indented, so that none can pass for a message of ours.
-pub fn visible_sentence(text: &str) -> String {
-    visible(text.trim_end()).replace('\n', "\n    ")
+pub fn escape_sentence(text: &str) -> String {
+    escape_text(text.trim_end()).replace('\n', "\n    ")
 }
 
 /// The same for what must stay on one line: a name, a path, a message.
-pub fn visible_line(text: &str) -> String {
-    spelled_out(text, |_| true)
+pub fn escape_line(text: &str) -> String {
+    escape_where(text, |_| true)
 }
 
-fn spelled_out(text: &str, concerns: impl Fn(char) -> bool) -> String {
-    spelled(text).fold(String::with_capacity(text.len()), |mut shown, (c, is_unseen)| {
+fn escape_where(text: &str, concerns: impl Fn(char) -> bool) -> String {
+    mark_escapes(text).fold(String::with_capacity(text.len()), |mut shown, (c, is_unseen)| {
         if is_unseen && concerns(c) {
             shown.extend(c.escape_unicode());
         } else {
@@ -30,8 +30,8 @@ fn spelled_out(text: &str, concerns: impl Fn(char) -> bool) -> String {
 }
 
 /// On one line, cut to at most `width` characters.
-pub fn brief(text: &str, width: usize) -> String {
-    let line = visible(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+pub fn shorten_line(text: &str, width: usize) -> String {
+    let line = escape_text(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     if line.chars().count() <= width {
         return line;
     }
@@ -44,16 +44,16 @@ mod tests {
 
     #[test]
     fn an_escape_sequence_is_shown_and_not_obeyed() {
-        assert_eq!(visible("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\u{d}\n");
+        assert_eq!(escape_text("\u{1b}[2Jgone\r\n"), "\\u{1b}[2Jgone\\u{d}\n");
         assert_eq!(
-            visible_line("a\u{1b}[31m\r\n\u{9b}\u{202e}é"),
+            escape_line("a\u{1b}[31m\r\n\u{9b}\u{202e}é"),
             "a\\u{1b}[31m\\u{d}\\u{a}\\u{9b}\\u{202e}é"
         );
         assert_eq!(
-            visible_line("a\u{200b}\u{feff}\u{ad}\u{3164}b ⚠\u{fe0f}"),
+            escape_line("a\u{200b}\u{feff}\u{ad}\u{3164}b ⚠\u{fe0f}"),
             "a\\u{200b}\\u{feff}\\u{ad}\\u{3164}b ⚠\u{fe0f}"
         );
-        assert_eq!(visible_sentence("a\nerror: b\n"), "a\n    error: b");
-        assert_eq!(brief("one\n two   three", 9), "one two …");
+        assert_eq!(escape_sentence("a\nerror: b\n"), "a\n    error: b");
+        assert_eq!(shorten_line("one\n two   three", 9), "one two …");
     }
 }

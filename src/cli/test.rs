@@ -4,15 +4,15 @@ mod shown;
 
 use std::sync::Arc;
 
-use metier::cases::{Collected, Status, Suite, Verdict, cases_of};
+use metier::cases::{CaseResult, CaseStatus, DiscoveredCases, Suite, discover_cases};
 use metier::engine::Outcome;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::policy::{CancelToken, ExecutionMode};
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
-use super::bounds::execution;
-use super::last_resort::Heard;
+use super::bounds::execution_mode_parser;
+use super::last_resort::WatchdogObserver;
 use super::output;
 use super::run::cancel_on_interrupt;
 use super::session::Session;
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "PERM")]
     allow: Vec<String>,
     /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]
-    #[arg(long, value_name = "MODE", value_parser = execution())]
+    #[arg(long, value_name = "MODE", value_parser = execution_mode_parser())]
     execution: Option<ExecutionMode>,
 }
 
@@ -53,119 +53,119 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     let registry = Registry::discover(&roots);
     let token = CancelToken::new();
     cancel_on_interrupt(token.clone());
-    let last_resort = session.last_resort();
-    let _following = last_resort.follow(&token);
+    let last_resort = session.exit_watchdog();
+    let _following = last_resort.watch_token(&token);
     let mut suite = Suite::new(roots)
         .cancel(token.clone())
         .execution_mode(args.execution.unwrap_or_default())
-        .observer(Arc::new(Heard::new(last_resort.clone())));
+        .observer(Arc::new(WatchdogObserver::new(last_resort.clone())));
     for permission in &args.allow {
         suite = suite.grant(permission.parse()?);
     }
     if args.name.is_none() {
-        output::talk_of_problems(&registry);
+        output::print_problems(&registry);
     }
     let suite = Arc::new(suite);
-    end_with(&suite, args, session);
+    clean_up_on_exit(&suite, args, session);
     let mut tally = Tally::default();
     let mut verdicts = Vec::new();
-    for Chosen { skill, collected } in chosen(args, &registry)? {
+    for SkillCases { skill, discovery: collected } in select_cases(args, &registry)? {
         let not_run = collected.not_run.into_iter();
         let run = collected.cases.iter().map(|case| suite.run(skill, case));
         for verdict in not_run.chain(run) {
-            last_resort.lift();
+            last_resort.disarm();
             // Its project is gone by now; what was stopped says nothing of the skill.
             token.check()?;
             tally.count(&verdict.status);
             if session.json() {
                 verdicts.push(verdict);
             } else {
-                shown::tell(&verdict)?;
+                shown::print_result(&verdict)?;
             }
         }
     }
-    last_resort.answered();
+    last_resort.finish();
     if session.json() {
-        output::say_json(&tally.answer(&verdicts))?;
+        output::print_json(&tally.to_json(&verdicts))?;
     } else {
-        output::say(&tally.sentence())?;
+        output::print(&tally.summary())?;
     }
-    Ok(u8::from(!tally.is_good()))
+    Ok(u8::from(!tally.is_ok()))
 }
 
 /// A case that does not end leaves no project either.
-fn end_with(suite: &Arc<Suite>, args: &Args, session: &Session) {
+fn clean_up_on_exit(suite: &Arc<Suite>, args: &Args, session: &Session) {
     let (running, abandoned) = (suite.clone(), suite.clone());
-    session.last_resort().wait_while(move || running.runs_processes());
+    session.exit_watchdog().wait_for_cleanup(move || running.runs_processes());
     let about = session.json().then(|| args.name().to_owned());
-    session.last_resort().say(move |error| {
-        let case = abandoned.abandon();
+    session.exit_watchdog().set_error_printer(move |error| {
+        let case = abandoned.remove_running_project();
         let error = SkillError::new(error.kind(), format!("{}{}", case.unwrap_or_default(), error.message()));
         match about {
             // When nobody reads it there is nobody left to tell.
-            Some(skill) => drop(output::say_json(&Outcome::failed(skill, error))),
-            None => output::complain(&error),
+            Some(skill) => drop(output::print_json(&Outcome::failed(skill, error))),
+            None => output::print_error(&error),
         }
     });
 }
 
 impl Tally {
-    fn count(&mut self, status: &Status) {
+    fn count(&mut self, status: &CaseStatus) {
         *match status {
-            Status::Passed => &mut self.passed,
-            Status::Failed(_) => &mut self.failed,
-            Status::NotRun(_) => &mut self.not_run,
+            CaseStatus::Passed => &mut self.passed,
+            CaseStatus::Failed(_) => &mut self.failed,
+            CaseStatus::NotRun(_) => &mut self.not_run,
         } += 1;
     }
 
     /// What did not run was not shown to hold.
-    fn is_good(&self) -> bool {
+    fn is_ok(&self) -> bool {
         self.failed + self.not_run == 0
     }
 
-    fn sentence(&self) -> String {
+    fn summary(&self) -> String {
         let Self { passed, failed, not_run } = self;
         format!("{passed} passed, {failed} failed, {not_run} not run")
     }
 
-    fn answer(&self, verdicts: &[Verdict]) -> serde_json::Value {
+    fn to_json(&self, verdicts: &[CaseResult]) -> serde_json::Value {
         let Self { passed, failed, not_run } = self;
-        let ok = self.is_good();
+        let ok = self.is_ok();
         json!({"ok": ok, "passed": passed, "failed": failed, "not_run": not_run, "cases": verdicts})
     }
 }
 
 /// A skill to test, and what of it.
-struct Chosen<'a> {
+struct SkillCases<'a> {
     skill: &'a Skill,
-    collected: Collected,
+    discovery: DiscoveredCases,
 }
 
 /// The skills to test and their cases. What is no case, or no contract, counts as one that was not run.
-fn chosen<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<Chosen<'a>>> {
+fn select_cases<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<SkillCases<'a>>> {
     let skills: Vec<&Skill> = match &args.name {
         Some(name) => vec![registry.find(name)?],
         None => registry.visible().filter(|skill| skill.scope() == Scope::Project).collect(),
     };
     let mut chosen = Vec::new();
     for skill in skills {
-        let mut collected = cases_of(skill)?;
+        let mut collected = discover_cases(skill)?;
         let is_meant = |name: &str| args.case.as_ref().is_none_or(|text| name.contains(text));
         collected.cases.retain(|case| is_meant(case.name()));
         // Nobody knows what examples a contract has that does not stand.
-        let is_contract = |name: &str| skill.contract_file() == Some(name);
-        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract(&verdict.case));
+        let is_contract_file = |name: &str| skill.contract_file() == Some(name);
+        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract_file(&verdict.case));
         if !(collected.cases.is_empty() && collected.not_run.is_empty()) {
-            chosen.push(Chosen { skill, collected });
+            chosen.push(SkillCases { skill, discovery: collected });
         }
     }
     if chosen.is_empty() {
-        return Err(nothing_to_test(args));
+        return Err(no_cases_error(args));
     }
     Ok(chosen)
 }
 
-fn nothing_to_test(args: &Args) -> SkillError {
+fn no_cases_error(args: &Args) -> SkillError {
     let whose = args
         .name
         .as_ref()

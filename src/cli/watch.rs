@@ -11,22 +11,22 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use metier::host::{LogLevel, LogLine, Observer, Progress, StepEvent};
 
 use super::output;
-use super::terminal::{brief, visible_sentence};
-use steps::Steps;
+use super::terminal::{escape_sentence, shorten_line};
+use steps::StepDisplay;
 
 /// Shows log lines and steps as they come, and a bar while a skill reports progress to a terminal.
-pub struct Watch {
+pub struct ProgressDisplay {
     screen: MultiProgress,
     /// Of the skill itself, and of those that steps run.
     bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
-    steps: Steps,
+    steps: StepDisplay,
 }
 
-impl Default for Watch {
+impl Default for ProgressDisplay {
     fn default() -> Self {
         // Nothing is drawn where standard error is no terminal.
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        Self { bars: Mutex::default(), steps: Steps::new(screen.clone()), screen }
+        Self { bars: Mutex::default(), steps: StepDisplay::new(screen.clone()), screen }
     }
 }
 
@@ -38,10 +38,10 @@ const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
     (LogLevel::Trace, "trace", AnsiColor::Magenta),
 ];
 
-impl Watch {
+impl ProgressDisplay {
     /// Takes what moves off the screen.
-    pub fn end(&self) {
-        self.steps.end();
+    pub fn clear(&self) {
+        self.steps.clear();
         self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
     }
 
@@ -49,10 +49,10 @@ impl Watch {
         self.bars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show(&self, step: Option<usize>, progress: &Progress) {
+    fn show_progress(&self, step: Option<usize>, progress: &Progress) {
         let mut bars = self.bars();
         let bar = bars.entry(step).or_insert_with(|| self.screen.add(new_bar()));
-        bar.set_message(brief(&progress.message, 60));
+        bar.set_message(shorten_line(&progress.message, 60));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bar's length saturates
         if let (Some(done), Some(total)) = (progress.done, progress.total) {
             bar.set_length(total as u64);
@@ -61,29 +61,29 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
-    fn logged(&self, line: &LogLine) {
+impl Observer for ProgressDisplay {
+    fn on_log(&self, line: &LogLine) {
         let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
         let style = color.on_default();
-        let text = format!("{style}{name}{style:#}: {}", visible_sentence(&line.message));
-        self.screen.suspend(|| output::talk(&text));
+        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
+        self.screen.suspend(|| output::eprint(&text));
     }
 
-    fn stepped(&self, step: &StepEvent) {
-        if step.ended.is_some()
+    fn on_step(&self, step: &StepEvent) {
+        if step.status.is_some()
             && let Some(bar) = self.bars().remove(&Some(step.index))
         {
             bar.finish_and_clear();
         }
-        self.steps.take(step);
+        self.steps.show(step);
     }
 
-    fn progressed(&self, progress: &Progress) {
-        self.show(None, progress);
+    fn on_progress(&self, progress: &Progress) {
+        self.show_progress(None, progress);
     }
 
-    fn progressed_in(&self, step: usize, progress: &Progress) {
-        self.show(Some(step), progress);
+    fn on_step_progress(&self, step: usize, progress: &Progress) {
+        self.show_progress(Some(step), progress);
     }
 }
 

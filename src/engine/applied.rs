@@ -1,37 +1,55 @@
 //! Which limits each runtime holds. One that is named and not held is reported as not applied, and never as one that held.
 
-use super::contract::narrowed_in;
-use super::select::Selected;
+use super::contract::narrow_runtime_limits;
+use super::select::SelectedScript;
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
 
 /// The names of the limits that not every runtime holds, as outcomes have them.
-const LIMITS: [&str; 5] = ["memory", "operations", "cpu", "file_size", "open_files"];
+const LIMIT_NAMES: [&str; 5] = ["memory", "operations", "cpu", "file_size", "open_files"];
 
 /// What the system holds of a process. Elsewhere nothing limits one that runs already.
-const PROCESS: bool = cfg!(target_os = "linux");
+const PROCESS_LIMITS_SUPPORTED: bool = cfg!(target_os = "linux");
 
 /// The table of README's section on limits.
-const HELD: [(SkillRuntime, [bool; 5]); 5] = [
+const SUPPORTED_LIMITS: [(SkillRuntime, [bool; 5]); 5] = [
     //                           memory   operations cpu    file_size open_files
     (SkillRuntime::Lua, [true, true, false, true, false]),
     (SkillRuntime::Rhai, [true, true, false, true, false]),
     (SkillRuntime::Wasm, [true, true, false, true, false]),
     (SkillRuntime::ToolSequence, [true, false, false, true, false]),
-    (SkillRuntime::External, [PROCESS, false, PROCESS, PROCESS, PROCESS]),
+    (
+        SkillRuntime::External,
+        [
+            PROCESS_LIMITS_SUPPORTED,
+            false,
+            PROCESS_LIMITS_SUPPORTED,
+            PROCESS_LIMITS_SUPPORTED,
+            PROCESS_LIMITS_SUPPORTED,
+        ],
+    ),
 ];
 
 /// The limits of a run of this script for which these were given, and the names of those that are not applied.
-pub(super) fn limits_of(skill: &Skill, selected: &Selected, given: Limits) -> (Limits, Vec<&'static str>) {
+pub(super) fn effective_limits(
+    skill: &Skill,
+    selected: &SelectedScript,
+    given: Limits,
+) -> (Limits, Vec<&'static str>) {
     let runtime = selected.runtime;
-    let named = narrowed_in(skill, runtime, given.clone());
-    applied(runtime, &named, &narrowed_in(skill, runtime, selected.settled(given)))
+    let named = narrow_runtime_limits(skill, runtime, given.clone());
+    split_by_support(
+        runtime,
+        &named,
+        &narrow_runtime_limits(skill, runtime, selected.with_runtime_defaults(given)),
+    )
 }
 
 /// The limits that a run is held to, and the names of those that were named for it and that its runtime does not hold.
-fn applied(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> (Limits, Vec<&'static str>) {
-    let held = HELD.into_iter().find(|(known, _)| *known == runtime).map_or([true; 5], |(_, held)| held);
+fn split_by_support(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> (Limits, Vec<&'static str>) {
+    let held =
+        SUPPORTED_LIMITS.into_iter().find(|(known, _)| *known == runtime).map_or([true; 5], |(_, held)| held);
     let [memory, operations, cpu, file_size, open_files] = held;
     let limits = Limits {
         memory: settled.memory.filter(|_| memory),
@@ -48,14 +66,15 @@ fn applied(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> (Limits, 
         named.file_size.is_some(),
         named.open_files.is_some(),
     ];
-    let rows = LIMITS.into_iter().zip(held).zip(are_named);
-    let not_applied =
-        rows.filter(|((_, is_held), is_named)| *is_named && !is_held).map(|((name, _), _)| name);
+    let rows = LIMIT_NAMES.into_iter().zip(held).zip(are_named);
+    let not_applied = rows
+        .filter(|((_, is_held), is_write_granted)| *is_write_granted && !is_held)
+        .map(|((name, _), _)| name);
     (limits, not_applied.collect())
 }
 
 /// What the log says of limits that are not applied.
-pub(super) fn warning(runtime: SkillRuntime, not_applied: &[&str]) -> Option<String> {
+pub(super) fn unsupported_warning(runtime: SkillRuntime, not_applied: &[&str]) -> Option<String> {
     let (noun, verb) = match not_applied {
         [] => return None,
         [_] => ("limit", "is"),
@@ -85,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_runtime() {
-        let rows: Vec<SkillRuntime> = HELD.into_iter().map(|(runtime, _)| runtime).collect();
+        let rows: Vec<SkillRuntime> = SUPPORTED_LIMITS.into_iter().map(|(runtime, _)| runtime).collect();
         assert_eq!(rows, SkillRuntime::all().collect::<Vec<_>>());
     }
 
@@ -103,8 +122,10 @@ mod tests {
             })
             .collect();
         let named = ["Lua", "Rhai", "WebAssembly", "plans", "processes, on Linux"];
-        assert_eq!(rows.len(), HELD.len());
-        for (((runtime, held), (name, documented)), expected) in HELD.into_iter().zip(rows).zip(named) {
+        assert_eq!(rows.len(), SUPPORTED_LIMITS.len());
+        for (((runtime, held), (name, documented)), expected) in
+            SUPPORTED_LIMITS.into_iter().zip(rows).zip(named)
+        {
             assert_eq!(name, expected);
             if runtime != SkillRuntime::External || cfg!(target_os = "linux") {
                 assert_eq!(held[..], documented, "{runtime}");
@@ -114,8 +135,8 @@ mod tests {
 
     #[test]
     fn what_is_named_is_held_or_not_applied() {
-        for (runtime, held) in HELD {
-            let (limits, not_applied) = applied(runtime, &all_named(), &all_named());
+        for (runtime, held) in SUPPORTED_LIMITS {
+            let (limits, not_applied) = split_by_support(runtime, &all_named(), &all_named());
             let reported = [
                 limits.memory.is_some(),
                 limits.operations.is_some(),
@@ -125,16 +146,16 @@ mod tests {
             ];
             assert_eq!(reported, held, "{runtime}");
             let missing: Vec<&str> =
-                LIMITS.into_iter().zip(held).filter(|(_, held)| !held).map(|(name, _)| name).collect();
+                LIMIT_NAMES.into_iter().zip(held).filter(|(_, held)| !held).map(|(name, _)| name).collect();
             assert_eq!(not_applied, missing, "{runtime}");
-            assert_eq!(warning(runtime, &not_applied).is_none(), missing.is_empty());
+            assert_eq!(unsupported_warning(runtime, &not_applied).is_none(), missing.is_empty());
         }
     }
 
     #[test]
     fn what_nobody_named_is_not_missed() {
-        for (runtime, _) in HELD {
-            assert_eq!(applied(runtime, &Limits::default(), &all_named()).1, [""; 0]);
+        for (runtime, _) in SUPPORTED_LIMITS {
+            assert_eq!(split_by_support(runtime, &Limits::default(), &all_named()).1, [""; 0]);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::run::latest;
-use super::select::{Selected, select};
-use super::{Parts, dependencies, worker};
+use super::run::run_deadline;
+use super::select::{SelectedScript, select_script};
+use super::{EngineInner, dependencies, worker};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::{CancelToken, Limits};
@@ -29,34 +29,39 @@ impl Availability {
     }
 }
 
-impl Parts {
+impl EngineInner {
     pub(super) fn availability(&self, skill: &Skill) -> Availability {
-        let warnings = dependencies::optional(skill, &self.registry);
-        match select(skill, None) {
+        let warnings = dependencies::missing_optional(skill, &self.registry);
+        match select_script(skill, None) {
             Ok(selected) => Availability {
                 runtime: Some(selected.runtime),
-                reason: self.could_run(&selected, skill).err(),
+                reason: self.check_runnable(&selected, skill).err(),
                 warnings,
             },
             Err(reason) => Availability { runtime: None, reason: Some(reason), warnings },
         }
     }
 
-    fn could_run(&self, selected: &Selected, skill: &Skill) -> Result<(), SkillError> {
-        let Selected { runtime, path, .. } = selected;
+    fn check_runnable(&self, selected: &SelectedScript, skill: &Skill) -> Result<(), SkillError> {
+        let SelectedScript { runtime, path, .. } = selected;
         let runtime = *runtime;
-        self.loaded.knows(runtime)?;
-        dependencies::required(skill, &self.registry)?;
+        self.script_cache.check_supported(runtime)?;
+        dependencies::require_dependencies(skill, &self.registry)?;
         if runtime == SkillRuntime::ToolSequence {
             // Loading a plan is checking it.
             let cancel = CancelToken::new();
-            let _armed = self.watchdog.arm(latest(Instant::now(), &self.limits), &cancel);
-            self.loaded.load(runtime, &self.script(skill, selected)?, self.execution, &cancel)?;
+            let _armed = self.watchdog.arm(run_deadline(Instant::now(), &self.limits), &cancel);
+            self.script_cache.load(
+                runtime,
+                &self.load_script(skill, selected)?,
+                self.execution_mode,
+                &cancel,
+            )?;
         }
         if runtime == SkillRuntime::External {
-            worker::asked_for(skill.manifest(), runtime, &Limits::default())?;
-            let source = skill.folder().read(path, Limits::FILE)?;
-            runtimes::has_interpreter(path, &source)?;
+            worker::requested_worker(skill.manifest(), runtime, &Limits::default())?;
+            let source = skill.folder().read(path, Limits::MAX_READ_SIZE)?;
+            runtimes::check_interpreter(path, &source)?;
         }
         Ok(())
     }

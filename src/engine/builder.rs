@@ -3,36 +3,36 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::callable::Callable;
-use super::loaded::{Loaded, Loader};
-use super::nested::Callees;
-use super::shipped::Unpacked;
-use super::tools::Held;
-use super::{Engine, Parts};
+use super::callable::CalleeResolver;
+use super::loaded::{CustomLoader, ScriptCache};
+use super::nested::EngineSkillProvider;
+use super::shipped::UnpackedSkills;
+use super::tools::ValidatedTools;
+use super::{Engine, EngineInner};
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::files::SecretLinks;
-use crate::host::temp_places::TempPlaces;
+use crate::host::temp_places::TempDirLease;
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
-    Web, is_left,
+    WebClient, check_memory_reserve,
 };
-use crate::policy::{ExecutionMode, Isolation, Limits, Threads, Tier, Watchdog};
+use crate::policy::{ExecutionMode, Limits, SandboxLevel, SandboxMode, ThreadBudget, Watchdog};
 use crate::registry::{Registry, Roots};
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
 /// Builds an [`Engine`]; see [`Engine::builder`].
 pub struct EngineBuilder {
     project: PathBuf,
     roots: Option<Roots>,
     limits: Limits,
-    isolation: Isolation,
-    execution: ExecutionMode,
-    tier: Tier,
-    threads: usize,
+    sandbox_mode: SandboxMode,
+    execution_mode: ExecutionMode,
+    sandbox_level: SandboxLevel,
+    max_threads: usize,
     helper: Option<PathBuf>,
-    in_process: bool,
-    loaders: Vec<(SkillRuntime, Loader)>,
+    compile_in_process: bool,
+    loaders: Vec<(SkillRuntime, CustomLoader)>,
     providers: Providers,
 }
 
@@ -42,14 +42,14 @@ impl EngineBuilder {
             project,
             roots: None,
             limits: Limits::default(),
-            isolation: Isolation::default(),
-            execution: ExecutionMode::default(),
-            tier: Tier::default(),
-            threads: Threads::MOST,
+            sandbox_mode: SandboxMode::default(),
+            execution_mode: ExecutionMode::default(),
+            sandbox_level: SandboxLevel::default(),
+            max_threads: ThreadBudget::DEFAULT_MAX,
             helper: None,
-            in_process: false,
+            compile_in_process: false,
             loaders: Vec::new(),
-            providers: Providers { http: Some(Arc::new(Web::new())), ..Providers::default() },
+            providers: Providers { http: Some(Arc::new(WebClient::new())), ..Providers::default() },
         }
     }
 
@@ -67,21 +67,21 @@ impl EngineBuilder {
 
     /// How firmly a process must be held before it may start, for runs whose invocation does not say; `required` when
     /// never said.
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = isolation;
+    pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
+        self.sandbox_mode = isolation;
         self
     }
 
     /// Where Lua and Rhai scripts run, for runs whose invocation does not say; in this process when never said. In a worker
     /// process a script is killed at its deadline whatever it does.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
-        self.execution = mode;
+        self.execution_mode = mode;
         self
     }
 
     /// The best cage to put up around external scripts; with namespaces when never said.
-    pub fn tier(mut self, tier: Tier) -> Self {
-        self.tier = tier;
+    pub fn sandbox_level(mut self, tier: SandboxLevel) -> Self {
+        self.sandbox_level = tier;
         self
     }
 
@@ -89,8 +89,8 @@ impl EngineBuilder {
     ///
     /// What finds none left goes on with the thread it has, so that a plan comes to the same with any number, later. Only a
     /// script's call of a skill takes one all the same, as deep as calls may go.
-    pub fn threads(mut self, most: usize) -> Self {
-        self.threads = most;
+    pub fn max_threads(mut self, most: usize) -> Self {
+        self.max_threads = most;
         self
     }
 
@@ -109,7 +109,7 @@ impl EngineBuilder {
     /// It gives up what the helper is for: a few kilobytes can keep a compiler busy for minutes and take gigabytes of memory,
     /// and no deadline, limit or cancel stops it in here. Only for modules you would trust with that.
     pub fn compile_in_process(mut self, allowed: bool) -> Self {
-        self.in_process = allowed;
+        self.compile_in_process = allowed;
         self
     }
 
@@ -147,7 +147,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The client by which skills reach the web, each host by the permission `net:HOST`; [`Web`] when never said.
+    /// The client by which skills reach the web, each host by the permission `net:HOST_MODULE`; [`Web`] when never said.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
         self
@@ -162,7 +162,7 @@ impl EngineBuilder {
     /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened.
     pub fn build(self) -> Result<Engine> {
         // Before threads and caches take what addresses there are; each run asks whether it is there.
-        is_left().ok();
+        check_memory_reserve().ok();
         let unreadable =
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
         let project = std::fs::canonicalize(&self.project).map_err(unreadable)?;
@@ -170,37 +170,39 @@ impl EngineBuilder {
         let registry = Registry::discover(&roots);
         let mut protected = roots.protected_folders(&project);
         protected.extend(registry.linked_folders(&project));
-        let temp_places = TempPlaces::hold();
-        Ok(Engine(Arc::new_cyclic(|parts| Parts {
+        let temp_places = TempDirLease::acquire();
+        Ok(Engine(Arc::new_cyclic(|parts| EngineInner {
             roots,
             registry,
-            protected,
+            protected_folders: protected,
             limits: self.limits,
-            isolation: self.isolation,
-            execution: self.execution,
-            loaded: Loaded::new(
+            sandbox_mode: self.sandbox_mode,
+            execution_mode: self.execution_mode,
+            script_cache: ScriptCache::new(
                 self.loaders,
-                Shared::new(self.helper, self.tier)
-                    .compiling_in_process(self.in_process)
-                    .with_callees(Arc::new(Callable::new(parts.clone(), &self.providers))),
+                RuntimeServices::new(self.helper, self.sandbox_level)
+                    .with_compile_in_process(self.compile_in_process)
+                    .with_callees(Arc::new(CalleeResolver::new(parts.clone(), &self.providers))),
             ),
-            shipped: Unpacked::default(),
+            builtin_folders: UnpackedSkills::default(),
             watchdog: Watchdog::new(),
-            threads: self.threads,
-            _temp_places: temp_places,
+            max_threads: self.max_threads,
+            _temp_dir_lease: temp_places,
             secret_links: SecretLinks::default(),
             project,
-            providers: held(with_skills(self.providers, || Arc::new(Callees::new(parts.clone())))),
+            providers: with_validated_tools(with_skill_provider(self.providers, || {
+                Arc::new(EngineSkillProvider::new(parts.clone()))
+            })),
         })))
     }
 }
 
 /// The same, with tools that are called with what fits them alone.
-fn held(providers: Providers) -> Providers {
-    let tools = providers.tools.map(|tools| Arc::new(Held::new(tools)) as Arc<dyn ToolProvider>);
+fn with_validated_tools(providers: Providers) -> Providers {
+    let tools = providers.tools.map(|tools| Arc::new(ValidatedTools::new(tools)) as Arc<dyn ToolProvider>);
     Providers { tools, ..providers }
 }
 
-fn with_skills(providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {
+fn with_skill_provider(providers: Providers, own: impl FnOnce() -> Arc<dyn SkillProvider>) -> Providers {
     Providers { skills: Some(providers.skills.unwrap_or_else(own)), ..providers }
 }

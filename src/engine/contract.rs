@@ -6,23 +6,23 @@ use crate::error::{ErrorKind, Result, SkillError, Violation};
 use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
-use crate::skill::contract::{Bounds, Unfit};
+use crate::skill::contract::{ContractLimits, ValidationFailure};
 
 /// The limits as far as the contract lets them be: it may lower what the caller or the engine said, and never raise it.
-pub(super) fn narrowed(skill: &Skill, limits: Limits) -> Limits {
+pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
     let Some(contract) = skill.contract() else { return limits };
-    let Bounds { deadline, output, .. } = contract.limits;
+    let ContractLimits { deadline, output, .. } = contract.limits;
     Limits {
-        deadline: deadline.map_or(limits.deadline, |own| own.min(limits.deadline)),
+        timeout: deadline.map_or(limits.timeout, |own| own.min(limits.timeout)),
         output: output.map_or(limits.output, |own| own.min(limits.output)),
         ..limits
     }
 }
 
 /// The same for what depends on the runtime, whose defaults are a bound too.
-pub(super) fn narrowed_in(skill: &Skill, runtime: SkillRuntime, limits: Limits) -> Limits {
+pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: SkillRuntime, limits: Limits) -> Limits {
     let Some(contract) = skill.contract() else { return limits };
-    let Bounds { memory, operations, .. } = contract.limits;
+    let ContractLimits { memory, operations, .. } = contract.limits;
     let default = if runtime == SkillRuntime::Rhai { Limits::OPERATIONS } else { u64::MAX };
     let least =
         |own: Option<u64>, given: Option<u64>, default| own.map(|own| own.min(given.unwrap_or(default)));
@@ -34,41 +34,41 @@ pub(super) fn narrowed_in(skill: &Skill, runtime: SkillRuntime, limits: Limits) 
 }
 
 /// The input as the script will see it: defaults put in, and held against the contract. Nothing has run yet.
-pub(super) fn checked_input(skill: &Skill, input: Option<Value>) -> Result<Option<Value>> {
+pub(super) fn validate_input(skill: &Skill, input: Option<Value>) -> Result<Option<Value>> {
     let Some(schema) = skill.contract().and_then(|contract| contract.inputs.as_ref()) else {
         return Ok(input);
     };
     let was_given = input.is_some();
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
-    schema.check(&filled).map_err(|unfit| Side::Input.error(skill, unfit))?;
+    schema.validate(&filled).map_err(|unfit| ValueRole::Input.error(skill, unfit))?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
     // A process that was given nothing, and for which nothing stands in, still finds its input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
 }
 
 /// The value, held against the contract.
-pub(super) fn checked_value(skill: &Skill, value: Value) -> Result<Value> {
+pub(super) fn validate_value(skill: &Skill, value: Value) -> Result<Value> {
     let Some(schema) = skill.contract().and_then(|contract| contract.outputs.as_ref()) else {
         return Ok(value);
     };
-    let checked = schema.check(&value);
-    checked.map(|()| value).map_err(|unfit| Side::Value.error(skill, unfit))
+    let checked = schema.validate(&value);
+    checked.map(|()| value).map_err(|unfit| ValueRole::Value.error(skill, unfit))
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum ValueRole {
     Input,
     Value,
 }
 
-impl Side {
-    fn error(self, skill: &Skill, unfit: Unfit) -> SkillError {
+impl ValueRole {
+    fn error(self, skill: &Skill, unfit: ValidationFailure) -> SkillError {
         let (what, kind, section) = match self {
             Self::Input => ("input", ErrorKind::InvalidInput, "inputs"),
             Self::Value => ("value", ErrorKind::InvalidOutput, "outputs"),
         };
         let name = skill.name();
-        let error = refusal(kind, what, name, unfit);
+        let error = validation_error(kind, what, name, unfit);
         match error.help() {
             Some(_) => error,
             None => error.with_help(format!("`metier show {name}` prints its {section}")),
@@ -77,34 +77,34 @@ impl Side {
 }
 
 /// The error for what does not fit a tool; nothing where its schema is none, so that nothing can be said.
-pub(super) fn refused_by_tool(name: &str, unfit: Unfit) -> Option<SkillError> {
-    let is_held = !matches!(unfit, Unfit::Schema(_));
-    is_held.then(|| refusal(ErrorKind::InvalidInput, "input", &format!("tool {name}"), unfit))
+pub(super) fn tool_input_error(name: &str, unfit: ValidationFailure) -> Option<SkillError> {
+    let is_held = !matches!(unfit, ValidationFailure::InvalidSchema(_));
+    is_held.then(|| validation_error(ErrorKind::InvalidInput, "input", &format!("tool {name}"), unfit))
 }
 
-fn refusal(kind: ErrorKind, what: &str, whose: &str, unfit: Unfit) -> SkillError {
+fn validation_error(kind: ErrorKind, what: &str, whose: &str, unfit: ValidationFailure) -> SkillError {
     match unfit {
-        Unfit::Broken { violations, more, meant } => {
-            let error = SkillError::new(kind, sentence(what, whose, &violations, more));
+        ValidationFailure::Violations { violations, more, meant } => {
+            let error = SkillError::new(kind, violation_message(what, whose, &violations, more));
             let error = error.with_violations(violations);
             match meant {
                 Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
                 None => error,
             }
         }
-        Unfit::TooLarge => {
+        ValidationFailure::TooLarge => {
             let sentence = format!("the {what} of {whose} is too large to be held against its contract");
             SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
         }
         // A skill whose schemas do not stand was not selected.
-        Unfit::Schema(why) => {
+        ValidationFailure::InvalidSchema(why) => {
             SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} does not stand: {why}"))
         }
     }
 }
 
 /// One sentence, and a line for every violation.
-fn sentence(what: &str, whose: &str, violations: &[Violation], more: usize) -> String {
+fn violation_message(what: &str, whose: &str, violations: &[Violation], more: usize) -> String {
     let title = format!("the {what} breaks the contract of {whose}:");
     let more = (more > 0).then(|| format!("and {more} more"));
     let lines = violations.iter().map(ToString::to_string).chain(more);

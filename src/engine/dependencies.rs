@@ -10,8 +10,8 @@ use crate::runtimes;
 use crate::skill::contract::Dependency;
 
 /// Refuses a skill that lacks what it requires: `unavailable`, with everything that is missing.
-pub(super) fn required(skill: &Skill, registry: &Registry) -> Result<()> {
-    let missing: Vec<String> = missing(skill, registry)
+pub(super) fn require_dependencies(skill: &Skill, registry: &Registry) -> Result<()> {
+    let missing: Vec<String> = missing_dependencies(skill, registry)
         .filter(|(dependency, _)| dependency.required)
         .map(|(_, told)| told)
         .collect();
@@ -23,35 +23,38 @@ pub(super) fn required(skill: &Skill, registry: &Registry) -> Result<()> {
 }
 
 /// What is missing and not required, a sentence each.
-pub(super) fn optional(skill: &Skill, registry: &Registry) -> Vec<String> {
-    let missing = missing(skill, registry).filter(|(dependency, _)| !dependency.required);
+pub(super) fn missing_optional(skill: &Skill, registry: &Registry) -> Vec<String> {
+    let missing = missing_dependencies(skill, registry).filter(|(dependency, _)| !dependency.required);
     missing.map(|(_, told)| told).collect()
 }
 
-fn missing<'a>(skill: &'a Skill, registry: &'a Registry) -> impl Iterator<Item = (&'a Dependency, String)> {
+fn missing_dependencies<'a>(
+    skill: &'a Skill,
+    registry: &'a Registry,
+) -> impl Iterator<Item = (&'a Dependency, String)> {
     let dependencies = skill.contract().map(|contract| &contract.dependencies);
     let tools = dependencies.map_or(&[][..], |dependencies| &dependencies.tools);
     let skills = dependencies.map_or(&[][..], |dependencies| &dependencies.skills);
     let absent = tools.iter().filter(|tool| !runtimes::has_program(&tool.name));
-    let absent = absent.map(|tool| (tool, told(tool, "is not on PATH")));
-    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet(skill, needed, registry)?)));
+    let absent = absent.map(|tool| (tool, describe_missing(tool, "is not on PATH")));
+    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet_reason(skill, needed, registry)?)));
     absent.chain(unmet)
 }
 
 /// How a skill that is needed falls short, where it does.
-fn unmet(skill: &Skill, needed: &Dependency, registry: &Registry) -> Option<String> {
-    let Ok(found) = registry.find_for(skill, &needed.name) else {
-        let nearer = registry.find(&needed.name).map(Skill::qualified);
+fn unmet_reason(skill: &Skill, needed: &Dependency, registry: &Registry) -> Option<String> {
+    let Ok(found) = registry.find_for_caller(skill, &needed.name) else {
+        let nearer = registry.find(&needed.name).map(Skill::qualified_name);
         let only = |nearer| format!("is here only nearer to the project, as {nearer}");
-        return Some(told(needed, &nearer.map_or_else(|_| "is no skill here".to_owned(), only)));
+        return Some(describe_missing(needed, &nearer.map_or_else(|_| "is no skill here".to_owned(), only)));
     };
     let version = found.version();
     let fits = needed.version.as_ref().is_none_or(|range| range.matches(version));
-    (!fits).then(|| told(needed, &format!("is here as {version}")))
+    (!fits).then(|| describe_missing(needed, &format!("is here as {version}")))
 }
 
 /// `helm >=3.12.0 is not on PATH (renders the chart)`
-fn told(needed: &Dependency, state: &str) -> String {
+fn describe_missing(needed: &Dependency, state: &str) -> String {
     let mut told = needed.name.clone();
     // Writing to a string does not fail.
     if let Some(range) = &needed.version {

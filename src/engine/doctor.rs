@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Parts;
-use crate::host::{InterpreterReport, Machine};
+use super::EngineInner;
+use crate::host::{InterpreterReport, SandboxSupport};
 use crate::registry::{Problem, Scope};
 use crate::runtimes;
 use crate::skill::Severity;
@@ -25,9 +25,9 @@ pub struct Diagnosis {
     /// Cargo features, and whether this build has them.
     pub features: Vec<Feature>,
     /// What held of a cage around a program that did nothing.
-    pub cage: Machine,
+    pub sandbox: SandboxSupport,
     /// The kinds of cage there are, strongest last.
-    pub tiers: Vec<Tier>,
+    pub sandbox_levels: Vec<SandboxLevelReport>,
     /// The commands that run external scripts.
     pub interpreters: Vec<InterpreterReport>,
     /// The project.
@@ -35,11 +35,11 @@ pub struct Diagnosis {
     /// Where skills are looked for, nearest first.
     pub roots: Vec<RootReport>,
     /// Skills that others of their name stand before.
-    pub shadowed: Vec<Shadowed>,
+    pub shadowed: Vec<ShadowedSkill>,
     /// What discovery has to say.
     pub problems: Vec<Problem>,
     /// Compiled modules on disk; `null` in builds that keep none.
-    pub cache: Option<Cache>,
+    pub cache: Option<CacheReport>,
     /// What is amiss, and the way out.
     pub findings: Vec<Finding>,
 }
@@ -66,7 +66,7 @@ pub struct Feature {
 
 /// A kind of cage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Tier {
+pub struct SandboxLevelReport {
     /// The name it has in the outcome's `sandbox.tier`.
     pub name: &'static str,
     /// Whether scripts are put in it here.
@@ -94,7 +94,7 @@ pub struct RootReport {
 
 /// A skill that another one of its name stands before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Shadowed {
+pub struct ShadowedSkill {
     /// Its qualified name, by which it can be run.
     pub skill: String,
     /// The other one's.
@@ -103,7 +103,7 @@ pub struct Shadowed {
 
 /// Compiled modules on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cache {
+pub struct CacheReport {
     /// Where they are kept.
     pub path: PathBuf,
     /// How many files there are; no more than 100,000 are counted.
@@ -124,33 +124,37 @@ pub struct Finding {
 }
 
 /// Interpreters that most scripts are written for.
-const USUAL: [&str; 3] = ["python3", "node", "bash"];
+const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
 
-impl Parts {
+impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
-        let cage = runtimes::machine(self.loaded.shared());
-        let interpreters = runtimes::interpreters(self.loaded.shared(), &self.project);
-        let mut findings = of_cage(&cage);
-        findings.extend(interpreters.iter().filter_map(missing));
-        findings.extend(self.registry.problems().iter().filter_map(unloaded));
+        let cage = runtimes::sandbox_support(self.script_cache.services());
+        let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
+        let mut findings = sandbox_findings(&cage);
+        findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
+        findings.extend(self.registry.problems().iter().filter_map(unloaded_skill_finding));
         Diagnosis {
             ok: findings.iter().all(|finding| finding.severity != Severity::Error),
             version: env!("CARGO_PKG_VERSION"),
-            system: System { os: std::env::consts::OS, arch: std::env::consts::ARCH, kernel: kernel() },
+            system: System {
+                os: std::env::consts::OS,
+                arch: std::env::consts::ARCH,
+                kernel: kernel_release(),
+            },
             features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
-            tiers: tiers(&cage),
-            cage,
+            sandbox_levels: sandbox_level_reports(&cage),
+            sandbox: cage,
             interpreters,
             project: self.project.clone(),
-            roots: self.roots(),
-            shadowed: self.shadowed(),
+            roots: self.root_reports(),
+            shadowed: self.shadowed_skills(),
             problems: self.registry.problems().to_vec(),
-            cache: runtimes::cache_folder().map(cached),
+            cache: runtimes::cache_folder().map(cache_report),
             findings,
         }
     }
 
-    fn roots(&self) -> Vec<RootReport> {
+    fn root_reports(&self) -> Vec<RootReport> {
         let skills = |scope, label: &str| {
             let in_root =
                 |skill: &&crate::registry::Skill| skill.scope() == scope && skill.root_label() == label;
@@ -164,54 +168,58 @@ impl Parts {
         let on_disk = self.roots.iter().map(|root| RootReport {
             scope: root.scope,
             label: root.label.clone(),
-            path: Some(root.place.clone()),
-            exists: root.place.is_dir(),
+            path: Some(root.path.clone()),
+            exists: root.path.is_dir(),
             skills: skills(root.scope, &root.label),
-            problems: problems(&root.place),
+            problems: problems(&root.path),
         });
-        let shipped = self.roots.has_shipped().then(|| RootReport {
-            scope: Scope::Shipped,
+        let shipped = self.roots.has_builtin().then(|| RootReport {
+            scope: Scope::Builtin,
             label: "metier".into(),
             path: None,
             exists: true,
-            skills: self.registry.skills().iter().filter(|skill| skill.scope() == Scope::Shipped).count(),
+            skills: self.registry.skills().iter().filter(|skill| skill.scope() == Scope::Builtin).count(),
             problems: 0,
         });
         on_disk.chain(shipped).collect()
     }
 
-    fn shadowed(&self) -> Vec<Shadowed> {
+    fn shadowed_skills(&self) -> Vec<ShadowedSkill> {
         let shadowed = |skill: &crate::registry::Skill| {
             let by = skill.shadowed_by()?.to_owned();
-            Some(Shadowed { skill: skill.qualified(), by })
+            Some(ShadowedSkill { skill: skill.qualified_name(), by })
         };
         self.registry.skills().iter().filter_map(shadowed).collect()
     }
 }
 
 /// The first Landlock that keeps signals inside: Linux 6.12.
-const SCOPED: u8 = 6;
+const LANDLOCK_SIGNAL_SCOPE_ABI: u8 = 6;
 
-fn tiers(cage: &Machine) -> Vec<Tier> {
+fn sandbox_level_reports(cage: &SandboxSupport) -> Vec<SandboxLevelReport> {
     let is_caged = cage.landlock_abi.is_some() && cage.reason.is_none();
     // Without namespaces nothing else keeps signals inside.
-    let is_scoped = cage.landlock_abi >= Some(SCOPED);
+    let is_scoped = cage.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
     vec![
-        Tier { name: "none", available: cfg!(unix), needs: "the grant exec:unsandboxed, or --sandbox off" },
-        Tier {
+        SandboxLevelReport {
+            name: "none",
+            available: cfg!(unix),
+            needs: "the grant exec:unsandboxed, or --sandbox off",
+        },
+        SandboxLevelReport {
             name: "landlock",
             available: is_caged && is_scoped,
             needs: "Linux 6.12 with Landlock, and the feature `sandboxed`",
         },
-        Tier {
+        SandboxLevelReport {
             name: "namespaces",
-            available: is_caged && cage.sandbox.tier == "namespaces",
+            available: is_caged && cage.sandbox.level == "namespaces",
             needs: "that or Linux 6.2, and user namespaces the system lets everybody make (or root with all its powers)",
         },
     ]
 }
 
-fn of_cage(cage: &Machine) -> Vec<Finding> {
+fn sandbox_findings(cage: &SandboxSupport) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(reason) = &cage.reason {
         findings.push(Finding {
@@ -234,20 +242,20 @@ fn of_cage(cage: &Machine) -> Vec<Finding> {
     findings
 }
 
-fn missing(interpreter: &InterpreterReport) -> Option<Finding> {
-    let is_usual = USUAL.contains(&interpreter.command.as_str());
+fn missing_interpreter_finding(interpreter: &InterpreterReport) -> Option<Finding> {
+    let is_usual = COMMON_INTERPRETERS.contains(&interpreter.command.as_str());
     let severity = Severity::Info;
     match (&interpreter.path, &interpreter.version) {
         (None, _) if is_usual => Some(Finding {
             severity,
             message: format!("{} is not on PATH", interpreter.command),
-            help: format!("install it to run scripts that end in {}", interpreter.endings.join(", ")),
+            help: format!("install it to run scripts that end in {}", interpreter.extensions.join(", ")),
         }),
         _ => None,
     }
 }
 
-fn unloaded(problem: &Problem) -> Option<Finding> {
+fn unloaded_skill_finding(problem: &Problem) -> Option<Finding> {
     (problem.severity == Severity::Error).then(|| Finding {
         severity: Severity::Error,
         message: problem.to_string(),
@@ -256,13 +264,13 @@ fn unloaded(problem: &Problem) -> Option<Finding> {
 }
 
 /// The release of a Linux kernel.
-fn kernel() -> Option<String> {
+fn kernel_release() -> Option<String> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().to_owned())
 }
 
-fn cached(path: PathBuf) -> Cache {
-    const MOST: usize = 100_000;
+fn cache_report(path: PathBuf) -> CacheReport {
+    const MAX_COUNTED_FILES: usize = 100_000;
     let (mut files, mut bytes, mut folders) = (0, 0, vec![path.clone()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -273,10 +281,10 @@ fn cached(path: PathBuf) -> Cache {
                 files += 1;
                 bytes += found.len();
             }
-            if files + folders.len() > MOST {
-                return Cache { path, files, bytes };
+            if files + folders.len() > MAX_COUNTED_FILES {
+                return CacheReport { path, files, bytes };
             }
         }
     }
-    Cache { path, files, bytes }
+    CacheReport { path, files, bytes }
 }

@@ -11,32 +11,36 @@ use crate::policy::CancelToken;
 
 /// A run under way; see [`Engine::run_async`]. Dropping it cancels the run.
 #[must_use = "a future runs when it is polled"]
-pub struct Run {
-    waiting: Option<(Engine, Invocation)>,
+pub struct RunFuture {
+    pending_call: Option<(Engine, Invocation)>,
     cancel: CancelToken,
-    shared: Arc<Mutex<Shared>>,
+    outcome: Arc<Mutex<SharedOutcome>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedOutcome {
     outcome: Option<Outcome>,
     waker: Option<Waker>,
 }
 
-impl Run {
+impl RunFuture {
     pub(super) fn new(engine: Engine, mut invocation: Invocation) -> Self {
         let cancel = invocation.cancel.child();
         invocation.cancel = cancel.clone();
-        Self { waiting: Some((engine, invocation)), cancel, shared: Arc::default() }
+        Self { pending_call: Some((engine, invocation)), cancel, outcome: Arc::default() }
     }
 
-    fn start(engine: Engine, invocation: Invocation, shared: Arc<Mutex<Shared>>) -> std::io::Result<()> {
+    fn start(
+        engine: Engine,
+        invocation: Invocation,
+        shared: Arc<Mutex<SharedOutcome>>,
+    ) -> std::io::Result<()> {
         let work = move || {
             let outcome = engine.run(invocation);
             // Whoever gets the outcome may end the process next; what the engine has to clean up comes first.
             drop(engine);
             let waker = {
-                let mut shared = locked(&shared);
+                let mut shared = lock_outcome(&shared);
                 shared.outcome = Some(outcome);
                 shared.waker.take()
             };
@@ -49,31 +53,31 @@ impl Run {
     }
 }
 
-impl Future for Run {
+impl Future for RunFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let waker = context.waker().clone();
-        let replaced = locked(&self.shared).waker.replace(waker);
+        let replaced = lock_outcome(&self.outcome).waker.replace(waker);
         drop(replaced);
-        if let Some((engine, invocation)) = self.waiting.take() {
+        if let Some((engine, invocation)) = self.pending_call.take() {
             let name = invocation.skill.clone();
-            if let Err(source) = Self::start(engine, invocation, self.shared.clone()) {
+            if let Err(source) = Self::start(engine, invocation, self.outcome.clone()) {
                 let error = SkillError::new(ErrorKind::Unavailable, "no thread could be started for the run");
                 return Poll::Ready(Outcome::failed(name, error.with_source(source)));
             }
         }
-        let outcome = locked(&self.shared).outcome.take();
+        let outcome = lock_outcome(&self.outcome).outcome.take();
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-impl Drop for Run {
+impl Drop for RunFuture {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock_outcome(shared: &Mutex<SharedOutcome>) -> MutexGuard<'_, SharedOutcome> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

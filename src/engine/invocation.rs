@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::{Observer, SkillContext};
-use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permission};
+use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
 /// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
 #[derive(Clone)]
@@ -15,23 +15,23 @@ pub struct Invocation {
     pub(super) script: Option<String>,
     pub(super) input: Option<Value>,
     pub(super) args: Vec<String>,
-    pub(super) granted: Vec<Permission>,
+    pub(super) grants: Vec<Permission>,
     pub(super) limits: Option<Limits>,
-    pub(super) isolation: Option<Isolation>,
-    pub(super) execution: Option<ExecutionMode>,
+    pub(super) sandbox_mode: Option<SandboxMode>,
+    pub(super) execution_mode: Option<ExecutionMode>,
     pub(super) cancel: CancelToken,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) caller: Option<SkillContext>,
-    pub(super) journal: Option<Remembered>,
+    pub(super) journal: Option<JournalTarget>,
 }
 
 /// Where the plan of a run is remembered.
 #[derive(Clone)]
-pub(super) enum Remembered {
+pub(super) enum JournalTarget {
     /// In this folder, in a file that the skill names.
-    In(PathBuf),
+    Folder(PathBuf),
     /// In this file, if it is a plan at all.
-    At(PathBuf),
+    File(PathBuf),
 }
 
 impl Invocation {
@@ -42,10 +42,10 @@ impl Invocation {
             script: None,
             input: None,
             args: Vec::new(),
-            granted: Vec::new(),
+            grants: Vec::new(),
             limits: None,
-            isolation: None,
-            execution: None,
+            sandbox_mode: None,
+            execution_mode: None,
             cancel: CancelToken::new(),
             observer: None,
             caller: None,
@@ -73,7 +73,7 @@ impl Invocation {
 
     /// Grants a permission. It takes effect where the skill asks for it.
     pub fn grant(mut self, permission: Permission) -> Self {
-        self.granted.push(permission);
+        self.grants.push(permission);
         self
     }
 
@@ -84,14 +84,14 @@ impl Invocation {
     }
 
     /// How firmly a process must be held before it may start, in place of the engine's word.
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = Some(isolation);
+    pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
+        self.sandbox_mode = Some(isolation);
         self
     }
 
     /// Where scripts of embedded languages run, in place of the engine's word.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
-        self.execution = Some(mode);
+        self.execution_mode = Some(mode);
         self
     }
 
@@ -112,19 +112,19 @@ impl Invocation {
     ///
     /// The folder is trusted: who can write there can say what steps came to. Keep it out of the project.
     pub fn journal(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.journal = Some(Remembered::In(folder.into()));
+        self.journal = Some(JournalTarget::Folder(folder.into()));
         self
     }
 
     /// The skill as another one calls it: with that one's token, limits and permissions, and its log to write to.
-    pub(super) fn by(caller: &SkillContext, skill: &str) -> Self {
+    pub(super) fn for_callee(caller: &SkillContext, skill: &str) -> Self {
         Self {
-            limits: Some(caller.limits_handed_on().clone()),
-            isolation: Some(caller.isolation()),
-            execution: Some(caller.execution_mode()),
+            limits: Some(caller.callee_limits().clone()),
+            sandbox_mode: Some(caller.sandbox_mode()),
+            execution_mode: Some(caller.execution_mode()),
             cancel: caller.cancel().clone(),
             caller: Some(caller.clone()),
-            journal: caller.journal_handed_on().map(|file| Remembered::At(file.to_owned())),
+            journal: caller.callee_journal_file().map(|file| JournalTarget::File(file.to_owned())),
             ..Self::new(skill)
         }
     }

@@ -7,30 +7,30 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::policy::{CancelToken, ExecutionMode};
-use crate::runtimes::{self, Shared};
+use crate::runtimes::{self, RuntimeServices};
 
 /// Compiles a script; see [`super::EngineBuilder::runtime`].
-pub(super) type Loader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
+pub(super) type CustomLoader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
 
 /// How many compiled scripts are kept; the one used longest ago goes first.
-const MOST: usize = 64;
+const MAX_SCRIPTS: usize = 64;
 
-pub(super) struct Loaded {
-    own: Vec<(SkillRuntime, Loader)>,
-    shared: Shared,
+pub(super) struct ScriptCache {
+    custom_loaders: Vec<(SkillRuntime, CustomLoader)>,
+    services: RuntimeServices,
     /// Most recently used last.
-    kept: Mutex<Vec<(Key, Arc<Slot>)>>,
+    entries: Mutex<Vec<(ScriptKey, Arc<ScriptSlot>)>>,
 }
 
 /// Filled by the first run that needs it, while the others wait, each no longer than its own token lets it.
 #[derive(Default)]
-struct Slot {
-    state: Mutex<State>,
+struct ScriptSlot {
+    state: Mutex<SlotState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-enum State {
+enum SlotState {
     #[default]
     Empty,
     /// Some run is loading the script.
@@ -39,31 +39,34 @@ enum State {
 }
 
 /// The right to fill a slot. Where it is not used, the next run that waits for the slot has it.
-struct Filling<'s>(&'s Slot);
+struct LoadGuard<'s>(&'s ScriptSlot);
 
-impl Slot {
+impl ScriptSlot {
     /// The executor, or the right to load it, once no other run is doing so. Fails when the token stops first.
-    fn taken(self: &Arc<Self>, cancel: &CancelToken) -> Result<Result<Arc<dyn SkillExecutor>, Filling<'_>>> {
-        let mut state = locked(&self.state);
+    fn wait_or_claim(
+        self: &Arc<Self>,
+        cancel: &CancelToken,
+    ) -> Result<Result<Arc<dyn SkillExecutor>, LoadGuard<'_>>> {
+        let mut state = lock(&self.state);
         let mut listening = None;
         loop {
             match &*state {
-                State::Ready(executor) => return Ok(Ok(executor.clone())),
-                State::Empty => {
-                    *state = State::Loading;
-                    return Ok(Err(Filling(self)));
+                SlotState::Ready(executor) => return Ok(Ok(executor.clone())),
+                SlotState::Empty => {
+                    *state = SlotState::Loading;
+                    return Ok(Err(LoadGuard(self)));
                 }
-                State::Loading => cancel.check()?,
+                SlotState::Loading => cancel.check()?,
             }
             if listening.is_none() {
                 // The listener takes the lock itself, at once where the token has stopped meanwhile.
                 drop(state);
                 let slot = self.clone();
                 listening = Some(cancel.on_stop(move |_| {
-                    drop(locked(&slot.state));
+                    drop(lock(&slot.state));
                     slot.changed.notify_all();
                 }));
-                state = locked(&self.state);
+                state = lock(&self.state);
                 continue;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -71,17 +74,17 @@ impl Slot {
     }
 }
 
-impl Filling<'_> {
+impl LoadGuard<'_> {
     fn fill(self, executor: &Arc<dyn SkillExecutor>) {
-        *locked(&self.0.state) = State::Ready(executor.clone());
+        *lock(&self.0.state) = SlotState::Ready(executor.clone());
     }
 }
 
-impl Drop for Filling<'_> {
+impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
-        if matches!(*state, State::Loading) {
-            *state = State::Empty;
+        let mut state = lock(&self.0.state);
+        if matches!(*state, SlotState::Loading) {
+            *state = SlotState::Empty;
         }
         drop(state);
         self.0.changed.notify_all();
@@ -90,7 +93,7 @@ impl Drop for Filling<'_> {
 
 /// Whatever changes what a script does or what its errors say.
 #[derive(PartialEq, Eq)]
-struct Key {
+struct ScriptKey {
     runtime: SkillRuntime,
     mode: ExecutionMode,
     skill: String,
@@ -100,9 +103,9 @@ struct Key {
     digest: [u8; 32],
 }
 
-impl Loaded {
-    pub(super) fn new(own: Vec<(SkillRuntime, Loader)>, shared: Shared) -> Self {
-        Self { own, shared, kept: Mutex::default() }
+impl ScriptCache {
+    pub(super) fn new(own: Vec<(SkillRuntime, CustomLoader)>, shared: RuntimeServices) -> Self {
+        Self { custom_loaders: own, services: shared, entries: Mutex::default() }
     }
 
     /// The executor for these bytes, compiled now or earlier. Fails when the token stops before it is there.
@@ -113,37 +116,38 @@ impl Loaded {
         mode: ExecutionMode,
         cancel: &CancelToken,
     ) -> Result<Arc<dyn SkillExecutor>> {
-        let key = Key {
+        let key = ScriptKey {
             runtime,
             mode,
             skill: script.skill.clone(),
             path: script.path.clone(),
             folder: script.folder.clone(),
             function: script.function.clone(),
-            digest: digest(&script.source, cancel)?,
+            digest: source_digest(&script.source, cancel)?,
         };
         let slot = self.slot(key);
-        let filling = match slot.taken(cancel)? {
+        let filling = match slot.wait_or_claim(cancel)? {
             Ok(executor) => return Ok(executor),
             Err(filling) => filling,
         };
-        let executor: Arc<dyn SkillExecutor> = match self.own.iter().find(|(own, _)| *own == runtime) {
-            Some((_, load)) => load(script)?.into(),
-            None => match runtimes::load_isolated(mode, runtime, script, &self.shared) {
-                Some(executor) => executor?.into(),
-                None => runtimes::loader(runtime)?(script, &self.shared, cancel)?.into(),
-            },
-        };
+        let executor: Arc<dyn SkillExecutor> =
+            match self.custom_loaders.iter().find(|(own, _)| *own == runtime) {
+                Some((_, load)) => load(script)?.into(),
+                None => match runtimes::load_embedded_worker(mode, runtime, script, &self.services) {
+                    Some(executor) => executor?.into(),
+                    None => runtimes::loader(runtime)?(script, &self.services, cancel)?.into(),
+                },
+            };
         filling.fill(&executor);
         Ok(executor)
     }
 
     /// The slot for that key, new or used before.
-    fn slot(&self, key: Key) -> Arc<Slot> {
-        let mut kept = locked(&self.kept);
+    fn slot(&self, key: ScriptKey) -> Arc<ScriptSlot> {
+        let mut kept = lock(&self.entries);
         let known = kept.iter().position(|(known, _)| *known == key).map(|at| kept.remove(at).1);
         let slot = known.unwrap_or_default();
-        let forgotten = (kept.len() == MOST).then(|| kept.remove(0));
+        let forgotten = (kept.len() == MAX_SCRIPTS).then(|| kept.remove(0));
         kept.push((key, slot.clone()));
         drop(kept);
         // An executor may take its time to go; nobody waits for it.
@@ -152,18 +156,18 @@ impl Loaded {
     }
 
     /// Whether an embedder's own loader loads scripts of this runtime.
-    pub(super) fn is_own(&self, runtime: SkillRuntime) -> bool {
-        self.own.iter().any(|(own, _)| *own == runtime)
+    pub(super) fn has_custom_loader(&self, runtime: SkillRuntime) -> bool {
+        self.custom_loaders.iter().any(|(own, _)| *own == runtime)
     }
 
     /// What the executors have in common.
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(super) fn services(&self) -> &RuntimeServices {
+        &self.services
     }
 
     /// Whether scripts of this runtime can be loaded at all.
-    pub(super) fn knows(&self, runtime: SkillRuntime) -> Result<()> {
-        if self.is_own(runtime) {
+    pub(super) fn check_supported(&self, runtime: SkillRuntime) -> Result<()> {
+        if self.has_custom_loader(runtime) {
             return Ok(());
         }
         runtimes::loader(runtime).map(drop)
@@ -171,7 +175,7 @@ impl Loaded {
 }
 
 /// The digest of a source, which may be large: the token is asked once per MiB of it.
-fn digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
+fn source_digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     for piece in source.chunks(1 << 20) {
         cancel.check()?;
@@ -181,6 +185,6 @@ fn digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
 }
 
 /// A loader that panicked left the slot empty, so a poisoned lock is still good.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,19 +26,21 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::host::files::SecretLinks;
-use crate::host::temp_places::TempPlaces;
-use crate::host::{Machine, Providers};
-use crate::policy::{ExecutionMode, Isolation, Limits, Watchdog};
+use crate::host::temp_places::TempDirLease;
+use crate::host::{Providers, SandboxSupport};
+use crate::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 
-pub use asked::{asked_by, asks_of};
+pub use asked::{declared_permissions, permissions_from_allowed_tools};
 pub use availability::Availability;
 pub use builder::EngineBuilder;
-pub use callable::asked_for;
-pub use doctor::{Cache, Diagnosis, Feature, Finding, RootReport, Shadowed, System, Tier};
-pub use explain::{CalleeReach, Explanation, FunctionReach};
-pub use future::Run;
+pub use callable::requested_permissions;
+pub use doctor::{
+    CacheReport, Diagnosis, Feature, Finding, RootReport, SandboxLevelReport, ShadowedSkill, System,
+};
+pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
+pub use future::RunFuture;
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};
 
@@ -46,25 +48,25 @@ pub use outcome::{LimitsReport, Outcome};
 ///
 /// It holds no global state, prints nothing and needs no async runtime.
 #[derive(Clone)]
-pub struct Engine(Arc<Parts>);
+pub struct Engine(Arc<EngineInner>);
 
-struct Parts {
+struct EngineInner {
     project: PathBuf,
     roots: Roots,
     registry: Registry,
-    protected: Vec<String>,
+    protected_folders: Vec<String>,
     secret_links: SecretLinks,
     limits: Limits,
-    isolation: Isolation,
-    execution: ExecutionMode,
-    loaded: loaded::Loaded,
-    shipped: shipped::Unpacked,
+    sandbox_mode: SandboxMode,
+    execution_mode: ExecutionMode,
+    script_cache: loaded::ScriptCache,
+    builtin_folders: shipped::UnpackedSkills,
     watchdog: Watchdog,
     /// The most threads of one run.
-    threads: usize,
+    max_threads: usize,
     providers: Providers,
     /// What was made for a while is gone before.
-    _temp_places: TempPlaces,
+    _temp_dir_lease: TempDirLease,
 }
 
 impl Engine {
@@ -86,8 +88,8 @@ impl Engine {
     /// Runs a skill on a thread of its own; the future works on every executor, current-thread tokio included.
     ///
     /// Nothing starts before the first poll, and dropping the future cancels the run.
-    pub fn run_async(&self, invocation: Invocation) -> Run {
-        Run::new(self.clone(), invocation)
+    pub fn run_async(&self, invocation: Invocation) -> RunFuture {
+        RunFuture::new(self.clone(), invocation)
     }
 
     /// What a run would reach, without running it: its cage is put up around a program that does nothing, and its interpreter
@@ -108,14 +110,14 @@ impl Engine {
     }
 
     /// What this machine offers to external scripts: what held of the strictest cage around a program that does nothing.
-    pub fn machine(&self) -> Machine {
-        runtimes::machine(self.0.loaded.shared())
+    pub fn sandbox_support(&self) -> SandboxSupport {
+        runtimes::sandbox_support(self.0.script_cache.services())
     }
 
     /// Whether external scripts run, or are cleaned up after. Told to stop, they are killed and end by themselves; a host that
     /// ends while they do leaves behind what they made.
     pub fn runs_processes(&self) -> bool {
-        self.0.loaded.shared().runs_processes()
+        self.0.script_cache.services().runs_processes()
     }
 
     /// The skills this engine knows.

@@ -5,68 +5,68 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::{Invocation, Outcome, Parts};
+use super::{EngineInner, Invocation, Outcome};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, SkillProvider};
 use crate::plan::Plan;
 use crate::registry::Skill;
 
 /// How many skills may stand in one another's calls, as plans know it beforehand.
-const DEEPEST: usize = Plan::DEEPEST_CALLS;
+const MAX_CALL_DEPTH: usize = Plan::MAX_CALL_DEPTH;
 
 /// The skills of an engine, for those of the same engine. Holds it weakly, since the engine holds this.
-pub(super) struct Callees(Weak<Parts>);
+pub(super) struct EngineSkillProvider(Weak<EngineInner>);
 
-impl Callees {
-    pub(super) fn new(engine: Weak<Parts>) -> Self {
+impl EngineSkillProvider {
+    pub(super) fn new(engine: Weak<EngineInner>) -> Self {
         Self(engine)
     }
 }
 
-impl SkillProvider for Callees {
+impl SkillProvider for EngineSkillProvider {
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value> {
         let gone = || SkillError::new(ErrorKind::Unavailable, "the engine of this run is gone");
         let engine = self.0.upgrade().ok_or_else(gone)?;
-        let skill = engine.meant(engine.called(ctx.qualified()), name)?.name();
-        if ctx.depth() >= DEEPEST {
-            return Err(too_deep(skill, ctx.depth()));
+        let skill = engine.resolve_skill(engine.skill_by_qualified_name(ctx.qualified_name()), name)?.name();
+        if ctx.depth() >= MAX_CALL_DEPTH {
+            return Err(call_depth_error(skill, ctx.depth()));
         }
-        let invocation = Invocation::by(ctx, name);
+        let invocation = Invocation::for_callee(ctx, name);
         let invocation = match input {
             Value::Null => invocation,
             input => invocation.input(input),
         };
-        let outcome = if ctx.is_of_step() {
+        let outcome = if ctx.is_called_by_step() {
             // A plan takes little of its stack, and always the same.
             engine.run(invocation)
         } else {
             // Whoever waits for it cannot do it itself, so it takes place even where no thread is left.
-            let _thread = ctx.threads().take();
-            engine.run_apart(invocation)?
+            let _thread = ctx.thread_budget().try_acquire();
+            engine.run_on_new_thread(invocation)?
         };
         if let Some(report) = outcome.sandbox {
             ctx.report_sandbox(report);
         }
         // What stopped this run stopped the other as well, and is told as that.
         ctx.cancel().check()?;
-        outcome.result.map_err(|error| of_callee(skill, &error))
+        outcome.result.map_err(|error| wrap_callee_error(skill, &error))
     }
 }
 
-impl Parts {
+impl EngineInner {
     /// The skill of that qualified name.
-    pub(super) fn called(&self, qualified: Option<&str>) -> Option<&Skill> {
+    pub(super) fn skill_by_qualified_name(&self, qualified: Option<&str>) -> Option<&Skill> {
         let qualified = qualified?;
-        self.registry.skills().iter().find(|skill| skill.qualified() == qualified)
+        self.registry.skills().iter().find(|skill| skill.qualified_name() == qualified)
     }
 
     /// The skill that a name means to the one that says it, where a skill does.
-    pub(super) fn meant(&self, by: Option<&Skill>, name: &str) -> Result<&Skill> {
-        by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for(skill, name))
+    pub(super) fn resolve_skill(&self, by: Option<&Skill>, name: &str) -> Result<&Skill> {
+        by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for_caller(skill, name))
     }
 
     /// Runs on a thread of its own: what a language lets one script take of a stack is measured for one.
-    fn run_apart(&self, invocation: Invocation) -> Result<Outcome> {
+    fn run_on_new_thread(&self, invocation: Invocation) -> Result<Outcome> {
         let failed =
             |why: &str| SkillError::new(ErrorKind::Unavailable, format!("{why} for a skill to run on"));
         thread::scope(|scope| {
@@ -79,9 +79,9 @@ impl Parts {
     }
 }
 
-fn too_deep(skill: &str, depth: usize) -> SkillError {
+fn call_depth_error(skill: &str, depth: usize) -> SkillError {
     let sentence = format!(
-        "failed to run the skill {skill}: skills may call one another {DEEPEST} deep, and this would be {} deep",
+        "failed to run the skill {skill}: skills may call one another {MAX_CALL_DEPTH} deep, and this would be {} deep",
         depth + 1
     );
     SkillError::new(ErrorKind::Script, sentence)
@@ -90,7 +90,7 @@ fn too_deep(skill: &str, depth: usize) -> SkillError {
 
 /// The callee's error as the caller sees it: the same kind and help, and which skill it was. Its place is in another skill's
 /// file, so it is part of the sentence.
-fn of_callee(skill: &str, error: &SkillError) -> SkillError {
+fn wrap_callee_error(skill: &str, error: &SkillError) -> SkillError {
     let place = error.location().map_or(String::new(), |at| {
         let line = at.line.map_or(String::new(), |line| format!(":{line}"));
         format!(" at {}{line}", at.file)

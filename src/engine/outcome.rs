@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 /// What leaves a run: nothing that a script had a word in is part of an outcome but by this.
-pub(super) struct Left {
+pub(super) struct RedactedOutcome {
     pub(super) result: Result<Redacted<Value>, Redacted<SkillError>>,
     pub(super) log: Redacted<Vec<LogLine>>,
     pub(super) process: Option<Redacted<ProcessReport>>,
@@ -51,7 +51,7 @@ pub struct LimitsReport {
     /// The limit that ended the run, by the name of its error kind.
     pub hit: Option<&'static str>,
     /// Milliseconds the run could take.
-    pub deadline_ms: u64,
+    pub timeout_ms: u64,
     /// Bytes of memory it could use; `null` when none were named and no script was found whose runtime has a default.
     pub memory_bytes: Option<u64>,
     /// Operations it could execute; `null` where none are counted, and where the limit is not applied.
@@ -80,7 +80,7 @@ impl LimitsReport {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             hit: hit.map(ErrorKind::name),
-            deadline_ms: milliseconds(limits.deadline),
+            timeout_ms: milliseconds(limits.timeout),
             memory_bytes: limits.memory,
             operations: limits.operations,
             cpu_ms: limits.cpu.map(milliseconds),
@@ -101,7 +101,7 @@ impl Outcome {
     }
 
     /// The outcome of a run that its host gave up, for the limits it had.
-    pub fn given_up(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
+    pub fn abandoned(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
         Self::not_run(skill.into(), None, limits, error)
     }
 
@@ -126,36 +126,41 @@ impl Outcome {
     }
 
     /// The outcome of a run.
-    pub(super) fn of_run(skill: String, version: Option<String>, limits: &Limits, left: Left) -> Self {
-        let result = left.result.map(Redacted::into_shown).map_err(Redacted::into_shown);
+    pub(super) fn from_run(
+        skill: String,
+        version: Option<String>,
+        limits: &Limits,
+        left: RedactedOutcome,
+    ) -> Self {
+        let result = left.result.map(Redacted::into_inner).map_err(Redacted::into_inner);
         Self {
             skill,
             version,
             limits: LimitsReport::new(limits, result.as_ref().err()),
             result,
-            log: left.log.into_shown(),
+            log: left.log.into_inner(),
             duration: Duration::ZERO,
-            process: left.process.map(Redacted::into_shown),
+            process: left.process.map(Redacted::into_inner),
             sandbox: left.sandbox,
-            steps: left.steps.into_shown(),
+            steps: left.steps.into_inner(),
         }
     }
 
     /// The outcome of a run to which these limits were not applied.
-    pub(super) fn not_applied(mut self, names: Vec<&'static str>) -> Self {
+    pub(super) fn with_unsupported_limits(mut self, names: Vec<&'static str>) -> Self {
         self.limits.not_applied = names;
         self
     }
 
     /// The outcome of a run whose output was cut at the cap, if so.
-    pub(super) fn cut(mut self, was_cut: bool) -> Self {
+    pub(super) fn with_truncation(mut self, was_cut: bool) -> Self {
         self.limits.truncated = was_cut;
         self
     }
 
     /// The outcome of a run that was stopped for this cause, or was not: a deadline that only a part of it met is none of its own.
-    pub(super) fn stopped_by(mut self, cause: Option<StopCause>) -> Self {
-        if self.limits.hit == Some(ErrorKind::Deadline.name()) && cause != Some(StopCause::Deadline) {
+    pub(super) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
+        if self.limits.hit == Some(ErrorKind::Timeout.name()) && cause != Some(StopCause::Deadline) {
             self.limits.hit = None;
         }
         self

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::SkillRuntime;
-use crate::host::guarded;
+use crate::host::catch_panic;
 use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::runtimes;
@@ -12,125 +12,126 @@ use crate::skill::contract::{Contract, Entrypoint};
 
 /// A script, chosen.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct SelectedScript {
     pub(super) path: String,
     pub(super) runtime: SkillRuntime,
     /// The function to call, where the contract names one.
     pub(super) function: Option<String>,
 }
 
-impl Selected {
+impl SelectedScript {
     /// The limits in the runtime: its defaults where the caller named none. Which of them it holds, [`applied`](super::applied) says.
-    pub(super) fn settled(&self, limits: Limits) -> Limits {
+    pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
         match self.runtime {
-            SkillRuntime::External => limits.of_process(),
+            SkillRuntime::External => limits.for_process(),
             SkillRuntime::Rhai => {
                 let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
-                limits.in_process().operations(operations)
+                limits.for_in_process().operations(operations)
             }
-            _ => limits.in_process(),
+            _ => limits.for_in_process(),
         }
     }
 }
 
 /// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
 /// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
-pub(super) fn select(skill: &Skill, named: Option<&str>) -> Result<Selected> {
-    guarded("the contract", ErrorKind::InvalidSkill, || skill.contract_fault().map_or(Ok(()), Err))?;
-    let declared = declared(skill)?;
+pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
+    let declared = declared_runtime(skill)?;
     let entered = match named {
         Some(name) => {
-            let called = skill.contract().and_then(|contract| contract.entrypoint_called(name));
-            called.map(|entrypoint| Entered::by(skill, entrypoint))
+            let called = skill.contract().and_then(|contract| contract.entrypoint_by_name(name));
+            called.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint))
         }
-        None => entrypoint(skill),
+        None => default_entrypoint(skill),
     };
     if let Some(entered) = entered {
-        return enter(skill, entered, declared.as_ref(), named.is_none());
+        return select_entrypoint(skill, entered, declared.as_ref(), named.is_none());
     }
-    if let Some(path) = planned(skill, named, declared.as_ref())? {
-        return Ok(Selected { path, runtime: SkillRuntime::ToolSequence, function: None });
+    if let Some(path) = plan_file(skill, named, declared.as_ref())? {
+        return Ok(SelectedScript { path, runtime: SkillRuntime::ToolSequence, function: None });
     }
     let declared = declared.map(|declared| declared.runtime);
     let path = match named {
-        Some(path) => known(skill, path)?,
-        None => inferred(skill.name(), &skill.scripts()?, declared, |path| {
-            skill.folder().read(path, Limits::FILE).ok()
+        Some(path) => named_script_path(skill, path)?,
+        None => infer_script(skill.name(), &skill.scripts()?, declared, |path| {
+            skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
         })?,
     };
-    let runtime = SkillRuntime::of_script(&path, declared, named.is_none());
-    Ok(Selected { path, runtime, function: None })
+    let runtime = SkillRuntime::for_script(&path, declared, named.is_none());
+    Ok(SelectedScript { path, runtime, function: None })
 }
 
 /// A runtime, and where it is named.
-struct Declared {
+struct DeclaredRuntime {
     runtime: SkillRuntime,
-    place: Location,
+    location: Location,
 }
 
-impl fmt::Display for Declared {
+impl fmt::Display for DeclaredRuntime {
     /// `runtime: lua in SKILL.md:4`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runtime, place } = self;
+        let Self { runtime, location: place } = self;
         let line = place.line.map_or(String::new(), |line| format!(":{line}"));
         write!(f, "runtime: {runtime} in {}{line}", place.file)
     }
 }
 
 /// The runtime that the contract or `SKILL.md` names; where both do, they agree.
-fn declared(skill: &Skill) -> Result<Option<Declared>> {
+fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     let named = skill.contract().and_then(|contract| {
-        Some((contract.runtime.as_deref()?, in_contract(skill, contract.runtime_place.line)))
+        Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
     });
     let manifest = skill.manifest();
-    let named = named.or_else(|| Some((manifest.runtime.as_deref()?, in_manifest(manifest.lines.runtime))));
+    let named =
+        named.or_else(|| Some((manifest.runtime.as_deref()?, manifest_location(manifest.lines.runtime))));
     let Some((name, place)) = named else { return Ok(None) };
     match name.parse() {
-        Ok(runtime) => Ok(Some(Declared { runtime, place })),
+        Ok(runtime) => Ok(Some(DeclaredRuntime { runtime, location: place })),
         Err(error) => Err(SkillError::with_location(error, place)),
     }
 }
 
 /// An entrypoint, and where it is named.
-struct Entered {
+struct LocatedEntrypoint {
     entrypoint: Entrypoint,
-    place: Location,
+    location: Location,
 }
 
-impl Entered {
-    fn by(skill: &Skill, entrypoint: &Entrypoint) -> Self {
-        Self { entrypoint: entrypoint.clone(), place: in_contract(skill, entrypoint.place.line) }
+impl LocatedEntrypoint {
+    fn from_contract(skill: &Skill, entrypoint: &Entrypoint) -> Self {
+        Self { entrypoint: entrypoint.clone(), location: contract_location(skill, entrypoint.place.line) }
     }
 }
 
 /// What runs when nobody names a script: what the contract says, or else `metadata.entrypoint`.
-fn entrypoint(skill: &Skill) -> Option<Entered> {
+fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
     let of_contract = skill.contract().and_then(Contract::main_entrypoint);
-    of_contract.map(|entrypoint| Entered::by(skill, entrypoint)).or_else(|| {
+    of_contract.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint)).or_else(|| {
         let path = skill.manifest().entrypoint()?.to_owned();
         let entrypoint = Entrypoint { path, ..Entrypoint::default() };
-        Some(Entered { entrypoint, place: in_manifest(skill.manifest().lines.entrypoint) })
+        Some(LocatedEntrypoint { entrypoint, location: manifest_location(skill.manifest().lines.entrypoint) })
     })
 }
 
-fn in_contract(skill: &Skill, line: Option<u32>) -> Location {
+fn contract_location(skill: &Skill, line: Option<u32>) -> Location {
     Location { file: skill.contract_file().unwrap_or_default().to_owned(), line, column: None }
 }
 
-fn in_manifest(line: Option<u32>) -> Location {
+fn manifest_location(line: Option<u32>) -> Location {
     Location { file: "SKILL.md".to_owned(), line, column: None }
 }
 
-fn enter(
+fn select_entrypoint(
     skill: &Skill,
-    Entered { entrypoint, place }: Entered,
-    declared: Option<&Declared>,
+    LocatedEntrypoint { entrypoint, location: place }: LocatedEntrypoint,
+    declared: Option<&DeclaredRuntime>,
     is_main: bool,
-) -> Result<Selected> {
+) -> Result<SelectedScript> {
     let Entrypoint { path, function, runtime, .. } = entrypoint;
-    let path = entered(skill, &path).map_err(|error| error.with_location(place.clone()))?;
+    let path = entrypoint_path(skill, &path).map_err(|error| error.with_location(place.clone()))?;
     if let Some(declared) = declared.filter(|_| is_main && runtime.is_none())
-        && let Some(told) = declared.runtime.refuted_by(&path)
+        && let Some(told) = declared.runtime.conflicting_runtime(&path)
     {
         let sentence =
             format!("skill {} enters at {path}, which is {told}, and says {declared}", skill.name());
@@ -140,7 +141,7 @@ fn enter(
     }
     let runtime = match runtime {
         Some(runtime) => runtime.parse().map_err(|error: SkillError| error.with_location(place.clone()))?,
-        None => SkillRuntime::of_script(&path, declared.map(|declared| declared.runtime), is_main),
+        None => SkillRuntime::for_script(&path, declared.map(|declared| declared.runtime), is_main),
     };
     if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
         let sentence = format!(
@@ -151,11 +152,15 @@ fn enter(
             .with_location(place)
             .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
     }
-    Ok(Selected { path, runtime, function })
+    Ok(SelectedScript { path, runtime, function })
 }
 
 /// The contract's file, where its steps are what runs: no entrypoint is named. Another runtime beside them is a fault.
-fn planned(skill: &Skill, named: Option<&str>, declared: Option<&Declared>) -> Result<Option<String>> {
+fn plan_file(
+    skill: &Skill,
+    named: Option<&str>,
+    declared: Option<&DeclaredRuntime>,
+) -> Result<Option<String>> {
     let contract = skill.contract().filter(|contract| contract.steps.is_some());
     let (Some(contract), Some(file)) = (contract, skill.contract_file()) else { return Ok(None) };
     if let Some(path) = named {
@@ -168,14 +173,14 @@ fn planned(skill: &Skill, named: Option<&str>, declared: Option<&Declared>) -> R
             let (name, runtime) = (skill.name(), SkillRuntime::ToolSequence);
             let sentence = format!("skill {name} has steps, which run in {runtime}, and says {declared}");
             Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
-                .with_location(in_contract(skill, contract.steps_place.line))
+                .with_location(contract_location(skill, contract.steps_location.line))
                 .with_help("take out the steps, or the runtime"))
         }
     }
 }
 
 /// The path of an entrypoint, which is written from the skill's folder.
-fn entered(skill: &Skill, path: &str) -> Result<String> {
+fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;
     let is_there = |path: &str| files.iter().any(|file| file == path);
@@ -189,7 +194,7 @@ fn entered(skill: &Skill, path: &str) -> Result<String> {
 }
 
 /// The path of a script that was named, as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
-fn known(skill: &Skill, path: &str) -> Result<String> {
+fn named_script_path(skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;
     let in_scripts = format!("scripts/{path}");
@@ -200,7 +205,7 @@ fn known(skill: &Skill, path: &str) -> Result<String> {
     }
     let error =
         SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
-    let (scripts, entrypoints) = (skill.scripts()?, entrypoints(skill));
+    let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
     Err(match (scripts.is_empty(), entrypoints.is_empty()) {
         (true, true) => error,
         (false, true) => error.with_help(format!("its scripts are {}", scripts.join(", "))),
@@ -208,20 +213,20 @@ fn known(skill: &Skill, path: &str) -> Result<String> {
     })
 }
 
-fn entrypoints(skill: &Skill) -> Vec<&str> {
+fn entrypoint_names(skill: &Skill) -> Vec<&str> {
     let named = skill.contract().map_or(&[][..], |contract| &contract.entrypoints);
     named.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-fn inferred(
+fn infer_script(
     skill: &str,
     scripts: &[String],
     declared: Option<SkillRuntime>,
     source: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Result<String> {
     let fits = |path: &&String| match declared {
-        Some(runtime) if runtime != SkillRuntime::External => SkillRuntime::of_file(path) == runtime,
-        _ => runtimes::runs(path, || source(path)),
+        Some(runtime) if runtime != SkillRuntime::External => SkillRuntime::from_path(path) == runtime,
+        _ => runtimes::looks_like_script(path, || source(path)),
     };
     let runnable: Vec<&String> = scripts.iter().filter(fits).collect();
     let stem =
@@ -230,7 +235,7 @@ fn inferred(
     match (mains.as_slice(), runnable.as_slice()) {
         ([only], _) => Ok((**only).clone()),
         ([], [only]) => Ok((*only).clone()),
-        ([], []) => Err(none(skill, declared, scripts)),
+        ([], []) => Err(no_script_error(skill, declared, scripts)),
         _ => {
             let listed: Vec<&str> = runnable.iter().map(|path| path.as_str()).collect();
             let sentence = format!("skill {skill} has several scripts: {}", listed.join(", "));
@@ -239,7 +244,7 @@ fn inferred(
     }
 }
 
-fn none(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
+fn no_script_error(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
     match declared {
         Some(SkillRuntime::ToolSequence) => {
             let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
@@ -263,7 +268,7 @@ mod tests {
 
     fn chosen(scripts: &[&str], declared: Option<SkillRuntime>) -> Result<String> {
         let scripts: Vec<String> = scripts.iter().map(|&path| path.to_owned()).collect();
-        inferred("x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
+        infer_script("x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
     }
 
     #[test]
@@ -279,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
-        let selected = |runtime| Selected { path: "scripts/main".into(), runtime, function: None };
-        let settled = |runtime, limits| selected(runtime).settled(limits).memory;
+        let selected = |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None };
+        let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
         assert_eq!(settled(SkillRuntime::Lua, Limits::default()), Some(64 << 20));
         assert_eq!(settled(SkillRuntime::External, Limits::default()), Some(2 << 30));
         assert_eq!(settled(SkillRuntime::External, Limits::default().memory(5)), Some(5));

@@ -5,34 +5,34 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Result, SkillError};
-use crate::host::temp_places::TempFolder;
-use crate::registry::{Folder, Shipped};
+use crate::host::temp_places::PrivateTempDir;
+use crate::registry::{BuiltinSkill, SkillFolder};
 
 /// Folders unpacked so far; removed with the engine.
 #[derive(Default)]
-pub(super) struct Unpacked(Mutex<HashMap<&'static str, TempFolder>>);
+pub(super) struct UnpackedSkills(Mutex<HashMap<&'static str, PrivateTempDir>>);
 
-impl Unpacked {
+impl UnpackedSkills {
     /// The skill's folder on disk, unpacked first where the skill comes from the binary.
-    pub(super) fn folder(&self, folder: &Folder) -> Result<PathBuf> {
+    pub(super) fn disk_folder(&self, folder: &SkillFolder) -> Result<PathBuf> {
         match folder {
-            Folder::Disk(path) => Ok(path.clone()),
-            Folder::Shipped(shipped) => self.unpacked(shipped),
+            SkillFolder::Disk(path) => Ok(path.clone()),
+            SkillFolder::Builtin(shipped) => self.get_or_unpack(shipped),
         }
     }
 
     /// Whether that is where the skill's folder lies, or was unpacked to.
-    pub(super) fn is_at(&self, folder: &Folder, path: &Path) -> bool {
+    pub(super) fn is_located_at(&self, folder: &SkillFolder, path: &Path) -> bool {
         match folder {
-            Folder::Disk(own) => own == path,
-            Folder::Shipped(shipped) => {
+            SkillFolder::Disk(own) => own == path,
+            SkillFolder::Builtin(shipped) => {
                 let folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 folders.get(shipped.name).is_some_and(|folder| folder.path() == path)
             }
         }
     }
 
-    fn unpacked(&self, shipped: &'static Shipped) -> Result<PathBuf> {
+    fn get_or_unpack(&self, shipped: &'static BuiltinSkill) -> Result<PathBuf> {
         let mut folders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = folders.get(shipped.name) {
             return Ok(folder.path().to_owned());
@@ -46,8 +46,8 @@ impl Unpacked {
     }
 }
 
-fn unpack(shipped: &Shipped) -> std::io::Result<TempFolder> {
-    let folder = TempFolder::away_from(&[])?;
+fn unpack(shipped: &BuiltinSkill) -> std::io::Result<PrivateTempDir> {
+    let folder = PrivateTempDir::outside(&[])?;
     for (path, content) in shipped.files {
         let target = folder.path().join(path);
         if let Some(parent) = target.parent() {

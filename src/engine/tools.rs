@@ -5,45 +5,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use super::contract::refused_by_tool;
+use super::contract::tool_input_error;
 use crate::error::{ErrorKind, Result};
-use crate::host::{SkillContext, Tool, ToolProvider, guarded};
+use crate::host::{SkillContext, Tool, ToolProvider, catch_panic};
 use crate::skill::Schema;
 
 /// How many tools' schemas are kept ready; beyond, all are made ready anew.
-const MOST: usize = 1_000;
+const MAX_SCHEMAS: usize = 1_000;
 
 /// Tools whose arguments are held against what each says it takes.
-pub(super) struct Held {
+pub(super) struct ValidatedTools {
     tools: Arc<dyn ToolProvider>,
-    ready: Mutex<HashMap<String, Ready>>,
+    schemas: Mutex<HashMap<String, CachedSchema>>,
 }
 
 /// A tool's schema as it was described, made ready; nothing where it cannot be held.
-struct Ready {
-    described: Value,
+struct CachedSchema {
+    source: Value,
     schema: Option<Schema>,
 }
 
-impl Held {
+impl ValidatedTools {
     pub(super) fn new(tools: Arc<dyn ToolProvider>) -> Self {
-        Self { tools, ready: Mutex::default() }
+        Self { tools, schemas: Mutex::default() }
     }
 
-    fn hold(&self, tool: Tool, args: &Value) -> Result<()> {
+    fn validate_args(&self, tool: Tool, args: &Value) -> Result<()> {
         let (name, takes_object) = (tool.name.clone(), tool.input_schema["type"] == "object");
         let Some(schema) = self.schema(tool) else { return Ok(()) };
         let nothing = Value::Object(Map::new());
         let args = if takes_object && args.is_null() { &nothing } else { args };
-        let refused = schema.check(args).err().and_then(|unfit| refused_by_tool(&name, unfit));
+        let refused = schema.validate(args).err().and_then(|unfit| tool_input_error(&name, unfit));
         refused.map_or(Ok(()), Err)
     }
 
     /// The schema of the tool as it is described now.
     fn schema(&self, tool: Tool) -> Option<Schema> {
         let Tool { name, input_schema: described, .. } = tool;
-        let ready = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = ready().get(&name).filter(|known| known.described == described) {
+        let ready = || self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ready().get(&name).filter(|known| known.source == described) {
             return known.schema.clone();
         }
         // Nobody waits for another tool's schema meanwhile.
@@ -57,15 +57,15 @@ impl Held {
         }
         let schema = schema.ok();
         let mut ready = ready();
-        if ready.len() >= MOST {
+        if ready.len() >= MAX_SCHEMAS {
             ready.clear();
         }
-        ready.insert(name, Ready { described, schema: schema.clone() });
+        ready.insert(name, CachedSchema { source: described, schema: schema.clone() });
         schema
     }
 }
 
-impl ToolProvider for Held {
+impl ToolProvider for ValidatedTools {
     fn tools(&self) -> Vec<Tool> {
         self.tools.tools()
     }
@@ -80,7 +80,7 @@ impl ToolProvider for Held {
 
     fn check(&self, name: &str, args: &Value) -> Result<()> {
         if let Some(tool) = self.tools.tool(name) {
-            guarded("the schema of a tool", ErrorKind::Unavailable, || self.hold(tool, args))?;
+            catch_panic("the schema of a tool", ErrorKind::Unavailable, || self.validate_args(tool, args))?;
         }
         self.tools.check(name, args)
     }

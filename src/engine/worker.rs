@@ -2,26 +2,27 @@
 
 use crate::error::{Location, Result};
 use crate::executor::SkillRuntime;
-use crate::policy::{Limits, Worker};
+use crate::policy::{Limits, WorkerOptions};
 use crate::skill::Manifest;
 
 /// `metadata.worker` of an external script; `invalid-skill` for a word that no worker speaks. The system counts the processor time of a process from its start, so that one for which the caller named a
 /// limit answers a single run: no skill lifts a limit.
-pub(super) fn asked_for(
+pub(super) fn requested_worker(
     manifest: &Manifest,
     runtime: SkillRuntime,
     named: &Limits,
-) -> Result<Option<Worker>> {
+) -> Result<Option<WorkerOptions>> {
     let Some(word) = manifest.metadata.get("worker").filter(|_| runtime == SkillRuntime::External) else {
         return Ok(None);
     };
     let place = || Location { file: "SKILL.md".to_owned(), line: manifest.lines.worker, column: None };
-    let is_asked = Worker::is_asked_for(word).map_err(|error| error.with_location(place()))?;
-    let worker = if named.cpu.is_some() { Worker::default().runs(1) } else { Worker::default() };
+    let is_asked = WorkerOptions::is_requested(word).map_err(|error| error.with_location(place()))?;
+    let worker =
+        if named.cpu.is_some() { WorkerOptions::default().runs(1) } else { WorkerOptions::default() };
     Ok(is_asked.then_some(worker))
 }
 
 /// The limits that hold: the processor time of a process says nothing of one run of many.
-pub(super) fn held_by(worker: Option<Worker>, limits: &Limits) -> Limits {
-    Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(Worker::is_single)), ..limits.clone() }
+pub(super) fn without_cpu_limit_of_worker(worker: Option<WorkerOptions>, limits: &Limits) -> Limits {
+    Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(WorkerOptions::is_single_run)), ..limits.clone() }
 }

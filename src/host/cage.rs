@@ -5,29 +5,29 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::report::SandboxReport;
-use crate::policy::Worker;
+use crate::policy::WorkerOptions;
 
 /// The command of an external script, and all that it would reach: of the very order that would start it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ProcessPlan {
+pub struct LaunchPreview {
     /// The program and its arguments, the script among them.
     pub command: Vec<String>,
     /// What the interpreter says of its version, where it says something.
     pub interpreter_version: Option<String>,
     /// The working directory.
-    pub folder: PathBuf,
+    pub working_dir: PathBuf,
     /// The names of its environment variables, sorted.
     pub environment: Vec<String>,
     /// A folder of the run's own, for `HOME` and temporary files; each run has another one, gone afterwards. `null` without a
     /// cage.
-    pub scratch: Option<PathBuf>,
+    pub temp_dir: Option<PathBuf>,
     /// What it may read and execute, with all that lies below.
-    pub reads: Vec<Place>,
+    pub reads: Vec<SandboxPath>,
     /// What it may read, execute and change, with all that lies below.
-    pub writes: Vec<Place>,
+    pub writes: Vec<SandboxPath>,
     /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
     /// `true`. What there is of it when the run begins.
-    pub guarded: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
     /// Paths it may write by its grants that are not there, so that its cage opens nothing by them: relative to the project. The
     /// host makes nothing that nobody asked for; the host API makes what it writes.
     pub missing: Vec<String>,
@@ -36,14 +36,14 @@ pub struct ProcessPlan {
     /// Whether the host API answers it.
     pub has_api: bool,
     /// How long it is kept for further runs, where its skill asks for that.
-    pub worker: Option<Worker>,
+    pub worker: Option<WorkerOptions>,
     /// What this machine enforces of that cage, as a program that does nothing has just found.
     pub sandbox: SandboxReport,
 }
 
 /// A file or folder in a cage, and why it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct SandboxPath {
     /// Absolute.
     pub path: PathBuf,
     /// `project`, `skill`, `scratch`, `granted`, `system`, `network`, `interpreter`, `client`, or `device`.
@@ -52,7 +52,7 @@ pub struct Place {
 
 /// What this machine offers to external scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct SandboxSupport {
     /// The Landlock ABI that confined a program that did nothing; `null` where none did.
     pub landlock_abi: Option<u8>,
     /// What held of a cage around it; that of a plain process where there can be no cage.
@@ -71,7 +71,7 @@ pub struct InterpreterReport {
     /// Its name, as it is looked for on `PATH`.
     pub command: String,
     /// The file endings it runs.
-    pub endings: Vec<&'static str>,
+    pub extensions: Vec<&'static str>,
     /// Where it lies; `null` where it is not installed.
     pub path: Option<PathBuf>,
     /// The first line it says of its version, asked outside of the project.

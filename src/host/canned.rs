@@ -37,31 +37,31 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// ```
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Canned {
+pub struct Fixtures {
     tools: Option<Map<String, Value>>,
     skills: Option<Map<String, Value>>,
     model: Option<String>,
     config: Option<Map<String, Value>>,
     secrets: Option<BTreeMap<String, String>>,
-    http: Option<BTreeMap<String, Page>>,
+    http: Option<BTreeMap<String, HttpFixture>>,
 }
 
 /// A canned answer from the web; every request to its URL gets it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Page {
+struct HttpFixture {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-impl Default for Page {
+impl Default for HttpFixture {
     fn default() -> Self {
         Self { status: 200, headers: BTreeMap::new(), body: String::new() }
     }
 }
 
-impl Canned {
+impl Fixtures {
     /// Reads the answers from a JSON object; nothing is canned by an empty text. `usage` when it says something else.
     pub fn new(json: &str) -> Result<Self> {
         if json.trim().is_empty() {
@@ -87,7 +87,7 @@ impl Canned {
     }
 }
 
-impl ToolProvider for Canned {
+impl ToolProvider for Fixtures {
     fn tools(&self) -> Vec<Tool> {
         let tool = |name: &String| Tool {
             name: name.clone(),
@@ -98,38 +98,38 @@ impl ToolProvider for Canned {
     }
 
     fn call(&self, _: &SkillContext, name: &str, _: &Value) -> Result<Value> {
-        canned(self.tools.as_ref().and_then(|tools| tools.get(name)), "tool", name).cloned()
+        fixture(self.tools.as_ref().and_then(|tools| tools.get(name)), "tool", name).cloned()
     }
 }
 
-impl SkillProvider for Canned {
+impl SkillProvider for Fixtures {
     fn run(&self, _: &SkillContext, name: &str, _: Value) -> Result<Value> {
-        canned(self.skills.as_ref().and_then(|skills| skills.get(name)), "skill", name).cloned()
+        fixture(self.skills.as_ref().and_then(|skills| skills.get(name)), "skill", name).cloned()
     }
 }
 
-impl SamplingProvider for Canned {
+impl SamplingProvider for Fixtures {
     fn sample(&self, _: &SkillContext, request: &SampleRequest) -> Result<String> {
-        canned(self.model.as_ref(), "answer to", &request.prompt).cloned()
+        fixture(self.model.as_ref(), "answer to", &request.prompt).cloned()
     }
 }
 
-impl ConfigProvider for Canned {
+impl ConfigProvider for Fixtures {
     fn config(&self, _: &str) -> Result<Map<String, Value>> {
         Ok(self.config.clone().unwrap_or_default())
     }
 }
 
-impl SecretProvider for Canned {
+impl SecretProvider for Fixtures {
     fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
         Ok(self.secrets.as_ref().and_then(|secrets| secrets.get(name)).cloned())
     }
 }
 
-impl HttpClient for Canned {
+impl HttpClient for Fixtures {
     fn send(&self, _: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
         let pages = self.http.as_ref();
-        let page = canned(pages.and_then(|pages| pages.get(&request.url)), "answer from", &request.url)?;
+        let page = fixture(pages.and_then(|pages| pages.get(&request.url)), "answer from", &request.url)?;
         let lower = |(name, value): (&String, &String)| (name.to_ascii_lowercase(), value.clone());
         Ok(HttpResponse {
             status: page.status,
@@ -140,7 +140,7 @@ impl HttpClient for Canned {
     }
 }
 
-fn canned<'a, T>(answer: Option<&'a T>, what: &str, name: &str) -> Result<&'a T> {
+fn fixture<'a, T>(answer: Option<&'a T>, what: &str, name: &str) -> Result<&'a T> {
     answer.ok_or_else(|| SkillError::new(ErrorKind::Unavailable, format!("no {what} `{name}` is canned")))
 }
 
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn what_was_not_given_is_not_provided() {
-        let providers = Canned::new("").unwrap().providers();
+        let providers = Fixtures::new("").unwrap().providers();
         assert!(providers.tools.is_none() && providers.skills.is_none() && providers.sampling.is_none());
         assert!(providers.config.is_none() && providers.secrets.is_none() && providers.http.is_none());
-        assert!(Canned::new(r#"{"tools": {}}"#).unwrap().providers().tools.is_some());
+        assert!(Fixtures::new(r#"{"tools": {}}"#).unwrap().providers().tools.is_some());
     }
 
     #[test]
@@ -161,14 +161,14 @@ mod tests {
         for slip in
             [r#"{"tool": {}}"#, "[]", r#"{"http": {"https://a": {"code": 1}}}"#, r#"{"secrets": {"A": 1}}"#]
         {
-            assert_eq!(Canned::new(slip).unwrap_err().kind(), ErrorKind::Usage, "{slip}");
+            assert_eq!(Fixtures::new(slip).unwrap_err().kind(), ErrorKind::Usage, "{slip}");
         }
     }
 
     #[test]
     fn a_page_answers_with_what_was_canned_for_its_url() {
         let canned =
-            Canned::new(r#"{"http": {"https://a.example/": {"headers": {"ETag": "1"}, "body": "hi"}}}"#);
+            Fixtures::new(r#"{"http": {"https://a.example/": {"headers": {"ETag": "1"}, "body": "hi"}}}"#);
         let send = |url: &str| {
             let (method, url) = ("GET".to_owned(), url.to_owned());
             let request =

@@ -10,7 +10,7 @@ use rustix::path::Arg;
 
 /// Opens a folder by its name alone, whatever its mode is. Elsewhere it takes the right to read it.
 #[cfg(target_os = "linux")]
-pub(crate) const BY_NAME: OFlags = OFlags::PATH;
+pub(crate) const OPEN_BY_NAME: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const BY_NAME: OFlags = OFlags::RDONLY;
 
@@ -19,31 +19,31 @@ pub(crate) const BY_NAME: OFlags = OFlags::RDONLY;
 /// A script can nest folders until no path names them and no stack holds a walk through them, so that each one found is lifted
 /// to the top before it is entered. It can shut them, so that each one is opened first. No link is followed, should somebody
 /// still be there to make one.
-pub(crate) struct Clearing {
+pub(crate) struct DirCleaner {
     pub(crate) top: OwnedFd,
     /// Names of folders at the top.
-    waiting: Vec<CString>,
-    lifted: u64,
+    pending: Vec<CString>,
+    moved_count: u64,
 }
 
-impl Clearing {
-    pub(crate) fn of(folder: &Path) -> Result<Self> {
-        Self::at(CWD, folder)
+impl DirCleaner {
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        Self::open_at(CWD, folder)
     }
 
-    pub(crate) fn at(above: impl AsFd, name: impl Arg + Copy) -> Result<Self> {
-        Ok(Self { top: entered(above, name)?, waiting: Vec::new(), lifted: 0 })
+    pub(crate) fn open_at(above: impl AsFd, name: impl Arg + Copy) -> Result<Self> {
+        Ok(Self { top: open_unlocked(above, name)?, pending: Vec::new(), moved_count: 0 })
     }
 
     /// Whether it is empty, once so many entries have been looked at.
-    pub(crate) fn finish(&mut self, mut most: usize) -> Result<bool> {
-        let Some(folders) = folders_after_removing_files(&self.top, &mut most)? else { return Ok(false) };
-        self.waiting = folders;
-        while let Some(name) = self.waiting.pop() {
-            let folder = entered(&self.top, name.as_c_str())?;
-            let Some(folders) = folders_after_removing_files(&folder, &mut most)? else { return Ok(false) };
+    pub(crate) fn remove_entries(&mut self, mut most: usize) -> Result<bool> {
+        let Some(folders) = remove_files_and_list_folders(&self.top, &mut most)? else { return Ok(false) };
+        self.pending = folders;
+        while let Some(name) = self.pending.pop() {
+            let folder = open_unlocked(&self.top, name.as_c_str())?;
+            let Some(folders) = remove_files_and_list_folders(&folder, &mut most)? else { return Ok(false) };
             for inner in folders {
-                self.lift(&folder, &inner)?;
+                self.move_to_top(&folder, &inner)?;
             }
             unlinkat(&self.top, name, AtFlags::REMOVEDIR)?;
         }
@@ -51,16 +51,16 @@ impl Clearing {
     }
 
     /// Moves a folder to the top, under a name that is free.
-    fn lift(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
+    fn move_to_top(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
         // Only who may write to a folder may move it.
-        entered(folder, name)?;
+        open_unlocked(folder, name)?;
         loop {
-            let place = CString::new(format!("lifted-{}", self.lifted)).unwrap_or_default();
-            self.lifted += 1;
+            let place = CString::new(format!("lifted-{}", self.moved_count)).unwrap_or_default();
+            self.moved_count += 1;
             match renameat_with(folder, name, &self.top, &place, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => {}
                 moved => {
-                    self.waiting.push(place);
+                    self.pending.push(place);
                     return moved;
                 }
             }
@@ -69,15 +69,15 @@ impl Clearing {
 }
 
 /// Opens a folder, which was shut perhaps, and no link to one.
-fn entered(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = openat(&above, name, BY_NAME | plain, Mode::empty())?;
+    let handle = openat(&above, name, OPEN_BY_NAME | plain, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
     openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
 }
 
 /// Removes everything but folders, and names those; nothing where there is more than may be looked at.
-fn folders_after_removing_files(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
+fn remove_files_and_list_folders(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
     let mut folders = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

@@ -10,20 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::files::Files;
-use super::journal::{Journal, Observer};
-use super::memory::{Bounds, HostMemory};
+use super::journal::{Observer, RunLog};
+use super::memory::{HostMemory, OperationLimits};
 use super::providers::Providers;
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
 use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permissions, Room, Threads, Worker};
+use crate::policy::{
+    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
+};
 
 pub use builder::ContextBuilder;
 
 /// Who answers the calls of a run that runs in another process than its host.
-pub(crate) trait HostCalls: Send + Sync {
+pub(crate) trait HostApiClient: Send + Sync {
     /// Calls that function of the host.
     fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value>;
 }
@@ -32,31 +34,31 @@ pub(crate) trait HostCalls: Send + Sync {
 ///
 /// Cloning is cheap and gives the same context.
 #[derive(Clone)]
-pub struct SkillContext(Arc<Inner>, CancelToken, Option<Arc<Path>>, Option<usize>);
+pub struct SkillContext(Arc<ContextInner>, CancelToken, Option<Arc<Path>>, Option<usize>);
 
-struct Inner {
+struct ContextInner {
     skill: String,
-    qualified: Option<String>,
+    qualified_name: Option<String>,
     project: Option<Files>,
     skill_files: Option<Files>,
     permissions: Permissions,
     limits: Limits,
-    isolation: Isolation,
-    execution: ExecutionMode,
-    calls: Option<Arc<dyn HostCalls>>,
-    worker: Option<Worker>,
-    journal: Journal,
+    sandbox_mode: SandboxMode,
+    execution_mode: ExecutionMode,
+    host_api_client: Option<Arc<dyn HostApiClient>>,
+    worker: Option<WorkerOptions>,
+    log: RunLog,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
     caller: Option<SkillContext>,
-    handed_on: Option<Limits>,
-    threads: Threads,
-    kept: Room,
-    memory: HostMemory,
+    callee_limits: Option<Limits>,
+    thread_budget: ThreadBudget,
+    plan_memory: MemoryBudget,
+    host_memory: HostMemory,
     redaction: Redaction,
     /// What was written once and is not written again.
-    once: Mutex<BTreeSet<String>>,
-    report: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
+    logged_lines: Mutex<BTreeSet<String>>,
+    reports: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
     journal_file: Option<PathBuf>,
     steps: Mutex<Vec<StepReport>>,
 }
@@ -78,8 +80,8 @@ impl SkillContext {
     }
 
     /// The skill's qualified name, where it has one: what tells it from others of its name.
-    pub fn qualified(&self) -> Option<&str> {
-        self.0.qualified.as_deref()
+    pub fn qualified_name(&self) -> Option<&str> {
+        self.0.qualified_name.as_deref()
     }
 
     /// The project's files; `unavailable` when the run has no project.
@@ -122,49 +124,49 @@ impl SkillContext {
     }
 
     /// The threads it may have beside its own, together with those that called it and those that it calls.
-    pub fn threads(&self) -> &Threads {
-        &self.0.threads
+    pub fn thread_budget(&self) -> &ThreadBudget {
+        &self.0.thread_budget
     }
 
     /// The room for what plans keep of their steps, this run's and those of all that it calls.
-    pub(crate) fn kept(&self) -> &Room {
-        &self.0.kept
+    pub(crate) fn plan_memory(&self) -> &MemoryBudget {
+        &self.0.plan_memory
     }
 
     /// What holds for what is done for this run: memory, the size of files it writes, and its token.
-    pub(super) fn bounds(&self) -> Bounds<'_> {
-        let file_size = self.0.limits.file_size.unwrap_or(Limits::FILE_SIZE);
-        Bounds { memory: &self.0.memory, file_size, cancel: &self.1 }
+    pub(super) fn operation_limits(&self) -> OperationLimits<'_> {
+        let file_size = self.0.limits.file_size.unwrap_or(Limits::DEFAULT_FILE_SIZE);
+        OperationLimits { memory: &self.0.host_memory, file_size, cancel: &self.1 }
     }
 
     /// The memory that host functions hold for this run, and for all that it calls.
     pub(crate) fn host_memory(&self) -> &HostMemory {
-        &self.0.memory
+        &self.0.host_memory
     }
 
     /// Whether the process of an external script answers further runs.
-    pub fn worker(&self) -> Option<Worker> {
+    pub fn worker(&self) -> Option<WorkerOptions> {
         self.0.worker
     }
 
     /// Where scripts of embedded languages run, its own and those of skills that it calls.
     pub fn execution_mode(&self) -> ExecutionMode {
-        self.0.execution
+        self.0.execution_mode
     }
 
     /// Who answers its calls, where that is another process.
-    pub(crate) fn calls(&self) -> Option<&dyn HostCalls> {
-        self.0.calls.as_deref()
+    pub(crate) fn host_api_client(&self) -> Option<&dyn HostApiClient> {
+        self.0.host_api_client.as_deref()
     }
 
     /// How firmly a process must be held before it may start.
-    pub fn isolation(&self) -> Isolation {
-        self.0.isolation
+    pub fn sandbox_mode(&self) -> SandboxMode {
+        self.0.sandbox_mode
     }
 
     /// The limits of skills that this one calls: as its own caller named them, whatever the runtime made of them.
-    pub fn limits_handed_on(&self) -> &Limits {
-        self.0.handed_on.as_ref().unwrap_or(&self.0.limits)
+    pub fn callee_limits(&self) -> &Limits {
+        self.0.callee_limits.as_ref().unwrap_or(&self.0.limits)
     }
 
     /// The token that stops the run, at the caller's word or at its deadline.
@@ -173,12 +175,12 @@ impl SkillContext {
     }
 
     /// The same context for a part of the run that may have to stop before the run does.
-    pub(crate) fn under(&self, cancel: CancelToken) -> Self {
+    pub(crate) fn with_cancel(&self, cancel: CancelToken) -> Self {
         Self(self.0.clone(), cancel, None, self.3)
     }
 
     /// The same context for one call of a plan; the plan of a skill called with it is remembered in a journal of that path.
-    pub(crate) fn remembered_in(&self, journal: Option<PathBuf>) -> Self {
+    pub(crate) fn with_callee_journal(&self, journal: Option<PathBuf>) -> Self {
         Self(self.0.clone(), self.1.clone(), journal.map(Into::into), self.3)
     }
 
@@ -188,7 +190,7 @@ impl SkillContext {
     }
 
     /// Whether a step of a plan calls with this context, and no script.
-    pub(crate) fn is_of_step(&self) -> bool {
+    pub(crate) fn is_called_by_step(&self) -> bool {
         self.3.is_some()
     }
 
@@ -198,7 +200,7 @@ impl SkillContext {
     }
 
     /// Where the plan of a skill that is called now is remembered.
-    pub(crate) fn journal_handed_on(&self) -> Option<&Path> {
+    pub(crate) fn callee_journal_file(&self) -> Option<&Path> {
         self.2.as_deref()
     }
 
@@ -208,9 +210,9 @@ impl SkillContext {
     }
 
     /// Tells whoever listens that a step of this run's plan started or ended.
-    pub fn stepped(&self, step: &StepEvent) {
+    pub fn notify_step(&self, step: &StepEvent) {
         if let Some(observer) = self.0.observer.as_ref().filter(|_| self.0.caller.is_none()) {
-            observer.stepped(step);
+            observer.on_step(step);
         }
     }
 
@@ -222,7 +224,7 @@ impl SkillContext {
 
     /// What came of the steps of the run's plan; empty afterwards.
     pub fn take_steps(&self) -> Vec<StepReport> {
-        self.take_redacted_steps().into_shown()
+        self.take_redacted_steps().into_inner()
     }
 
     pub(crate) fn take_redacted_steps(&self) -> Redacted<Vec<StepReport>> {
@@ -232,17 +234,17 @@ impl SkillContext {
 
     /// Records how the run's process ended, also when the run fails.
     pub fn report_process(&self, report: ProcessReport) {
-        self.0.report.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
+        self.0.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
     }
 
     /// Records which isolation held. Of several reports the weaker counts: a skill that calls one without a sandbox has none.
     pub fn report_sandbox(&self, report: SandboxReport) {
-        let mut reports = self.0.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self.0.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
     }
 
     /// What was recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
-        std::mem::take(&mut *self.0.report.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -10,22 +10,22 @@ use cap_std::ambient_authority;
 use cap_std::fs::{File, OpenOptions};
 
 /// Bytes of a file that names a folder.
-const LONGEST_PATH: u64 = 4096;
+const MAX_PATH_BYTES: u64 = 4096;
 /// Bytes of a configuration that are read.
-const LARGEST_CONFIG: u64 = 1 << 20;
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Files that one configuration may lead to, itself among them.
-const MOST_CONFIGS: usize = 64;
+const MAX_CONFIG_FILES: usize = 64;
 
 /// The folders and files to which a `.git` leads, without links: where a link leads, the `PATH` of a file that says
 /// `gitdir: PATH`, and what the folder of a worktree shares.
-pub(crate) fn elsewhere(git: &Path) -> Vec<PathBuf> {
+pub(crate) fn linked_paths(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let is_link = git.symlink_metadata().is_ok_and(|about| about.is_symlink());
     let Some(real) = std::fs::canonicalize(git).ok() else { return found };
     let above = git.parent().unwrap_or(Path::new("/"));
-    let own = named_in(&real, above, b"gitdir: ");
+    let own = path_in_file(&real, above, b"gitdir: ");
     let shared_in = own.clone().unwrap_or_else(|| real.clone());
-    let shared = named_in(&shared_in.join("commondir"), &shared_in, b"");
+    let shared = path_in_file(&shared_in.join("commondir"), &shared_in, b"");
     found.extend(is_link.then_some(real));
     found.extend(own);
     found.extend(shared);
@@ -38,20 +38,20 @@ pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 }
 
 /// The names that make a folder a repository.
-pub(crate) const PARTS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+pub(crate) const REPOSITORY_ENTRIES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
 /// The folder that a file names after these words. A path that is not absolute begins at `above`.
-fn named_in(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
-    let text = text(file, LONGEST_PATH)?;
+fn path_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
+    let text = read_prefix(file, MAX_PATH_BYTES)?;
     let path = text.strip_prefix(words)?;
     let end = path.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    let folder = std::fs::canonicalize(above.join(os(path.get(..=end)?)?)).ok()?;
+    let folder = std::fs::canonicalize(above.join(to_os_str(path.get(..=end)?)?)).ok()?;
     folder.is_dir().then_some(folder)
 }
 
 #[cfg(unix)]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere names are text")]
-fn os(bytes: &[u8]) -> Option<&OsStr> {
+fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
     use std::os::unix::ffi::OsStrExt;
     Some(OsStr::from_bytes(bytes))
 }
@@ -62,7 +62,7 @@ fn os(bytes: &[u8]) -> Option<&OsStr> {
 }
 
 /// What is in a file. A pipe is none that anybody waits at.
-fn text(file: &Path, most: u64) -> Option<Vec<u8>> {
+fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true).follow(FollowSymlinks::No);
     let file = File::open_ambient_with(file, &options, ambient_authority()).ok()?;
@@ -74,22 +74,22 @@ fn text(file: &Path, most: u64) -> Option<Vec<u8>> {
 
 /// What git reads or runs in the folder `tree` because a configuration says so: the user's, and that of the repository whose
 /// `.git` this is. Without links as far as it exists, and whether it exists or not.
-pub(crate) fn named_by_configuration(git: &Path, tree: &Path) -> Vec<PathBuf> {
-    let mut named = Named { tree, seen: Vec::new(), paths: Vec::new() };
+pub(crate) fn configured_paths(git: &Path, tree: &Path) -> Vec<PathBuf> {
+    let mut named = ConfigReader { worktree: tree, files_read: Vec::new(), paths: Vec::new() };
     let own = std::fs::canonicalize(git).ok();
-    let own = own.into_iter().chain(elsewhere(git)).filter(|folder| folder.is_dir());
+    let own = own.into_iter().chain(linked_paths(git)).filter(|folder| folder.is_dir());
     let own = own.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name)));
-    for file in own.chain(of_the_user()) {
+    for file in own.chain(user_config_files()) {
         named.read(&file);
     }
-    let Named { mut paths, .. } = named;
+    let ConfigReader { mut paths, .. } = named;
     paths.sort_unstable();
     paths.dedup();
     paths
 }
 
 /// The configurations that hold in every repository.
-fn of_the_user() -> Vec<PathBuf> {
+fn user_config_files() -> Vec<PathBuf> {
     if let Some(only) = std::env::var_os("GIT_CONFIG_GLOBAL").filter(|file| !file.is_empty()) {
         return vec!["/etc/gitconfig".into(), only.into()];
     }
@@ -102,29 +102,29 @@ fn of_the_user() -> Vec<PathBuf> {
 }
 
 /// What was named so far.
-struct Named<'a> {
-    tree: &'a Path,
-    seen: Vec<PathBuf>,
+struct ConfigReader<'a> {
+    worktree: &'a Path,
+    files_read: Vec<PathBuf>,
     paths: Vec<PathBuf>,
 }
 
-impl Named<'_> {
+impl ConfigReader<'_> {
     fn read(&mut self, file: &Path) {
         let Ok(file) = std::fs::canonicalize(file) else { return };
-        if self.seen.len() >= MOST_CONFIGS || self.seen.contains(&file) {
+        if self.files_read.len() >= MAX_CONFIG_FILES || self.files_read.contains(&file) {
             return;
         }
-        self.seen.push(file.clone());
-        let Some(text) = text(&file, LARGEST_CONFIG) else { return };
-        for (key, value) in entries(&String::from_utf8_lossy(&text)) {
+        self.files_read.push(file.clone());
+        let Some(text) = read_prefix(&file, MAX_CONFIG_BYTES) else { return };
+        for (key, value) in parse_entries(&String::from_utf8_lossy(&text)) {
             let above = file.parent().unwrap_or(Path::new("/"));
             if matches!(key.as_str(), "include.path" | "includeif.path") {
-                let included = expanded(&value, above);
-                self.paths.extend(real(&included));
+                let included = expand_home(&value, above);
+                self.paths.extend(resolve_existing(&included));
                 self.read(&included);
             } else if key == "core.hookspath" {
-                self.add_hooks(&expanded(&value, self.tree));
-            } else if runs(&key) || value.starts_with('!') {
+                self.add_hooks(&expand_home(&value, self.worktree));
+            } else if is_command_key(&key) || value.starts_with('!') {
                 for word in value.trim_start_matches('!').split_whitespace() {
                     self.add_program(word.trim_matches(['"', '\'', ';', '(', ')']));
                 }
@@ -133,8 +133,8 @@ impl Named<'_> {
     }
 
     fn add_hooks(&mut self, folder: &Path) {
-        let Some(folder) = real(folder) else { return };
-        if self.tree.starts_with(&folder) {
+        let Some(folder) = resolve_existing(folder) else { return };
+        if self.worktree.starts_with(&folder) {
             // The whole project cannot be kept for them; their names can.
             self.paths.extend(HOOKS.map(|hook| folder.join(hook)));
         } else {
@@ -147,7 +147,7 @@ impl Named<'_> {
         if word.is_empty() || word.starts_with('-') {
             return;
         }
-        let Some(path) = real(&expanded(word, self.tree)) else { return };
+        let Some(path) = resolve_existing(&expand_home(word, self.worktree)) else { return };
         if path.is_file() || (word.contains('/') && !path.is_dir()) {
             self.paths.push(path);
         }
@@ -155,7 +155,7 @@ impl Named<'_> {
 }
 
 /// Whether the value of this key is a command.
-fn runs(key: &str) -> bool {
+fn is_command_key(key: &str) -> bool {
     const LAST: [&str; 22] = [
         "askpass",
         "clean",
@@ -211,7 +211,7 @@ const HOOKS: [&str; 24] = [
     "proc-receive",
 ];
 
-fn expanded(path: &str, above: &Path) -> PathBuf {
+fn expand_home(path: &str, above: &Path) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),
         _ => above.join(path),
@@ -219,16 +219,16 @@ fn expanded(path: &str, above: &Path) -> PathBuf {
 }
 
 /// A path without links on the way, as far down as it exists; none where `..` leads through what does not.
-fn real(path: &Path) -> Option<PathBuf> {
+fn resolve_existing(path: &Path) -> Option<PathBuf> {
     let (above, real) =
         path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
     let rest = path.strip_prefix(above).ok()?;
-    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
-    is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    let is_unsandboxed = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_unsandboxed.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
 /// `section.key` in small letters, without the name in a section's quotes, and the value.
-fn entries(text: &str) -> Vec<(String, String)> {
+fn parse_entries(text: &str) -> Vec<(String, String)> {
     let text = text.trim_start_matches('\u{feff}').replace("\\\r\n", "").replace("\\\n", "");
     let mut section = String::new();
     let mut found = Vec::new();
@@ -244,13 +244,13 @@ fn entries(text: &str) -> Vec<(String, String)> {
         if key.starts_with(['#', ';']) {
             continue;
         }
-        found.push((format!("{section}.{}", key.trim().to_ascii_lowercase()), unquoted(value.trim())));
+        found.push((format!("{section}.{}", key.trim().to_ascii_lowercase()), unquote(value.trim())));
     }
     found
 }
 
 /// A value without its quotes and its comment.
-fn unquoted(value: &str) -> String {
+fn unquote(value: &str) -> String {
     let (mut plain, mut is_quoted, mut letters) = (String::new(), false, value.chars());
     while let Some(letter) = letters.next() {
         match letter {
@@ -284,7 +284,7 @@ mod tests {
             fs::create_dir_all(top.join(made)).unwrap();
         }
         let says = |file: &str, text: &str| fs::write(top.join(file), text).unwrap();
-        let of = |git: &str| elsewhere(&top.join(git));
+        let of = |git: &str| linked_paths(&top.join(git));
         says("one", "gitdir: meta\n");
         assert_eq!(of("one"), [top.join("meta")]);
         says("trees/one/commondir", "../../shared\n");
@@ -323,7 +323,7 @@ mod tests {
              [include]\n path = ../more/own.cfg\n[includeIf \"gitdir:~/x/\"] path = ../later.cfg\n\
              [alias]\n go = !tools/\\\ngo.sh\n[branch \"main\"]\n merge = refs/heads/main\n",
         );
-        let named = named_by_configuration(&top.join(".git"), &top);
+        let named = configured_paths(&top.join(".git"), &top);
         let inside: Vec<_> = named
             .iter()
             .filter_map(|path| path.strip_prefix(&top).ok())
@@ -334,6 +334,6 @@ mod tests {
             [".husky/_", "later.cfg", "more/own.cfg", "tools/go.sh", "tools/show.sh", "tools/watch.sh"]
         );
         says(".git/config", "[core]\nhooksPath = .\n");
-        assert!(named_by_configuration(&top.join(".git"), &top).contains(&top.join("pre-commit")));
+        assert!(configured_paths(&top.join(".git"), &top).contains(&top.join("pre-commit")));
     }
 }

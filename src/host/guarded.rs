@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// What `work` answers; when it panics, an error of this kind that says who did (`the runtime panicked: index out of bounds`).
-pub(crate) fn guarded<T>(who: &str, kind: ErrorKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn catch_panic<T>(who: &str, kind: ErrorKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");

@@ -68,46 +68,46 @@ pub struct Progress {
 /// Hears a run while it runs, and the skills it calls. Called on their own threads: be quick, do not block.
 pub trait Observer: Send + Sync {
     /// A log line was written.
-    fn logged(&self, _line: &LogLine) {}
+    fn on_log(&self, _line: &LogLine) {}
     /// The skill reported progress.
-    fn progressed(&self, _progress: &Progress) {}
+    fn on_progress(&self, _progress: &Progress) {}
     /// A skill that the step at that place of the invoked plan runs, from 0, reported progress.
-    fn progressed_in(&self, _step: usize, progress: &Progress) {
-        self.progressed(progress);
+    fn on_step_progress(&self, _step: usize, progress: &Progress) {
+        self.on_progress(progress);
     }
     /// A step of the plan that was invoked started or ended; steps of plans that it calls are not told.
-    fn stepped(&self, _step: &StepEvent) {}
+    fn on_step(&self, _step: &StepEvent) {}
     /// The run was told to stop, by its caller or at its deadline. What still runs a moment later does not listen.
-    fn stopped(&self, _cause: StopCause) {}
+    fn on_stop(&self, _cause: StopCause) {}
 }
 
 /// The log of one run, bounded in bytes.
-pub struct Journal {
-    kept: Mutex<Kept>,
-    cap: u64,
+pub struct RunLog {
+    buffer: Mutex<LogBuffer>,
+    max_bytes: u64,
 }
 
 #[derive(Default)]
-struct Kept {
+struct LogBuffer {
     lines: Vec<LogLine>,
     bytes: u64,
 }
 
 /// What a line costs beyond its text, so that empty lines are bounded too.
-const LINE_COST: u64 = 16;
+const LINE_OVERHEAD_BYTES: u64 = 16;
 
-impl Journal {
+impl RunLog {
     /// An empty log that takes this many bytes.
     pub fn new(cap: u64) -> Self {
-        Self { kept: Mutex::default(), cap }
+        Self { buffer: Mutex::default(), max_bytes: cap }
     }
 
     /// Keeps a line; a line beyond the cap is an `output` error and is not kept.
     pub(super) fn log(&self, line: Redacted<LogLine>) -> Result<()> {
-        let (line, mut kept) = (line.into_shown(), self.locked());
-        let cost = line.message.len() as u64 + LINE_COST;
-        if kept.bytes + cost > self.cap {
-            let sentence = format!("the log is full: a run may write {} bytes", self.cap);
+        let (line, mut kept) = (line.into_inner(), self.lock());
+        let cost = line.message.len() as u64 + LINE_OVERHEAD_BYTES;
+        if kept.bytes + cost > self.max_bytes {
+            let sentence = format!("the log is full: a run may write {} bytes", self.max_bytes);
             return Err(
                 SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
             );
@@ -118,10 +118,10 @@ impl Journal {
     }
 
     /// Whether a line of so many bytes could ever be kept; `output` where not.
-    pub fn takes(&self, bytes: usize) -> Result<()> {
-        if bytes as u64 > self.cap {
+    pub fn check_line_fits(&self, bytes: usize) -> Result<()> {
+        if bytes as u64 > self.max_bytes {
             let sentence =
-                format!("a line of {bytes} bytes is no line of a log, which may have {}", self.cap);
+                format!("a line of {bytes} bytes is no line of a log, which may have {}", self.max_bytes);
             return Err(
                 SkillError::new(ErrorKind::Output, sentence).with_help("log less, or raise the output limit")
             );
@@ -131,11 +131,11 @@ impl Journal {
 
     /// The lines so far; the log is empty afterwards.
     pub fn take(&self) -> Vec<LogLine> {
-        std::mem::take(&mut *self.locked()).lines
+        std::mem::take(&mut *self.lock()).lines
     }
 
-    fn locked(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LogBuffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_empty_lines_meets_the_cap() {
-        let journal = Journal::new(1000);
+        let journal = RunLog::new(1000);
         let nothing = || Redaction::default().text(String::new());
         let line = || LogLine::new(LogLevel::Info, nothing());
         let written = (0..10_000).take_while(|_| journal.log(line()).is_ok()).count();

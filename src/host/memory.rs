@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::heap;
-use crate::policy::{CancelToken, Limits, Room};
+use crate::policy::{CancelToken, Limits, MemoryBudget};
 
 /// Bytes that the system is asked for before it is relied on that it has them: smaller ones are left to chance.
-const LARGE: u64 = 256 << 10;
+const LARGE_ALLOCATION: u64 = 256 << 10;
 /// Bytes that must be there beside those that are taken.
-const RESERVE: u64 = 1 << 20;
+const SYSTEM_HEADROOM: u64 = 1 << 20;
 /// Bytes that are taken at a time where something grows bit by bit.
-const STEP: u64 = 64 << 10;
+const GROWTH_STEP: u64 = 64 << 10;
 /// Bytes between two looks at the cancel token.
-pub(crate) const PATIENCE: usize = 1 << 20;
+pub(crate) const CANCEL_CHECK_BYTES: usize = 1 << 20;
 
 /// The bytes that host functions of a run may hold at a time. Clones share them.
 #[derive(Clone, Debug)]
@@ -28,71 +28,71 @@ pub struct HostMemory(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
-    own: Room,
+    budget: MemoryBudget,
     caller: Option<HostMemory>,
 }
 
 impl HostMemory {
     /// So many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        Self(Arc::new(Account { own: Room::new(bytes), caller: None }))
+        Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: None }))
     }
 
     /// So many bytes, each of them taken from those of the caller as well.
-    pub(crate) fn called_by(bytes: u64, caller: &Self) -> Self {
-        Self(Arc::new(Account { own: Room::new(bytes), caller: Some(caller.clone()) }))
+    pub(crate) fn with_caller(bytes: u64, caller: &Self) -> Self {
+        Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: Some(caller.clone()) }))
     }
 
     /// Nothing yet. What is added to it is given back when it is dropped.
-    pub(crate) fn hold(&self) -> Held {
-        Held { memory: Some(self.clone()), taken: 0, used: 0 }
+    pub(crate) fn empty_reservation(&self) -> HostMemoryReservation {
+        HostMemoryReservation { memory: Some(self.clone()), reserved: 0, used: 0 }
     }
 
     /// Takes so many bytes, which the system must have as well.
-    fn take(&self, bytes: u64) -> Result<()> {
-        if heap::is_short() {
-            is_left()?;
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        if heap::is_reserve_released() {
+            check_memory_reserve()?;
         }
-        if !self.0.own.take(bytes) {
-            return Err(too_much(bytes, self.0.own.most()));
+        if !self.0.budget.try_reserve(bytes) {
+            return Err(over_budget_error(bytes, self.0.budget.capacity()));
         }
         let taken = match &self.0.caller {
-            Some(caller) => caller.take(bytes),
-            None if bytes >= LARGE => is_there(bytes.saturating_add(RESERVE)),
+            Some(caller) => caller.reserve(bytes),
+            None if bytes >= LARGE_ALLOCATION => check_system_memory(bytes.saturating_add(SYSTEM_HEADROOM)),
             None => Ok(()),
         };
         if taken.is_err() {
-            self.0.own.give(bytes);
+            self.0.budget.release(bytes);
         }
         taken
     }
 
-    fn give(&self, bytes: u64) {
-        self.0.own.give(bytes);
+    fn release(&self, bytes: u64) {
+        self.0.budget.release(bytes);
         if let Some(caller) = &self.0.caller {
-            caller.give(bytes);
+            caller.release(bytes);
         }
     }
 }
 
 /// What one piece of work holds; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HostMemoryReservation {
     memory: Option<HostMemory>,
-    taken: u64,
+    reserved: u64,
     used: u64,
 }
 
-impl Held {
+impl HostMemoryReservation {
     /// For whoever works for the user and not for a script: nothing is counted.
     pub(crate) fn uncounted() -> Self {
-        Self { memory: None, taken: 0, used: 0 }
+        Self { memory: None, reserved: 0, used: 0 }
     }
 
     /// Takes so many bytes more, exactly; `memory` where they are not there.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<()> {
         let used = self.used.saturating_add(bytes);
-        self.take(used.saturating_sub(self.taken))?;
+        self.reserve(used.saturating_sub(self.reserved))?;
         self.used = used;
         Ok(())
     }
@@ -100,12 +100,12 @@ impl Held {
     /// The same for one of many small things.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<()> {
         let used = self.used.saturating_add(bytes);
-        let missing = used.saturating_sub(self.taken);
+        let missing = used.saturating_sub(self.reserved);
         if missing > 0 {
-            let step = if self.taken < LARGE { STEP } else { LARGE };
+            let step = if self.reserved < LARGE_ALLOCATION { GROWTH_STEP } else { LARGE_ALLOCATION };
             let ahead = missing.max(step);
-            self.take(ahead)
-                .or_else(|error| if ahead == missing { Err(error) } else { self.take(missing) })?;
+            self.reserve(ahead)
+                .or_else(|error| if ahead == missing { Err(error) } else { self.reserve(missing) })?;
         }
         self.used = used;
         Ok(())
@@ -119,29 +119,29 @@ impl Held {
     /// Holds what the other did as well.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.used += std::mem::take(&mut other.used);
-        self.taken += std::mem::take(&mut other.taken);
+        self.reserved += std::mem::take(&mut other.reserved);
     }
 
-    fn take(&mut self, bytes: u64) -> Result<()> {
+    fn reserve(&mut self, bytes: u64) -> Result<()> {
         if let (Some(memory), 1..) = (&self.memory, bytes) {
-            memory.take(bytes)?;
-            self.taken += bytes;
+            memory.reserve(bytes)?;
+            self.reserved += bytes;
         }
         Ok(())
     }
 }
 
-impl Drop for Held {
+impl Drop for HostMemoryReservation {
     fn drop(&mut self) {
-        if let (Some(memory), 1..) = (&self.memory, self.taken) {
-            memory.give(self.taken);
+        if let (Some(memory), 1..) = (&self.memory, self.reserved) {
+            memory.release(self.reserved);
         }
     }
 }
 
 /// What holds for everything that is done for a script.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct OperationLimits<'a> {
     pub(crate) memory: &'a HostMemory,
     /// Bytes that a file may have after it was written.
     pub(crate) file_size: u64,
@@ -150,29 +150,29 @@ pub(crate) struct Bounds<'a> {
 
 impl Limits {
     /// Bytes of addresses that a run may need, whose script has memory of its own in this program or in another.
-    pub(crate) fn of_host(&self, is_in_process: bool) -> u64 {
-        let script = self.memory.unwrap_or(Self::MEMORY_IN_PROCESS);
-        if is_in_process { script.saturating_mul(2) } else { self.host_memory_of_process() }
+    pub(crate) fn address_space(&self, is_in_process: bool) -> u64 {
+        let script = self.memory.unwrap_or(Self::DEFAULT_MEMORY_IN_PROCESS);
+        if is_in_process { script.saturating_mul(2) } else { self.host_memory_for_process() }
     }
 
     /// Bytes that host functions may hold for the processes of a run at a time. Processes have far more memory than any answer
     /// needs, and the host that answers them has no reason to be as large.
-    pub(crate) fn host_memory_of_process(&self) -> u64 {
+    pub(crate) fn host_memory_for_process(&self) -> u64 {
         const SHARE: u64 = 32;
-        let memory = self.memory.unwrap_or(Self::MEMORY_PROCESS);
-        memory.min(Self::MEMORY_IN_PROCESS).max(memory / SHARE)
+        let memory = self.memory.unwrap_or(Self::DEFAULT_MEMORY_PROCESS);
+        memory.min(Self::DEFAULT_MEMORY_IN_PROCESS).max(memory / SHARE)
     }
 }
 
 /// About the bytes of memory that a value takes.
-pub(crate) fn weight(value: &Value) -> u64 {
+pub(crate) fn memory_size(value: &Value) -> u64 {
     const NODE: u64 = size_of::<Value>() as u64;
     let inside: u64 = match value {
         Value::String(text) => text.len() as u64,
-        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Array(items) => items.iter().map(memory_size).sum(),
         Value::Object(entries) => {
-            entries.iter().map(|(key, item)| key.len() as u64 + weight(item)).sum::<u64>()
-                + weight_of_map(entries.len())
+            entries.iter().map(|(key, item)| key.len() as u64 + memory_size(item)).sum::<u64>()
+                + memory_size_of_map(entries.len())
         }
         _ => 0,
     };
@@ -181,17 +181,17 @@ pub(crate) fn weight(value: &Value) -> u64 {
 
 /// About the bytes that a map of so many entries takes beside them. It keeps them in nodes of eleven, of which about half are
 /// taken.
-pub(crate) fn weight_of_map(entries: usize) -> u64 {
+pub(crate) fn memory_size_of_map(entries: usize) -> u64 {
     const NODE: u64 = 640;
     const TAKEN: u64 = 6;
     (entries as u64).div_ceil(TAKEN) * NODE
 }
 
 /// About the bytes that the value of a JSON text takes, told by its text: no value of it takes less than one letter.
-pub(crate) fn weight_of_json(text: &[u8]) -> u64 {
+pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
     /// A list that is full doubles.
     const ITEM: u64 = 3 * size_of::<Value>() as u64;
-    if (text.len() as u64) < STEP {
+    if (text.len() as u64) < GROWTH_STEP {
         return text.len() as u64;
     }
     let (mut bytes, mut is_text, mut is_escaped) = (text.len() as u64, false, false);
@@ -201,8 +201,8 @@ pub(crate) fn weight_of_json(text: &[u8]) -> u64 {
             (true, b'\\') => is_escaped = true,
             (_, b'"') => is_text = !is_text,
             (false, b',' | b'[') => bytes += ITEM,
-            (false, b'{') => bytes += ITEM + weight_of_map(1),
-            (false, b':') => bytes += weight_of_map(1) / 6,
+            (false, b'{') => bytes += ITEM + memory_size_of_map(1),
+            (false, b':') => bytes += memory_size_of_map(1) / 6,
             _ => {}
         }
     }
@@ -211,13 +211,13 @@ pub(crate) fn weight_of_json(text: &[u8]) -> u64 {
 
 /// A value as JSON, with what it takes counted first.
 #[cfg_attr(not(unix), allow(dead_code, reason = "only processes are answered in text"))]
-pub(crate) fn to_json(value: &Value, held: &mut Held) -> Result<Vec<u8>> {
+pub(crate) fn to_json(value: &Value, held: &mut HostMemoryReservation) -> Result<Vec<u8>> {
     let failed =
         |error| SkillError::new(ErrorKind::InvalidOutput, format!("it has no form in JSON: {error}"));
-    if weight(value) < STEP {
+    if memory_size(value) < GROWTH_STEP {
         return serde_json::to_vec(value).map_err(failed);
     }
-    let mut length = Length(0);
+    let mut length = ByteCounter(0);
     serde_json::to_writer(&mut length, value).map_err(failed)?;
     held.add(length.0)?;
     let mut text = Vec::with_capacity(usize::try_from(length.0).unwrap_or_default());
@@ -226,9 +226,9 @@ pub(crate) fn to_json(value: &Value, held: &mut Held) -> Result<Vec<u8>> {
 }
 
 /// Counts what is written, and keeps nothing.
-struct Length(u64);
+struct ByteCounter(u64);
 
-impl io::Write for Length {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -240,19 +240,19 @@ impl io::Write for Length {
 }
 
 /// An error on its way through a function that fails as the system does.
-pub(crate) fn through_io(error: SkillError) -> io::Error {
+pub(crate) fn into_io_error(error: SkillError) -> io::Error {
     io::Error::other(error)
 }
 
 /// Whether an error that came the system's way is ours.
-pub(crate) fn is_own(error: &io::Error) -> bool {
+pub(crate) fn is_skill_error(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<SkillError>)
 }
 
 /// Whether the system has so many bytes, found out by asking for them. Where memory is limited (`ulimit -v`), whatever grows
 /// without asking would end the whole program.
-pub(crate) fn is_there(bytes: u64) -> Result<()> {
-    if usize::try_from(bytes).is_ok_and(heap::has) {
+pub(crate) fn check_system_memory(bytes: u64) -> Result<()> {
+    if usize::try_from(bytes).is_ok_and(heap::can_allocate) {
         return Ok(());
     }
     let sentence = format!("the system has no {bytes} bytes of memory left for it");
@@ -262,26 +262,26 @@ pub(crate) fn is_there(bytes: u64) -> Result<()> {
 
 /// Bytes of addresses that a run may need, promised to it until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Promised(u64);
+pub(crate) struct AddressSpaceReservation(u64);
 
 /// What all runs were promised, as long as they go on.
-static PROMISED: AtomicU64 = AtomicU64::new(0);
+static RESERVED_ADDRESS_SPACE: AtomicU64 = AtomicU64::new(0);
 
 /// What a run takes beside what its limits count: threads, copies, what buffers and allocators keep for more.
-const BESIDE: u64 = 64 << 20;
+const RUN_OVERHEAD: u64 = 64 << 20;
 
-impl Promised {
+impl AddressSpaceReservation {
     /// So many bytes, as a run's limits name them, and what it takes beside. Where addresses are limited (`ulimit -v`), a run
     /// begins only if there are enough for all that it and those that go on may take: a language that is denied memory in the
     /// middle of its work can only end the whole program.
-    pub(crate) fn to_run(bytes: u64) -> Result<Self> {
-        if !are_limited() {
+    pub(crate) fn for_run(bytes: u64) -> Result<Self> {
+        if !is_address_space_limited() {
             return Ok(Self(0));
         }
-        let bytes = bytes.saturating_add(BESIDE);
-        let before = PROMISED.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = bytes.saturating_add(RUN_OVERHEAD);
+        let before = RESERVED_ADDRESS_SPACE.fetch_add(bytes, Ordering::Relaxed);
         let promised = Self(bytes);
-        if usize::try_from(before.saturating_add(bytes)).is_ok_and(heap::has) {
+        if usize::try_from(before.saturating_add(bytes)).is_ok_and(heap::can_allocate) {
             return Ok(promised);
         }
         let sentence = format!(
@@ -293,16 +293,16 @@ impl Promised {
     }
 }
 
-impl Drop for Promised {
+impl Drop for AddressSpaceReservation {
     fn drop(&mut self) {
         if self.0 > 0 {
-            PROMISED.fetch_sub(self.0, Ordering::Relaxed);
+            RESERVED_ADDRESS_SPACE.fetch_sub(self.0, Ordering::Relaxed);
         }
     }
 }
 
 #[cfg(unix)]
-fn are_limited() -> bool {
+fn is_address_space_limited() -> bool {
     use rustix::process::{Resource, getrlimit};
 
     getrlimit(Resource::As).current.is_some()
@@ -314,35 +314,35 @@ fn are_limited() -> bool {
 }
 
 /// How many bytes the value of a process may take in the host, which is far more than its text does.
-const PARTS_OF_HOST_MEMORY: u64 = 4;
+const VALUE_MEMORY_FACTOR: u64 = 4;
 
 /// Whether the value of this text, which a process has put out, may be made for a run with these limits.
 #[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
-pub(crate) fn may_be_made(text: &[u8], limits: &Limits) -> Result<()> {
-    let bytes = weight_of_json(text);
-    if bytes < LARGE {
+pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
+    let bytes = memory_size_of_json(text);
+    if bytes < LARGE_ALLOCATION {
         return Ok(());
     }
-    let most = limits.host_memory_of_process().saturating_mul(PARTS_OF_HOST_MEMORY);
+    let most = limits.host_memory_for_process().saturating_mul(VALUE_MEMORY_FACTOR);
     if bytes > most {
         let sentence = format!("its value takes up to {bytes} bytes of memory, more than {most}");
         return Err(SkillError::new(ErrorKind::Memory, sentence)
             .with_help("put out less, or as one text; or raise --memory"));
     }
     // It is copied once: as it is redacted, or shown.
-    is_there(bytes.saturating_mul(2))
+    check_system_memory(bytes.saturating_mul(2))
 }
 
 /// Whether what is set aside for when the system has no more memory is there, or there again.
-pub(crate) fn is_left() -> Result<()> {
-    if heap::keep_reserve() {
+pub(crate) fn check_memory_reserve() -> Result<()> {
+    if heap::ensure_reserve() {
         return Ok(());
     }
     Err(SkillError::new(ErrorKind::Memory, "the system has no memory left for this run")
         .with_help("make it do less, or give the host more memory (ulimit -v)"))
 }
 
-fn too_much(bytes: u64, most: u64) -> SkillError {
+fn over_budget_error(bytes: u64, most: u64) -> SkillError {
     let sentence = format!(
         "it takes {bytes} bytes of memory more, and all that the host does for this run at a time may take {most}"
     );
@@ -358,34 +358,34 @@ mod tests {
     #[test]
     fn what_was_held_is_given_back_and_a_caller_is_asked_too() {
         let caller = HostMemory::new(100);
-        let nested = HostMemory::called_by(1000, &caller);
-        let mut held = nested.hold();
+        let nested = HostMemory::with_caller(1000, &caller);
+        let mut held = nested.empty_reservation();
         held.add(60).unwrap();
-        let refused = caller.hold().add(41).unwrap_err();
+        let refused = caller.empty_reservation().add(41).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Memory);
         assert!(refused.message().contains("41 bytes") && refused.message().contains("100"), "{refused}");
         assert!(held.add(41).is_err(), "the caller's limit holds for whom it calls");
         held.add(40).unwrap();
         drop(held);
-        assert_eq!((caller.0.own.taken(), nested.0.own.taken()), (0, 0));
+        assert_eq!((caller.0.budget.reserved(), nested.0.budget.reserved()), (0, 0));
     }
 
     #[test]
     fn what_grows_takes_ahead_but_never_fails_for_it() {
-        let memory = HostMemory::new(STEP + 10);
-        let mut held = memory.hold();
+        let memory = HostMemory::new(GROWTH_STEP + 10);
+        let mut held = memory.empty_reservation();
         held.grow(1).unwrap();
-        assert_eq!(memory.0.own.taken(), STEP);
-        held.grow(STEP - 1).unwrap();
+        assert_eq!(memory.0.budget.reserved(), GROWTH_STEP);
+        held.grow(GROWTH_STEP - 1).unwrap();
         held.grow(10).unwrap();
-        assert_eq!(memory.0.own.taken(), STEP + 10);
+        assert_eq!(memory.0.budget.reserved(), GROWTH_STEP + 10);
         assert!(held.grow(1).is_err());
-        assert!(Held::uncounted().grow(u64::MAX).is_ok());
+        assert!(HostMemoryReservation::uncounted().grow(u64::MAX).is_ok());
     }
 
     #[test]
     fn more_than_any_system_has_is_an_error() {
-        let refused = HostMemory::new(u64::MAX).hold().add(1 << 60).unwrap_err();
+        let refused = HostMemory::new(u64::MAX).empty_reservation().add(1 << 60).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Memory);
     }
 
@@ -402,20 +402,20 @@ mod tests {
             format!("{{{fields}}}"),
         ] {
             let value: Value = serde_json::from_str(&text).unwrap();
-            assert!(weight(&value) <= weight_of_json(text.as_bytes()), "{text:.40}");
-            let mut held = HostMemory::new(text.len() as u64).hold();
+            assert!(memory_size(&value) <= memory_size_of_json(text.as_bytes()), "{text:.40}");
+            let mut held = HostMemory::new(text.len() as u64).empty_reservation();
             assert_eq!(to_json(&value, &mut held).unwrap().len(), value.to_string().len());
         }
         let text = format!("\"{}\"", ",[{".repeat(100_000));
-        assert_eq!(weight_of_json(text.as_bytes()), text.len() as u64);
+        assert_eq!(memory_size_of_json(text.as_bytes()), text.len() as u64);
         let control = Value::from("\u{1}".repeat(100_000));
-        assert!(to_json(&control, &mut HostMemory::new(500_000).hold()).is_err());
+        assert!(to_json(&control, &mut HostMemory::new(500_000).empty_reservation()).is_err());
     }
 
     #[test]
     fn processes_have_a_share_of_their_memory_in_the_host() {
-        let of = |memory| Limits::default().memory(memory).host_memory_of_process();
-        assert_eq!(Limits::default().host_memory_of_process(), 64 << 20);
+        let of = |memory| Limits::default().memory(memory).host_memory_for_process();
+        assert_eq!(Limits::default().host_memory_for_process(), 64 << 20);
         assert_eq!((of(1 << 20), of(1 << 30), of(4 << 30)), (1 << 20, 64 << 20, 128 << 20));
     }
 }

@@ -29,25 +29,25 @@ pub(crate) mod temp_places;
 mod tools;
 
 pub(crate) use args::Args;
-pub use cage::{InterpreterReport, Machine, Place, ProcessPlan};
-pub use canned::Canned;
+pub use cage::{InterpreterReport, LaunchPreview, SandboxPath, SandboxSupport};
+pub use canned::Fixtures;
 #[cfg(unix)]
-pub(crate) use clearing::{BY_NAME, Clearing};
-pub(crate) use context::HostCalls;
+pub(crate) use clearing::{DirCleaner, OPEN_BY_NAME};
+pub(crate) use context::HostApiClient;
 pub use context::{ContextBuilder, SkillContext};
 pub use files::Files;
-pub(crate) use guarded::guarded;
-pub use http::Web;
+pub(crate) use guarded::catch_panic;
+pub use http::WebClient;
 pub use journal::{LogLevel, LogLine, Observer, Progress};
-pub(crate) use memory::{HostMemory, Promised, is_left, weight};
+pub(crate) use memory::{AddressSpaceReservation, HostMemory, check_memory_reserve, memory_size};
 #[cfg(unix)]
-pub(crate) use memory::{may_be_made, to_json, weight_of_json};
+pub(crate) use memory::{check_value_memory, memory_size_of_json, to_json};
 pub use providers::{
     ConfigProvider, HttpClient, HttpRequest, HttpResponse, Providers, SampleRequest, SamplingProvider,
     SecretProvider, SkillProvider, Tool, ToolProvider,
 };
 pub(crate) use redaction::{Redacted, Redaction};
-pub use report::{ProcessReport, SandboxReport, Usage};
+pub use report::{ProcessReport, ProcessUsage, SandboxReport};
 pub use steps::{StepEvent, StepReport, StepStatus};
-pub use table::{Access, Example, HostFunction, Kind, Param, function, functions};
-pub use tools::Tools;
+pub use table::{AccessRule, Example, HostFunction, Param, ValueType, function, functions};
+pub use tools::ClosureTools;

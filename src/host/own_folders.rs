@@ -10,60 +10,65 @@ use etcetera::BaseStrategy;
 /// Every folder of the user's in which metier keeps something of its own, whether or not it is there yet. No script may read
 /// or change what is in them: there is machine code that runs in the host, and the key that tells it from a forgery.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
-pub(crate) fn own_folders() -> Vec<PathBuf> {
-    [cache_folder(), state_folder()].into_iter().flatten().collect()
+pub(crate) fn metier_dirs() -> Vec<PathBuf> {
+    [cache_dir(), state_dir()].into_iter().flatten().collect()
 }
 
 /// For what can be made again.
-pub(crate) fn cache_folder() -> Option<PathBuf> {
-    Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join(LASTING))
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join(DIR_NAME))
 }
 
 /// For what must stay.
-pub(crate) fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_dir() -> Option<PathBuf> {
     let platform = etcetera::base_strategy::choose_native_strategy().ok()?;
-    Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(LASTING))
+    Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(DIR_NAME))
 }
 
 /// The name of the folders of the user's.
-const LASTING: &str = "metier";
+const DIR_NAME: &str = "metier";
 
 /// What is in them: compiled modules, and the key.
-pub(crate) const MODULES: &str = "wasm";
-pub(crate) const KEY: &str = "wasm-cache.key";
+pub(crate) const WASM_CACHE_DIR: &str = "wasm";
+pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
 
 /// The names of the folders for what is temporary, before the number of a user, and of what is in them, one for each process.
-pub(crate) const TEMPORARY: &str = "metier-";
-pub(crate) const HOST: &str = "host-";
+pub(crate) const TEMP_DIR_PREFIX: &str = "metier-";
+pub(crate) const HOST_DIR_PREFIX: &str = "host-";
 
 /// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
 /// in it, so that nobody looks for anything there. Only names count: a mark in a folder could be a script's.
-pub(crate) const DOWNLOADED: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
+pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
 
 /// Whether this name in a folder of that name is metier's own. Compared without case, as some file systems do.
-fn is_own(folder: &str, name: &str) -> bool {
+fn is_metier_entry(folder: &str, name: &str) -> bool {
     let is = |own: &str| name.eq_ignore_ascii_case(own);
-    if folder.eq_ignore_ascii_case(LASTING) {
-        is(MODULES) || is(KEY)
+    if folder.eq_ignore_ascii_case(DIR_NAME) {
+        is(WASM_CACHE_DIR) || is(WASM_CACHE_KEY_FILE)
     } else {
-        is_temporary(folder) && name.get(..HOST.len()).is_some_and(|start| start.eq_ignore_ascii_case(HOST))
+        is_temp_dir_name(folder)
+            && name
+                .get(..HOST_DIR_PREFIX.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(HOST_DIR_PREFIX))
     }
 }
 
-fn is_temporary(name: &str) -> bool {
-    let number = name.get(TEMPORARY.len()..).filter(|number| !number.is_empty());
+fn is_temp_dir_name(name: &str) -> bool {
+    let number = name.get(TEMP_DIR_PREFIX.len()..).filter(|number| !number.is_empty());
     number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
-        && name.get(..TEMPORARY.len()).is_some_and(|start| start.eq_ignore_ascii_case(TEMPORARY))
+        && name.get(..TEMP_DIR_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(TEMP_DIR_PREFIX))
 }
 
 /// Whether a path, `/`-separated, leads to something of metier's own or through it; `is_there` looks for another path.
-pub(crate) fn leads_to_own(path: &str, is_there: impl Fn(&str) -> bool) -> bool {
+pub(crate) fn leads_into_metier_dir(path: &str, is_there: impl Fn(&str) -> bool) -> bool {
     let (mut above, mut start) = ("", 0);
     path.split('/').any(|part| {
         start += part.len() + 1;
-        let is_found = is_own(above, part)
-            || part.eq_ignore_ascii_case(LASTING)
-                && path.get(..start - 1).is_some_and(|folder| is_there(&format!("{folder}/{KEY}")));
+        let is_found = is_metier_entry(above, part)
+            || part.eq_ignore_ascii_case(DIR_NAME)
+                && path
+                    .get(..start - 1)
+                    .is_some_and(|folder| is_there(&format!("{folder}/{WASM_CACHE_KEY_FILE}")));
         above = part;
         is_found
     })
@@ -71,19 +76,19 @@ pub(crate) fn leads_to_own(path: &str, is_there: impl Fn(&str) -> bool) -> bool 
 
 /// Whether a folder is one of metier's own.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
-pub(crate) fn is_own_folder(folder: &Path) -> bool {
+pub(crate) fn is_metier_dir(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let may_be = name.eq_ignore_ascii_case(LASTING) || is_temporary(name);
+    let may_be = name.eq_ignore_ascii_case(DIR_NAME) || is_temp_dir_name(name);
     may_be
         && std::fs::read_dir(folder)
             .into_iter()
             .flatten()
             .flatten()
-            .any(|entry| entry.file_name().to_str().is_some_and(|entry| is_own(name, entry)))
+            .any(|entry| entry.file_name().to_str().is_some_and(|entry| is_metier_entry(name, entry)))
 }
 
 /// The path without links, as far as there is anything.
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub(crate) fn resolve_existing(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let Ok(found) = std::fs::canonicalize(above) {
             return path.strip_prefix(above).map_or(found.clone(), |rest| {
@@ -96,19 +101,19 @@ pub(crate) fn real(path: &Path) -> PathBuf {
 
 /// Whether this is a folder in which every user puts files. Only its name says so: a script may give any mode to its project.
 #[cfg(unix)]
-pub(crate) fn is_for_all(folder: &Path) -> bool {
+pub(crate) fn is_shared_temp_dir(folder: &Path) -> bool {
     ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|known| folder == Path::new(known))
 }
 
 /// Why nothing of metier's own may be put here, a path without links: others could put something else in its place, or it lies
 /// in a project or a skill, where scripts work that may be run with another environment. The user's home is none.
 #[cfg(unix)]
-pub(crate) fn unfit(folder: &Path) -> Option<String> {
+pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     const SIGNS: [&str; 3] = [".git", ".metier", "SKILL.md"];
     const BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
-    let homes = super::strangers::homes();
+    let homes = super::strangers::home_dirs();
     // In namespaces of users nobody has the number of root.
     let trusted =
         [Some(rustix::process::geteuid().as_raw()), Path::new("/").metadata().ok().map(|root| root.uid())];
@@ -116,7 +121,7 @@ pub(crate) fn unfit(folder: &Path) -> Option<String> {
     folder.ancestors().find_map(|folder| {
         let about = folder.symlink_metadata().ok()?;
         let (is_sticky, shown) = (about.mode() & STICKY != 0, folder.display());
-        is_above_home |= super::strangers::home().is_some_and(|home| home == folder);
+        is_above_home |= super::strangers::home_dir().is_some_and(|home| home == folder);
         if !trusted.contains(&Some(about.uid())) {
             return Some(format!("{shown} belongs to somebody else"));
         }
@@ -124,10 +129,10 @@ pub(crate) fn unfit(folder: &Path) -> Option<String> {
             return Some(format!("{shown} can be written by others"));
         }
         // Anybody can put a sign in a folder for all.
-        let may_be_project = !is_above_home && !is_for_all(folder) && !homes.contains(folder);
+        let may_be_project = !is_above_home && !is_shared_temp_dir(folder) && !homes.contains(folder);
         let has_sign = || SIGNS.iter().any(|sign| folder.join(sign).symlink_metadata().is_ok());
         let is_downloaded =
-            || folder.file_name().is_some_and(|name| DOWNLOADED.iter().any(|known| name == *known));
+            || folder.file_name().is_some_and(|name| PACKAGE_DIRS.iter().any(|known| name == *known));
         let is_project = may_be_project && (has_sign() || is_downloaded());
         is_project.then(|| format!("it lies in {shown}, which is a project or a skill"))
     })
@@ -148,7 +153,7 @@ mod tests {
             "st/metier/wasm-cache.key",
             "st/Metier/WASM-CACHE.KEY",
         ] {
-            assert!(leads_to_own(path, never), "{path}");
+            assert!(leads_into_metier_dir(path, never), "{path}");
         }
         for path in [
             "",
@@ -163,10 +168,10 @@ mod tests {
             "wasm-cache.key",
             "host-0123456789abcdef",
         ] {
-            assert!(!leads_to_own(path, never), "{path}");
+            assert!(!leads_into_metier_dir(path, never), "{path}");
         }
-        assert!(leads_to_own("st/metier/other", |path| path == "st/metier/wasm-cache.key"));
-        assert!(!leads_to_own("st/metier/other", |path| path == "metier/wasm-cache.key"));
+        assert!(leads_into_metier_dir("st/metier/other", |path| path == "st/metier/wasm-cache.key"));
+        assert!(!leads_into_metier_dir("st/metier/other", |path| path == "metier/wasm-cache.key"));
     }
 
     #[cfg(unix)]
@@ -180,7 +185,7 @@ mod tests {
             std::fs::create_dir_all(at(path)).unwrap();
             std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(mode)).unwrap();
         };
-        if let Some(reason) = unfit(&stage) {
+        if let Some(reason) = unsafe_reason(&stage) {
             // Where temporary files lie on this machine nothing can be shown.
             assert!(reason.contains("by others") || reason.contains("is a project"), "{reason}");
             return;
@@ -188,21 +193,21 @@ mod tests {
         for sign in ["one/.git", "two/.metier", "three/SKILL.md", "node_modules/x"] {
             made(&format!("{sign}/x"), 0o700);
             let folder = at(sign).with_file_name("not/there/yet");
-            assert!(unfit(&folder).unwrap().contains("is a project"), "{sign}");
+            assert!(unsafe_reason(&folder).unwrap().contains("is a project"), "{sign}");
         }
         for (folder, mode) in [("open", 0o777), ("group", 0o770)] {
             made(folder, mode);
-            assert!(unfit(&at(folder).join("x")).unwrap().contains("by others"), "{folder}");
+            assert!(unsafe_reason(&at(folder).join("x")).unwrap().contains("by others"), "{folder}");
         }
         made("sticky", 0o1777);
         made("sticky/.git", 0o700);
         // A script can have made it so.
-        assert!(unfit(&at("sticky/x")).unwrap().contains("is a project"));
-        assert!(is_for_all(Path::new("/tmp")) && !is_for_all(&stage));
+        assert!(unsafe_reason(&at("sticky/x")).unwrap().contains("is a project"));
+        assert!(is_shared_temp_dir(Path::new("/tmp")) && !is_shared_temp_dir(&stage));
         if rustix::process::geteuid().is_root() {
             made("theirs", 0o700);
             std::os::unix::fs::chown(at("theirs"), Some(12345), None).unwrap();
-            assert!(unfit(&at("theirs/x")).unwrap().contains("somebody else"));
+            assert!(unsafe_reason(&at("theirs/x")).unwrap().contains("somebody else"));
         }
     }
 }

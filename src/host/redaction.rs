@@ -14,8 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use self::finder::{Blanks, Cover, Finder, add, weight};
-use self::forms::{LINE, forms};
+use self::finder::{SecretFinder, SecretMatch, WhitespaceMode, push_merged, significant_chars};
+use self::forms::{MIN_SECRET_LINE_CHARS, encoded_forms};
 use super::report::ProcessReport;
 use super::steps::StepReport;
 use crate::error::{Location, SkillError, Violation};
@@ -27,82 +27,82 @@ pub(crate) struct Redacted<T>(T);
 /// The secrets of one run, those of the skills it called included. Without any, nothing is looked at or copied.
 #[derive(Default)]
 pub(crate) struct Redaction {
-    is_needed: AtomicBool,
-    known: RwLock<Known>,
+    has_secrets: AtomicBool,
+    secrets: RwLock<KnownSecrets>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     secrets: Vec<Secret>,
     /// Made when it is first needed after something was learned.
-    search: Option<Arc<Search>>,
+    search: Option<Arc<SecretSearch>>,
 }
 
 /// A value that must not leave, and what stands in its place.
 #[derive(Clone)]
 struct Secret {
     value: String,
-    mark: String,
+    placeholder: String,
 }
 
 /// How all secrets are looked for.
-struct Search {
+struct SecretSearch {
     /// Texts so short that they are looked for to the letter.
-    short: Option<Finder>,
-    long: Option<Finder>,
-    marks: Vec<String>,
+    short: Option<SecretFinder>,
+    long: Option<SecretFinder>,
+    placeholders: Vec<String>,
 }
 
 impl Redaction {
     /// Characters of a text in an error.
-    pub(crate) const ERROR: usize = 4096;
+    pub(crate) const MAX_ERROR_CHARS: usize = 4096;
 
     /// From now on `value` leaves as `[secret:NAME]`.
     pub(crate) fn learn(&self, name: &str, value: &str) {
-        self.learn_all(&[Secret { value: value.to_owned(), mark: format!("[secret:{name}]") }]);
+        self.learn_all(&[Secret { value: value.to_owned(), placeholder: format!("[secret:{name}]") }]);
     }
 
     /// Whether this text is or holds a secret that is known.
-    pub(crate) fn knows(&self, text: &str) -> bool {
-        self.is_needed.load(Ordering::Acquire) && self.text(text.to_owned()).shown().as_str() != text
+    pub(crate) fn contains_secret(&self, text: &str) -> bool {
+        self.has_secrets.load(Ordering::Acquire) && self.text(text.to_owned()).as_inner().as_str() != text
     }
 
     /// From now on what others were handed leaves by its name as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
-        if !others.is_needed.load(Ordering::Acquire) || std::ptr::eq(self, others) {
+        if !others.has_secrets.load(Ordering::Acquire) || std::ptr::eq(self, others) {
             return;
         }
-        let others = others.known.read().unwrap_or_else(PoisonError::into_inner).secrets.clone();
+        let others = others.secrets.read().unwrap_or_else(PoisonError::into_inner).secrets.clone();
         self.learn_all(&others);
     }
 
     fn learn_all(&self, secrets: &[Secret]) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
         for secret in secrets.iter().filter(|secret| !secret.value.trim().is_empty()) {
             if !known.secrets.iter().any(|known| known.value == secret.value) {
                 known.secrets.push(secret.clone());
                 known.search = None;
-                self.is_needed.store(true, Ordering::Release);
+                self.has_secrets.store(true, Ordering::Release);
             }
         }
     }
 
     /// The text without secrets.
     pub(crate) fn text(&self, text: String) -> Redacted<String> {
-        Redacted(self.without(text, false))
+        Redacted(self.redact_text(text, false))
     }
 
     /// The beginning of a longer text, without secrets, the one included that it ends in the midst of.
-    pub(crate) fn beginning(&self, text: String) -> Redacted<String> {
-        Redacted(self.without(text, true))
+    pub(crate) fn text_prefix(&self, text: String) -> Redacted<String> {
+        Redacted(self.redact_text(text, true))
     }
 
     /// Lines that were written one after the other, without secrets, those included that run over several.
     pub(crate) fn lines(&self, lines: Vec<String>) -> Redacted<Vec<String>> {
         let Some(search) = self.search().filter(|_| !lines.is_empty()) else { return Redacted(lines) };
         let text = lines.join("\n");
-        let covers = search.covers(&text, false);
+        let covers = search.find_matches(&text, false);
         if covers.is_empty() {
             return Redacted(lines);
         }
@@ -115,7 +115,7 @@ impl Redaction {
                 // The mark stands in the line in which the secret begins.
                 if cover.start >= start {
                     clean.push_str(&text[done..cover.start]);
-                    clean.push_str(search.mark(cover));
+                    clean.push_str(search.placeholder(cover));
                 }
                 done = cover.end.min(end);
                 if cover.end > end {
@@ -133,7 +133,7 @@ impl Redaction {
     /// The value without secrets, in strings and keys at any depth; a number that spells a secret becomes its mark.
     pub(crate) fn value(&self, value: Value) -> Redacted<Value> {
         match self.search() {
-            Some(search) => Redacted(search.value(value)),
+            Some(search) => Redacted(search.redact_value(value)),
             None => Redacted(value),
         }
     }
@@ -141,13 +141,13 @@ impl Redaction {
     /// The error without secrets, and then no longer than an error is. What lies underneath is for whoever debugs the host
     /// and is left behind.
     pub(crate) fn error(&self, error: SkillError) -> Redacted<SkillError> {
-        let is_short = |text: &str| text.len() <= Self::ERROR;
+        let is_short = |text: &str| text.len() <= Self::MAX_ERROR_CHARS;
         let texts = || error.help().into_iter().chain(error.traceback().iter().map(String::as_str));
         let is_bounded = is_short(error.message()) && texts().all(is_short);
-        if is_bounded && !self.is_needed.load(Ordering::Acquire) {
+        if is_bounded && !self.has_secrets.load(Ordering::Acquire) {
             return Redacted(error);
         }
-        let text = |text: &str| self.text(text.to_owned()).shortened(Self::ERROR).0;
+        let text = |text: &str| self.text(text.to_owned()).truncate(Self::MAX_ERROR_CHARS).0;
         let traceback = error.traceback().iter().map(|frame| text(frame)).collect();
         let violation = |violation: &Violation| Violation {
             path: text(&violation.path),
@@ -170,8 +170,8 @@ impl Redaction {
     /// The report with what the process said, without secrets.
     pub(crate) fn process(&self, report: ProcessReport) -> Redacted<ProcessReport> {
         Redacted(ProcessReport {
-            stdout: self.without(report.stdout, report.stdout_truncated),
-            stderr: self.without(report.stderr, report.stderr_truncated),
+            stdout: self.redact_text(report.stdout, report.stdout_truncated),
+            stderr: self.redact_text(report.stderr, report.stderr_truncated),
             ..report
         })
     }
@@ -181,29 +181,29 @@ impl Redaction {
         let clean = |step: StepReport| StepReport {
             value: self.value(step.value).0,
             input: self.value(step.input).0,
-            error: step.error.map(|error| self.text(error).shortened(StepReport::ERROR).0),
+            error: step.error.map(|error| self.text(error).truncate(StepReport::MAX_ERROR_CHARS).0),
             ..step
         };
         Redacted(steps.into_iter().map(clean).collect())
     }
 
-    fn without(&self, text: String, is_cut: bool) -> String {
+    fn redact_text(&self, text: String, is_cut: bool) -> String {
         match self.search() {
-            Some(search) => search.without(text, is_cut),
+            Some(search) => search.redact_text(text, is_cut),
             None => text,
         }
     }
 
     /// How to look, where there is something to look for.
-    fn search(&self) -> Option<Arc<Search>> {
-        if !self.is_needed.load(Ordering::Acquire) {
+    fn search(&self) -> Option<Arc<SecretSearch>> {
+        if !self.has_secrets.load(Ordering::Acquire) {
             return None;
         }
-        if let Some(search) = &self.known.read().unwrap_or_else(PoisonError::into_inner).search {
+        if let Some(search) = &self.secrets.read().unwrap_or_else(PoisonError::into_inner).search {
             return Some(search.clone());
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let search = known.search.take().unwrap_or_else(|| Arc::new(Search::new(&known.secrets)));
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        let search = known.search.take().unwrap_or_else(|| Arc::new(SecretSearch::new(&known.secrets)));
         known.search = Some(search.clone());
         Some(search)
     }
@@ -211,12 +211,12 @@ impl Redaction {
 
 impl<T> Redacted<T> {
     /// What may be shown.
-    pub(crate) fn shown(&self) -> &T {
+    pub(crate) fn as_inner(&self) -> &T {
         &self.0
     }
 
     /// What may be shown, by itself.
-    pub(crate) fn into_shown(self) -> T {
+    pub(crate) fn into_inner(self) -> T {
         self.0
     }
 
@@ -228,7 +228,7 @@ impl<T> Redacted<T> {
 
 impl Redacted<String> {
     /// No more than so many characters, and `…` where there were more.
-    pub(crate) fn shortened(self, most: usize) -> Self {
+    pub(crate) fn truncate(self, most: usize) -> Self {
         match self.0.char_indices().nth(most) {
             Some((end, _)) => Self(format!("{}…", &self.0[..end])),
             None => self,
@@ -255,75 +255,78 @@ impl fmt::Debug for Redaction {
     }
 }
 
-impl Search {
+impl SecretSearch {
     fn new(secrets: &[Secret]) -> Self {
-        let forms = secrets.iter().map(|secret| forms(&secret.value));
+        let forms = secrets.iter().map(|secret| encoded_forms(&secret.value));
         let forms: Vec<(String, usize)> =
             forms.enumerate().flat_map(|(at, forms)| forms.into_iter().map(move |form| (form, at))).collect();
-        let (long, short): (Vec<_>, Vec<_>) = forms.into_iter().partition(|(form, _)| weight(form) >= LINE);
+        let (long, short): (Vec<_>, Vec<_>) =
+            forms.into_iter().partition(|(form, _)| significant_chars(form) >= MIN_SECRET_LINE_CHARS);
         let finder = |forms: &[(String, usize)], blanks| {
-            Finder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), blanks)
+            SecretFinder::new(forms.iter().map(|(form, secret)| (form.as_str(), *secret)), blanks)
         };
         Self {
-            short: finder(&short, Blanks::Count),
-            long: finder(&long, Blanks::PassedOver),
-            marks: secrets.iter().map(|secret| secret.mark.clone()).collect(),
+            short: finder(&short, WhitespaceMode::Significant),
+            long: finder(&long, WhitespaceMode::Ignored),
+            placeholders: secrets.iter().map(|secret| secret.placeholder.clone()).collect(),
         }
     }
 
-    fn covers(&self, text: &str, is_cut: bool) -> Vec<Cover> {
-        let covers = |finder: &Option<Finder>| {
-            finder.as_ref().map_or_else(Vec::new, |finder| finder.covers(text, is_cut))
+    fn find_matches(&self, text: &str, is_cut: bool) -> Vec<SecretMatch> {
+        let covers = |finder: &Option<SecretFinder>| {
+            finder.as_ref().map_or_else(Vec::new, |finder| finder.find_matches(text, is_cut))
         };
         let (short, long) = (covers(&self.short), covers(&self.long));
         let mut covers = match (short.is_empty(), long.is_empty()) {
             (true, _) => long,
             (_, true) => short,
-            _ => merged(short, long),
+            _ => merge_matches(short, long),
         };
         if !covers.is_empty() {
-            let marks = self.marks_in(text);
+            let marks = self.placeholders_in(text);
             // A secret that is a part of a name would otherwise grow with every look at the same text.
-            let is_mark =
-                |cover: &Cover| marks.iter().any(|(start, end)| *start <= cover.start && cover.end <= *end);
+            let is_mark = |cover: &SecretMatch| {
+                marks.iter().any(|(start, end)| *start <= cover.start && cover.end <= *end)
+            };
             covers.retain(|cover| !is_mark(cover));
         }
         covers
     }
 
     /// Where names stand already.
-    fn marks_in(&self, text: &str) -> Vec<(usize, usize)> {
-        let is_one =
-            |rest: &str| self.marks.iter().find(|mark| rest.starts_with(mark.as_str())).map(String::len);
+    fn placeholders_in(&self, text: &str) -> Vec<(usize, usize)> {
+        let is_one = |rest: &str| {
+            self.placeholders.iter().find(|mark| rest.starts_with(mark.as_str())).map(String::len)
+        };
         let starts = text.match_indices("[secret:");
         starts.filter_map(|(at, _)| Some((at, at + is_one(&text[at..])?))).collect()
     }
 
-    fn mark(&self, cover: &Cover) -> &str {
-        cover.secret.map_or("", |secret| &self.marks[secret])
+    fn placeholder(&self, cover: &SecretMatch) -> &str {
+        cover.secret.map_or("", |secret| &self.placeholders[secret])
     }
 
-    fn without(&self, text: String, is_cut: bool) -> String {
-        let covers = self.covers(&text, is_cut);
+    fn redact_text(&self, text: String, is_cut: bool) -> String {
+        let covers = self.find_matches(&text, is_cut);
         if covers.is_empty() {
             return text;
         }
         let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
         for cover in covers {
             clean.push_str(&text[done..cover.start]);
-            clean.push_str(self.mark(&cover));
+            clean.push_str(self.placeholder(&cover));
             done = cover.end;
         }
         clean.push_str(&text[done..]);
         clean
     }
 
-    fn value(&self, value: Value) -> Value {
+    fn redact_value(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.without(text, false)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
-            Value::Object(entries) => Value::Object(self.entries(entries)),
-            Value::Number(number) => match self.mark_of(&number.to_string()) {
+            Value::String(text) => Value::String(self.redact_text(text, false)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
+            Value::Object(entries) => Value::Object(self.redact_entries(entries)),
+            Value::Number(number) => match self.placeholder_for(&number.to_string()) {
                 Some(mark) => Value::String(mark),
                 None => Value::Number(number),
             },
@@ -332,11 +335,11 @@ impl Search {
     }
 
     /// Keys that become alike are told apart, so that no entry is lost.
-    fn entries(&self, entries: Map<String, Value>) -> Map<String, Value> {
+    fn redact_entries(&self, entries: Map<String, Value>) -> Map<String, Value> {
         let mut clean = Map::new();
         let mut alike: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in entries {
-            let key = self.without(key, false);
+            let key = self.redact_text(key, false);
             let mut own = key.clone();
             let count = alike.entry(key).or_default();
             own.extend(std::iter::repeat_n('\'', *count));
@@ -345,26 +348,28 @@ impl Search {
                 *count += 1;
             }
             *count += 1;
-            clean.insert(own, self.value(value));
+            clean.insert(own, self.redact_value(value));
         }
         clean
     }
 
-    fn mark_of(&self, text: &str) -> Option<String> {
-        match self.covers(text, false)[..] {
-            [ref cover] if (cover.start, cover.end) == (0, text.len()) => Some(self.mark(cover).to_owned()),
+    fn placeholder_for(&self, text: &str) -> Option<String> {
+        match self.find_matches(text, false)[..] {
+            [ref cover] if (cover.start, cover.end) == (0, text.len()) => {
+                Some(self.placeholder(cover).to_owned())
+            }
             _ => None,
         }
     }
 }
 
 /// Both, in the order of the text; those that overlap become one.
-fn merged(some: Vec<Cover>, others: Vec<Cover>) -> Vec<Cover> {
+fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
     let mut all = [some, others].concat();
     all.sort_by_key(|cover| (cover.end, cover.start));
     let mut covers = Vec::with_capacity(all.len());
     for cover in all {
-        add(&mut covers, cover);
+        push_merged(&mut covers, cover);
     }
     covers
 }
@@ -386,7 +391,7 @@ mod tests {
 
     #[track_caller]
     fn leaves(secrets: &[(&str, &str)], text: &str, expected: &str) {
-        assert_eq!(redaction(secrets).text(text.into()).shown(), expected);
+        assert_eq!(redaction(secrets).text(text.into()).as_inner(), expected);
     }
 
     #[test]
@@ -398,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_step_is_cut_once_it_has_no_secret() {
-        let error = format!("{}s3cret-of-many-letters", "x".repeat(StepReport::ERROR - 8));
+        let error = format!("{}s3cret-of-many-letters", "x".repeat(StepReport::MAX_ERROR_CHARS - 8));
         let step = StepReport {
             index: 0,
             id: "one".into(),
@@ -410,7 +415,7 @@ mod tests {
             error: Some(error),
             value: Value::Null,
         };
-        let steps = redaction(&[("KEY", "s3cret-of-many-letters")]).steps(vec![step]).into_shown();
+        let steps = redaction(&[("KEY", "s3cret-of-many-letters")]).steps(vec![step]).into_inner();
         let shown = steps[0].error.as_deref().unwrap();
         assert!(shown.ends_with("x[secret:…"), "{shown}");
     }
@@ -427,7 +432,7 @@ mod tests {
             ("nothing", "nothing"),
             ("", ""),
         ] {
-            assert_eq!(redaction.beginning(text.into()).shown(), left, "{text}");
+            assert_eq!(redaction.text_prefix(text.into()).as_inner(), left, "{text}");
         }
     }
 
@@ -451,7 +456,7 @@ mod tests {
             plain.replace('/', "\\/"),
             plain.replace("üß", "\\u00fc\\u00df").replace('😀', "\\ud83d\\ude00"),
         ] {
-            assert_eq!(redaction.text(text).shown(), r#"{"k":"[secret:KEY]"}"#);
+            assert_eq!(redaction.text(text).as_inner(), r#"{"k":"[secret:KEY]"}"#);
         }
         leaves(&[("KEY", "token\n")], "token\n token", "[secret:KEY] [secret:KEY]");
     }
@@ -461,7 +466,7 @@ mod tests {
         let redaction = redaction(&[("PIN", "4711"), ("KEY", "s3cret")]);
         let value =
             json!({"s3cret": [{"deep": {"s3cret!": null}}, 4711, 47110, true], "[secret:KEY]": "4711."});
-        let clean = redaction.value(value).into_shown();
+        let clean = redaction.value(value).into_inner();
         assert_eq!(
             clean,
             json!({
@@ -479,7 +484,7 @@ mod tests {
             .with_location(at)
             .with_traceback(vec!["s3cret:3".into()])
             .with_source(std::io::Error::other("s3cret"));
-        let clean = redaction(&[("KEY", "s3cret")]).error(error).into_shown();
+        let clean = redaction(&[("KEY", "s3cret")]).error(error).into_inner();
         assert!(!serde_json::to_string(&clean).unwrap().contains("s3cret"), "{clean:?}");
         assert!(std::error::Error::source(&clean).is_none());
         assert_eq!((clean.kind(), clean.location().unwrap().line), (ErrorKind::Tool, Some(3)));
@@ -494,9 +499,9 @@ mod tests {
             ("[secret:KEY]-and-more", "[secret:LONG]"),
             ("[secret:NOBODY]", "[[secret:KEY]:NOBODY]"),
         ] {
-            let once = redaction.text(text.into()).into_shown();
+            let once = redaction.text(text.into()).into_inner();
             assert_eq!(once, expected);
-            assert_eq!(redaction.text(once.clone()).shown(), &once, "a second look changes nothing");
+            assert_eq!(redaction.text(once.clone()).as_inner(), &once, "a second look changes nothing");
         }
     }
 
@@ -534,9 +539,9 @@ mod tests {
             (&["x", "0123", "4567"], &["x", "0123", "4567"]),
             (&["a0123456789b01234", "56789c0123456789"], &["a[secret:KEY]b[secret:KEY]", "c[secret:KEY]"]),
         ] {
-            assert_eq!(redaction.lines(lines(said)).into_shown(), left);
+            assert_eq!(redaction.lines(lines(said)).into_inner(), left);
         }
-        assert_eq!(Redaction::default().lines(lines(&["0123456789"])).into_shown(), ["0123456789"]);
+        assert_eq!(Redaction::default().lines(lines(&["0123456789"])).into_inner(), ["0123456789"]);
     }
 
     #[test]
@@ -603,7 +608,7 @@ mod tests {
     fn the_end_of_a_long_secret_is_known_by_itself() {
         let long = (0..20_000_u32).map(|number| number.to_string()).collect::<Vec<_>>().join("-");
         let tail = &long[long.len() - 100..];
-        let left = redaction(&[("KEY", &long)]).text(format!("it ends in {tail}")).into_shown();
+        let left = redaction(&[("KEY", &long)]).text(format!("it ends in {tail}")).into_inner();
         assert!(left.ends_with("[secret:KEY]") && left.len() < 80, "{left}");
     }
 
@@ -622,7 +627,7 @@ mod tests {
             .with_location(Location { file: said("file"), line: Some(1), column: None })
             .with_traceback(vec![said("frame")])
             .with_violations(vec![violation]);
-        let shown = json!(redaction(&[("KEY", secret)]).error(error).into_shown()).to_string();
+        let shown = json!(redaction(&[("KEY", secret)]).error(error).into_inner()).to_string();
         assert!(!shown.contains("s3cret"), "{shown}");
         for what in ["failed", "help", "file", "frame", "at", "expected", "found"] {
             assert!(shown.contains(&format!("{what} [secret:KEY] end")), "{what}: {shown}");
@@ -637,9 +642,9 @@ mod tests {
         let mut secrets: Vec<(&str, &str)> = nested.iter().map(|secret| ("N", secret.as_str())).collect();
         secrets.push(("LONG", &long));
         let redaction = redaction(&secrets);
-        assert_eq!(redaction.text("a".repeat(2 << 20)).shown(), "[secret:LONG]");
+        assert_eq!(redaction.text("a".repeat(2 << 20)).as_inner(), "[secret:LONG]");
         let pieces = format!("{}z", "a".repeat(20_000)).repeat(50);
-        let left = redaction.text(pieces).into_shown();
+        let left = redaction.text(pieces).into_inner();
         assert_eq!(left.matches('z').count(), 50);
         assert_eq!(left.matches("[secret:").count(), 50, "of a long one its beginning is known");
         assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
@@ -652,7 +657,7 @@ mod tests {
             text in "[abé ]{0,60}",
         ) {
             let named: Vec<(&str, &str)> = secrets.iter().map(|secret| ("N", secret.as_str())).collect();
-            let clean = redaction(&named).text(text.clone()).into_shown();
+            let clean = redaction(&named).text(text.clone()).into_inner();
             for secret in &secrets {
                 assert!(!clean.contains(secret), "{secret:?} in {clean:?}, from {text:?}");
             }

@@ -18,12 +18,12 @@ pub struct ProcessReport {
     /// Whether standard error was cut at the cap.
     pub stderr_truncated: bool,
     /// What it used.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
 }
 
 /// What a process and whatever it started used; `null` where nobody counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// Milliseconds of processor time of the whole tree; counted in a cage.
     pub cpu_ms: Option<u64>,
     /// Bytes resident in its largest process; counted in a cage.
@@ -45,7 +45,7 @@ pub struct Usage {
 pub struct SandboxReport {
     /// `in-process` for the embedded languages; for a process in a cage `namespaces`, or `landlock` where the machine gives none;
     /// `none` for one that runs with the user's own rights.
-    pub tier: &'static str,
+    pub level: &'static str,
     /// Files outside the project were out of reach.
     pub files: bool,
     /// The network was out of reach.
@@ -76,7 +76,7 @@ impl SandboxReport {
 
     const fn all(tier: &'static str, holds: bool) -> Self {
         Self {
-            tier,
+            level: tier,
             files: holds,
             network: holds,
             unix_sockets: holds,
@@ -90,7 +90,7 @@ impl SandboxReport {
 
     /// What still holds where both do.
     pub(crate) fn weaker(self, other: Self) -> Self {
-        let strength = |report: &Self| report.walls().iter().filter(|holds| **holds).count();
+        let strength = |report: &Self| report.restrictions().iter().filter(|holds| **holds).count();
         let [
             files,
             network,
@@ -100,12 +100,12 @@ impl SandboxReport {
             protected_paths,
             metadata_outside,
             process_count,
-        ] = std::array::from_fn(|wall| self.walls()[wall] && other.walls()[wall]);
+        ] = std::array::from_fn(|wall| self.restrictions()[wall] && other.restrictions()[wall]);
         // Of a language inside and a process that is held as well, the process is what there is to tell.
         let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
-        let tier = if is_other { other.tier } else { self.tier };
+        let tier = if is_other { other.level } else { self.level };
         Self {
-            tier,
+            level: tier,
             files,
             network,
             unix_sockets,
@@ -117,7 +117,7 @@ impl SandboxReport {
         }
     }
 
-    fn walls(&self) -> [bool; 8] {
+    fn restrictions(&self) -> [bool; 8] {
         [
             self.files,
             self.network,

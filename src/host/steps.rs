@@ -11,13 +11,13 @@ pub struct StepEvent {
     /// Its place, from 0.
     pub index: usize,
     /// How many steps the plan has.
-    pub of: usize,
+    pub step_count: usize,
     /// Its id.
     pub id: String,
     /// What it calls: `grep`, `tool search`, `skill word-count`.
     pub call: String,
     /// How it ended, or nothing when it has just started.
-    pub ended: Option<StepStatus>,
+    pub status: Option<StepStatus>,
     /// How long it took; zero when it has just started.
     pub duration: Duration,
 }
@@ -78,5 +78,5 @@ pub struct StepReport {
 
 impl StepReport {
     /// Characters of an error that are repeated for its step.
-    pub(super) const ERROR: usize = 2_000;
+    pub(super) const MAX_ERROR_CHARS: usize = 2_000;
 }

@@ -8,23 +8,23 @@ use std::sync::OnceLock;
 
 /// The folders of a run, without links.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Strangers {
+pub(crate) struct UntrustedDirs {
     folders: Vec<PathBuf>,
     /// Those too in which the user is at home.
-    all: Vec<PathBuf>,
+    with_home_dirs: Vec<PathBuf>,
 }
 
-impl Strangers {
+impl UntrustedDirs {
     /// A folder that holds the home of the user is not among them: what lies in there is the user's own.
-    pub(crate) fn of<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
-        Self::at(folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok()))
+    pub(crate) fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self::from_canonical(folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok()))
     }
 
     /// The same for paths that have no links.
-    pub(crate) fn at(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(crate) fn from_canonical(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let all: Vec<PathBuf> = folders.into_iter().collect();
-        let is_strange = |folder: &&PathBuf| home().is_none_or(|home| !home.starts_with(folder));
-        Self { folders: all.iter().filter(is_strange).cloned().collect(), all }
+        let is_strange = |folder: &&PathBuf| home_dir().is_none_or(|home| !home.starts_with(folder));
+        Self { folders: all.iter().filter(is_strange).cloned().collect(), with_home_dirs: all }
     }
 
     pub(crate) fn folders(&self) -> &[PathBuf] {
@@ -33,20 +33,20 @@ impl Strangers {
 
     /// Whether a stranger may have a say in what lies at this path: it leads through a folder of theirs, or by more links than
     /// the system follows.
-    pub(crate) fn lead_to(&self, path: &Path) -> bool {
+    pub(crate) fn may_control(&self, path: &Path) -> bool {
         leads_through(&self.folders, path)
     }
 
     /// Whether what is found at this path may be another thing by the next run, which a script saw to: it leads through one of
     /// the folders, though it be the user's home.
     pub(crate) fn may_change(&self, path: &Path) -> bool {
-        leads_through(&self.all, path)
+        leads_through(&self.with_home_dirs, path)
     }
 }
 
 fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
-    let (mut place, mut rest) = (PathBuf::new(), parts(path));
-    let mut left = LINKS;
+    let (mut place, mut rest) = (PathBuf::new(), path_parts(path));
+    let mut left = MAX_SYMLINKS;
     while let Some(part) = rest.pop() {
         if part == ".." {
             place.pop();
@@ -61,7 +61,7 @@ fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
             Ok(target) => {
                 left -= 1;
                 // An absolute one begins at the root again.
-                rest.extend(parts(&target));
+                rest.extend(path_parts(&target));
             }
             Err(_) => place = next,
         }
@@ -70,10 +70,10 @@ fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
 }
 
 /// As many as the system itself follows.
-pub(crate) const LINKS: usize = 40;
+pub(crate) const MAX_SYMLINKS: usize = 40;
 
 /// The parts of a path, last one first; the root and `..` among them.
-fn parts(path: &Path) -> Vec<OsString> {
+fn path_parts(path: &Path) -> Vec<OsString> {
     path.components()
         .rev()
         .filter(|part| *part != Component::CurDir)
@@ -82,33 +82,33 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 /// The homes of the user, without links: the one that is set, and the one the system knows.
-pub(crate) fn homes() -> HashSet<PathBuf> {
+pub(crate) fn home_dirs() -> HashSet<PathBuf> {
     let set = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
-    set.into_iter().chain(home().cloned()).collect()
+    set.into_iter().chain(home_dir().cloned()).collect()
 }
 
 /// The homes that the system knows of people: of those whose numbers are given to people, and of root.
-pub(crate) fn homes_of_people() -> Vec<PathBuf> {
+pub(crate) fn home_dirs_of_all_users() -> Vec<PathBuf> {
     const FIRST: u32 = 1000;
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let of_people = fields.filter(|fields| {
         let number = fields.get(2).and_then(|field| field.parse::<u32>().ok());
-        number.is_some_and(|number| number == 0 || (FIRST..NOBODY).contains(&number))
+        number.is_some_and(|number| number == 0 || (FIRST..FIRST_NOBODY_UID).contains(&number))
     });
     let homes = of_people.filter_map(|fields| fields.get(5).map(|home| PathBuf::from(*home)));
     homes.filter_map(|home| std::fs::canonicalize(home).ok()).filter(|home| home != Path::new("/")).collect()
 }
 
 /// Numbers from here on are nobody's.
-const NOBODY: u32 = 65534;
+const FIRST_NOBODY_UID: u32 = 65534;
 
 /// The home that the system knows of the user, whatever the environment says.
-pub(crate) fn home() -> Option<&'static PathBuf> {
+pub(crate) fn home_dir() -> Option<&'static PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     HOME.get_or_init(|| {
         let users = std::fs::read_to_string("/etc/passwd").ok()?;
-        let home = home_in(&users, user()?)?;
+        let home = home_dir_in_passwd(&users, user_id()?)?;
         std::fs::canonicalize(home).ok().filter(|home| home != Path::new("/"))
     })
     .as_ref()
@@ -116,7 +116,7 @@ pub(crate) fn home() -> Option<&'static PathBuf> {
 
 #[cfg(unix)]
 #[allow(clippy::unnecessary_wraps, reason = "there is none elsewhere")]
-fn user() -> Option<u32> {
+fn user_id() -> Option<u32> {
     Some(rustix::process::getuid().as_raw())
 }
 
@@ -126,7 +126,7 @@ fn user() -> Option<u32> {
 }
 
 /// The home of a user by number, in a list of users.
-fn home_in(users: &str, number: u32) -> Option<&str> {
+fn home_dir_in_passwd(users: &str, number: u32) -> Option<&str> {
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut own = fields.filter(|fields| fields.get(2).and_then(|field| field.parse().ok()) == Some(number));
     own.next()?.get(5).copied().filter(|home| home.starts_with('/'))
@@ -152,21 +152,21 @@ mod tests {
         symlink("../project/away/bin", at("mine/bin")).unwrap();
         symlink(at("away/bin/x"), at("mine/own")).unwrap();
         symlink("loop", at("mine/loop")).unwrap();
-        let strangers = Strangers::of([at("project").as_path(), Path::new("/nowhere/at/all")]);
+        let strangers = UntrustedDirs::new([at("project").as_path(), Path::new("/nowhere/at/all")]);
         for path in
             ["project/x", "project/away/bin/x", "mine/x", "mine/bin/x", "mine/../project/sub", "mine/loop"]
         {
-            assert!(strangers.lead_to(&at(path)), "{path}");
+            assert!(strangers.may_control(&at(path)), "{path}");
         }
         for path in ["away/bin/x", "mine/own", "mine/nothing", "mine/../away/bin", "project-not", ""] {
-            assert!(!strangers.lead_to(&at(path)), "{path}");
+            assert!(!strangers.may_control(&at(path)), "{path}");
         }
     }
 
     #[test]
     fn a_project_that_holds_the_home_is_the_users_own() {
-        assert!(Strangers::of([Path::new("/")]).folders().is_empty() || home().is_none());
-        assert!(Strangers::of(home().map(PathBuf::as_path)).folders().is_empty());
+        assert!(UntrustedDirs::new([Path::new("/")]).folders().is_empty() || home_dir().is_none());
+        assert!(UntrustedDirs::new(home_dir().map(PathBuf::as_path)).folders().is_empty());
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         let users =
             "root:x:0:0::/root:/bin/sh\nbroken\na:x:10:1:A, B:/home/a:/bin/sh\nb:x:100:1::nowhere:/bin/sh\n";
         assert_eq!(
-            [0, 10, 100, 1].map(|number| home_in(users, number)),
+            [0, 10, 100, 1].map(|number| home_dir_in_passwd(users, number)),
             [Some("/root"), Some("/home/a"), None, None]
         );
     }

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::args::Args;
 use super::context::SkillContext;
-use super::functions::TABLE;
-use super::http::host_of;
+use super::functions::FUNCTIONS;
+use super::http::url_host;
 use super::journal::LogLevel;
-use super::memory::is_left;
+use super::memory::check_memory_reserve;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::heap::is_short;
-use crate::policy::{Need, runs_when_built};
+use crate::heap::is_reserve_released;
+use crate::policy::{Access, runs_on_build};
 
 /// One function of the host API, the same in every language.
 pub struct HostFunction {
@@ -21,9 +21,9 @@ pub struct HostFunction {
     /// Its parameters, in order; optional ones last.
     pub params: &'static [Param],
     /// What it answers with.
-    pub returns: Kind,
+    pub returns: ValueType,
     /// What it needs to be permitted.
-    pub access: Access,
+    pub access: AccessRule,
     /// What it does, in a sentence or two.
     pub doc: &'static str,
     /// A call that the conformance tests make in every language.
@@ -37,7 +37,7 @@ pub struct Param {
     /// Its name, in documentation and errors.
     pub name: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub value_type: ValueType,
     /// Whether a call must give it.
     pub required: bool,
     /// What it means; units and default included.
@@ -46,9 +46,9 @@ pub struct Param {
 
 /// The shape of a JSON value, in parameters and answers.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum ValueType {
     /// `null`.
-    Nothing,
+    Null,
     /// A string.
     Text,
     /// A path of the project, as a string; `/`-separated, relative to the project's root.
@@ -58,29 +58,29 @@ pub enum Kind {
     /// Any number.
     Number,
     /// `true` or `false`.
-    Flag,
+    Boolean,
     /// Any JSON value.
     Any,
     /// A list of such values.
-    List(&'static Kind),
+    List(&'static ValueType),
     /// An object with such values under any keys.
-    Map(&'static Kind),
+    Map(&'static ValueType),
     /// An object with these keys and no others.
     Record(&'static [Param]),
 }
 
-impl Kind {
+impl ValueType {
     /// The shape as a JSON Schema (2020-12).
-    pub fn schema(&self) -> Value {
+    pub fn json_schema(&self) -> Value {
         match self {
-            Self::Nothing => json!({"type": "null"}),
+            Self::Null => json!({"type": "null"}),
             Self::Text | Self::Path => json!({"type": "string"}),
             Self::Count => json!({"type": "integer", "minimum": 0}),
             Self::Number => json!({"type": "number"}),
-            Self::Flag => json!({"type": "boolean"}),
+            Self::Boolean => json!({"type": "boolean"}),
             Self::Any => json!({}),
-            Self::List(item) => json!({"type": "array", "items": item.schema()}),
-            Self::Map(item) => json!({"type": "object", "additionalProperties": item.schema()}),
+            Self::List(item) => json!({"type": "array", "items": item.json_schema()}),
+            Self::Map(item) => json!({"type": "object", "additionalProperties": item.json_schema()}),
             Self::Record(fields) => record_schema(fields),
         }
     }
@@ -88,7 +88,7 @@ impl Kind {
 
 fn record_schema(fields: &[Param]) -> Value {
     let property = |field: &Param| {
-        let mut schema = field.kind.schema();
+        let mut schema = field.value_type.json_schema();
         schema["description"] = field.doc.into();
         (field.name.to_owned(), schema)
     };
@@ -99,9 +99,9 @@ fn record_schema(fields: &[Param]) -> Value {
 
 /// What a call needs to be permitted; the number is the position of the parameter that names the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessRule {
     /// Nothing: pure computation, the log, the skill's own files.
-    Free,
+    Unrestricted,
     /// `read` of the path in this parameter, the project's root when it is absent.
     Read(usize),
     /// `read` of the project's root.
@@ -120,11 +120,11 @@ pub enum Access {
     Net(usize),
 }
 
-impl Access {
+impl AccessRule {
     /// The permission as it is granted, a name or host still to be filled in; nothing where none is needed.
     pub fn permission(self) -> Option<&'static str> {
         match self {
-            Self::Free => None,
+            Self::Unrestricted => None,
             Self::Read(_) | Self::ReadRoot => Some("read"),
             Self::Write(_) => Some("write"),
             Self::Tool(_) => Some("tool:NAME"),
@@ -141,9 +141,9 @@ pub struct Example {
     /// The files in the project before the call: path, content.
     pub files: &'static [(&'static str, &'static str)],
     /// What the host offers, a JSON object for [`Canned`](super::Canned); empty when the function needs none of it.
-    pub given: &'static str,
+    pub fixtures: &'static str,
     /// What the caller grants, and the skill asks.
-    pub allow: &'static [&'static str],
+    pub grants: &'static [&'static str],
     /// The arguments, a JSON list.
     pub args: &'static str,
     /// The answer, as JSON.
@@ -151,21 +151,21 @@ pub struct Example {
 }
 
 /// Characters the name of a tool, a skill or a secret may have.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// Every function of the host API, in the order of the documentation.
 pub fn functions() -> &'static [&'static HostFunction] {
-    TABLE
+    FUNCTIONS
 }
 
 /// The function of that name or alias.
 pub fn function(name: &str) -> Option<&'static HostFunction> {
-    TABLE.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
+    FUNCTIONS.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
 }
 
 /// Logs that a run has changed what a build or a test will run. A log too small for it is no reason to fail.
-fn tell_of_what_runs(ctx: &SkillContext, path: &str) {
-    if runs_when_built(path) {
+fn warn_about_autorun(ctx: &SkillContext, path: &str) {
+    if runs_on_build(path) {
         let sentence =
             format!("{path} was changed, which runs at the next build, test or push; look at it before");
         ctx.log(LogLevel::Warn, sentence).ok();
@@ -178,39 +178,41 @@ impl HostFunction {
     /// Fails with `invalid-argument`, `denied`, or what the body fails with.
     pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
         ctx.cancel().check()?;
-        if is_short() {
-            is_left()?;
+        if is_reserve_released() {
+            check_memory_reserve()?;
         }
-        if let Some(host) = ctx.calls() {
+        if let Some(host) = ctx.host_api_client() {
             return host.call(self.name, arguments);
         }
         let args = Args::check(self, ctx, arguments)?;
-        self.permit(ctx, &args)?;
+        self.check_permission(ctx, &args)?;
         let answer = (self.body)(ctx, &args)?;
-        if let Access::Write(at) = self.access {
-            tell_of_what_runs(ctx, args.text(at));
+        if let AccessRule::Write(at) = self.access {
+            warn_about_autorun(ctx, args.text(at));
         }
         Ok(answer)
     }
 
     /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.
-    fn permit(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
-        let text = |position| args.maybe_text(position).unwrap_or_default();
+    fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
+        let text = |position| args.optional_text(position).unwrap_or_default();
         let (need, verb, target) = match self.access {
-            Access::Free => return Ok(()),
-            Access::Read(at) => (Need::read(text(at)), "read", text(at)),
-            Access::ReadRoot => (Need::read(""), "read", ""),
-            Access::Write(at) => (Need::write(text(at)), "write", text(at)),
-            Access::Tool(at) => (Need::tool(self.plain(text(at))?), "call the tool", text(at)),
-            Access::Skill(at) => (Need::skill(self.plain(text(at))?), "run the skill", text(at)),
-            Access::Secret(at) => (Need::secret(self.plain(text(at))?), "read the secret", text(at)),
-            Access::Sample => (Need::sample(), "ask", "the model"),
-            Access::Net(at) => {
+            AccessRule::Unrestricted => return Ok(()),
+            AccessRule::Read(at) => (Access::read(text(at)), "read", text(at)),
+            AccessRule::ReadRoot => (Access::read(""), "read", ""),
+            AccessRule::Write(at) => (Access::write(text(at)), "write", text(at)),
+            AccessRule::Tool(at) => (Access::tool(self.check_name(text(at))?), "call the tool", text(at)),
+            AccessRule::Skill(at) => (Access::skill(self.check_name(text(at))?), "run the skill", text(at)),
+            AccessRule::Secret(at) => {
+                (Access::secret(self.check_name(text(at))?), "read the secret", text(at))
+            }
+            AccessRule::Sample => (Access::sample(), "ask", "the model"),
+            AccessRule::Net(at) => {
                 // The rest of the URL may hold a secret.
-                let host = host_of(text(at))?;
+                let host = url_host(text(at))?;
                 return ctx
                     .permissions()
-                    .require(&Need::net(host.as_str()), format_args!("failed to reach {host}"));
+                    .require(&Access::net(host.as_str()), format_args!("failed to reach {host}"));
             }
         };
         let target = if target.is_empty() { "." } else { target };
@@ -220,7 +222,7 @@ impl HostFunction {
     /// What the function takes, as a JSON Schema (2020-12) of the list of its arguments.
     pub fn arguments_schema(&self) -> Value {
         let described = |param: &Param| {
-            let mut schema = param.kind.schema();
+            let mut schema = param.value_type.json_schema();
             schema["description"] = param.doc.into();
             if param.required { schema } else { json!({"anyOf": [schema, {"type": "null"}]}) }
         };
@@ -234,12 +236,12 @@ impl HostFunction {
     }
 
     /// A name that errors and permissions may repeat, or `invalid-argument`.
-    fn plain<'a>(&self, name: &'a str) -> Result<&'a str> {
+    fn check_name<'a>(&self, name: &'a str) -> Result<&'a str> {
         let is_name =
-            !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.contains(char::is_control);
+            !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control);
         is_name.then_some(name).ok_or_else(|| {
             let sentence = format!(
-                "{}: a name has 1 to {LONGEST_NAME} characters and no control characters",
+                "{}: a name has 1 to {MAX_NAME_CHARS} characters and no control characters",
                 self.signature()
             );
             SkillError::new(ErrorKind::InvalidArgument, sentence)

@@ -29,11 +29,11 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// A script of a skill that lists `tool:add` under `allowed-tools`, run by a caller who grants it, says
 /// `ctx.tool("add", {a = 1, b = 2})`.
 #[derive(Clone, Default)]
-pub struct Tools(Vec<(Tool, Body)>);
+pub struct ClosureTools(Vec<(Tool, ToolFn)>);
 
-type Body = Arc<dyn Fn(&SkillContext, &Value) -> Result<Value> + Send + Sync>;
+type ToolFn = Arc<dyn Fn(&SkillContext, &Value) -> Result<Value> + Send + Sync>;
 
-impl Tools {
+impl ClosureTools {
     /// No tools yet.
     pub fn new() -> Self {
         Self::default()
@@ -54,12 +54,12 @@ impl Tools {
         self
     }
 
-    fn body(&self, name: &str) -> Option<&Body> {
+    fn tool_fn(&self, name: &str) -> Option<&ToolFn> {
         self.0.iter().find(|(tool, _)| tool.name == name).map(|(_, body)| body)
     }
 }
 
-impl ToolProvider for Tools {
+impl ToolProvider for ClosureTools {
     fn tools(&self) -> Vec<Tool> {
         self.0.iter().map(|(tool, _)| tool.clone()).collect()
     }
@@ -69,11 +69,11 @@ impl ToolProvider for Tools {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.body(name).is_some()
+        self.tool_fn(name).is_some()
     }
 
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value> {
-        match self.body(name) {
+        match self.tool_fn(name) {
             Some(body) => body(ctx, args),
             None => Err(SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"))),
         }

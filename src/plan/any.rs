@@ -3,34 +3,34 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::reference::RESERVED;
-use super::{Condition, Operand, Piece, Reference, Root, Segment, Template};
+use super::reference::RESERVED_NAMES;
+use super::{Condition, Operand, PathSegment, Reference, ReferenceRoot, Template, TemplatePiece};
 
 pub(super) fn any_reference() -> impl Strategy<Value = Reference> {
     let name = "[a-z_][a-z0-9_]{0,6}(-[a-z0-9]{1,3})?";
     let variable = name.prop_filter("a word of its own", |name| {
-        !RESERVED.contains(&name.as_str()) && !name.starts_with("step_")
+        !RESERVED_NAMES.contains(&name.as_str()) && !name.starts_with("step_")
     });
     let root = prop_oneof![
-        Just(Root::Inputs),
-        any::<String>().prop_map(Root::Step),
-        any::<u16>().prop_map(|at| Root::Result(at.into())),
-        variable.prop_map(Root::Variable),
+        Just(ReferenceRoot::Inputs),
+        any::<String>().prop_map(ReferenceRoot::Step),
+        any::<u16>().prop_map(|at| ReferenceRoot::Result(at.into())),
+        variable.prop_map(ReferenceRoot::Variable),
     ];
     let segment = prop_oneof![
-        name.prop_map(Segment::Field),
-        any::<String>().prop_map(Segment::Field),
-        any::<u16>().prop_map(|at| Segment::Index(at.into())),
+        name.prop_map(PathSegment::Field),
+        any::<String>().prop_map(PathSegment::Field),
+        any::<u16>().prop_map(|at| PathSegment::Index(at.into())),
     ];
     (root, prop::collection::vec(segment, 0..6)).prop_map(|(root, path)| Reference { root, path })
 }
 
 pub(super) fn any_template() -> impl Strategy<Value = Template> {
-    let text = ".{1,12}".prop_map(Piece::Text);
-    let pair = (any_reference().prop_map(Piece::Reference), text.clone());
+    let text = ".{1,12}".prop_map(TemplatePiece::Text);
+    let pair = (any_reference().prop_map(TemplatePiece::Reference), text.clone());
     prop_oneof![
         any::<String>().prop_map(Template::Literal),
-        any_reference().prop_map(Template::Whole),
+        any_reference().prop_map(Template::Reference),
         prop::collection::vec(pair, 1..5).prop_map(|pairs| {
             Template::Pieces(pairs.into_iter().flat_map(|(reference, text)| [reference, text]).collect())
         }),
@@ -48,9 +48,9 @@ pub(super) fn any_condition() -> impl Strategy<Value = Condition> {
     let operand =
         prop_oneof![constant.prop_map(Operand::Constant), any_reference().prop_map(Operand::Reference),];
     let leaf = prop_oneof![
-        operand.clone().prop_map(Condition::Is),
-        (operand.clone(), operand.clone()).prop_map(|(left, right)| Condition::Same(left, right)),
-        (operand.clone(), operand).prop_map(|(left, right)| Condition::Differ(left, right)),
+        operand.clone().prop_map(Condition::Truthy),
+        (operand.clone(), operand.clone()).prop_map(|(left, right)| Condition::Equal(left, right)),
+        (operand.clone(), operand).prop_map(|(left, right)| Condition::NotEqual(left, right)),
     ];
     leaf.prop_recursive(5, 40, 4, |inner| {
         prop_oneof![

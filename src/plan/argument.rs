@@ -14,37 +14,37 @@ pub enum Argument {
     /// A value without references.
     Constant(Value),
     /// A text with references.
-    Text(Template, Place),
+    Text(Template, SourceSpan),
     /// A list, some of its items with references.
     List(Vec<Argument>),
     /// An object, some of its values with references.
-    Object(Vec<Parameter>),
+    Object(Vec<NamedArgument>),
 }
 
 /// A value under its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
+pub struct NamedArgument {
     /// The name.
     pub name: String,
     /// The value.
     pub value: Argument,
     /// Where the name stands.
-    pub place: Place,
+    pub place: SourceSpan,
 }
 
 /// Where something stands, in bytes of the plan's file.
-pub type Place = Range<usize>;
+pub type SourceSpan = Range<usize>;
 
 impl Argument {
     /// Calls `found` with every reference and where the text that holds it stands.
-    pub fn each_reference<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a Place)) {
+    pub fn visit_references<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a SourceSpan)) {
         match self {
             Self::Constant(_) => {}
             Self::Text(template, place) => {
                 template.references().for_each(|reference| found(reference, place));
             }
-            Self::List(items) => items.iter().for_each(|item| item.each_reference(found)),
-            Self::Object(entries) => entries.iter().for_each(|entry| entry.value.each_reference(found)),
+            Self::List(items) => items.iter().for_each(|item| item.visit_references(found)),
+            Self::Object(entries) => entries.iter().for_each(|entry| entry.value.visit_references(found)),
         }
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Constant(value) => write!(f, "{value}"),
-            Self::Text(Template::Whole(reference), _) => write!(f, "{reference}"),
+            Self::Text(Template::Reference(reference), _) => write!(f, "{reference}"),
             Self::Text(template, _) => write!(f, "{}", Value::from(template.to_string())),
             Self::List(items) => {
                 f.write_str("[")?;
@@ -65,7 +65,7 @@ impl fmt::Display for Argument {
             }
             Self::Object(entries) => {
                 f.write_str("{")?;
-                for (at, Parameter { name, value, .. }) in entries.iter().enumerate() {
+                for (at, NamedArgument { name, value, .. }) in entries.iter().enumerate() {
                     write!(f, "{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(name.as_str()))?;
                 }
                 f.write_str("}")

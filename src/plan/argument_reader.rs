@@ -2,34 +2,37 @@
 
 use serde_json::Value as Json;
 
-use super::argument::{Argument, Parameter};
-use super::findings::Findings;
+use super::argument::{Argument, NamedArgument};
+use super::findings::PlanDiagnosticSink;
 use super::rule;
 use super::template::Template;
 use crate::skill::yaml::{Entry, Node, Value};
 
 /// A value under its name.
-pub(super) fn parameter(entry: &Entry, findings: &mut Findings<'_>) -> Option<Parameter> {
-    let value = argument(&entry.node, findings)?;
-    Some(Parameter { name: entry.key.clone(), value, place: entry.key_span.clone() })
+pub(super) fn parse_named_argument(
+    entry: &Entry,
+    findings: &mut PlanDiagnosticSink<'_>,
+) -> Option<NamedArgument> {
+    let value = parse_argument(&entry.node, findings)?;
+    Some(NamedArgument { name: entry.key.clone(), value, place: entry.key_span.clone() })
 }
 
 /// A value with the references in its texts; what holds none is one constant.
-pub(super) fn argument(node: &Node, findings: &mut Findings<'_>) -> Option<Argument> {
+pub(super) fn parse_argument(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
     match &node.value {
-        Value::Scalar(text) => scalar(node, text, findings),
+        Value::Scalar(text) => parse_scalar(node, text, findings),
         Value::List(items) => {
             let items: Vec<Argument> =
-                items.iter().map(|item| argument(item, findings)).collect::<Option<_>>()?;
-            Some(match constants(&items) {
+                items.iter().map(|item| parse_argument(item, findings)).collect::<Option<_>>()?;
+            Some(match constant_values(&items) {
                 Some(values) => Argument::Constant(values.into()),
                 None => Argument::List(items),
             })
         }
         Value::Map(entries) => {
-            let parameters: Vec<Parameter> =
-                entries.iter().map(|entry| parameter(entry, findings)).collect::<Option<_>>()?;
-            let constant = |Parameter { name, value, .. }: &Parameter| match value {
+            let parameters: Vec<NamedArgument> =
+                entries.iter().map(|entry| parse_named_argument(entry, findings)).collect::<Option<_>>()?;
+            let constant = |NamedArgument { name, value, .. }: &NamedArgument| match value {
                 Argument::Constant(value) => Some((name.clone(), value.clone())),
                 _ => None,
             };
@@ -41,7 +44,7 @@ pub(super) fn argument(node: &Node, findings: &mut Findings<'_>) -> Option<Argum
     }
 }
 
-fn constants(items: &[Argument]) -> Option<Vec<Json>> {
+fn constant_values(items: &[Argument]) -> Option<Vec<Json>> {
     items
         .iter()
         .map(|item| match item {
@@ -51,8 +54,8 @@ fn constants(items: &[Argument]) -> Option<Vec<Json>> {
         .collect()
 }
 
-fn scalar(node: &Node, text: &str, findings: &mut Findings<'_>) -> Option<Argument> {
-    match node.typed() {
+fn parse_scalar(node: &Node, text: &str, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
+    match node.to_json() {
         Ok(Json::String(_)) => {}
         Ok(value) => return Some(Argument::Constant(value)),
         Err(untyped) => {
@@ -64,7 +67,7 @@ fn scalar(node: &Node, text: &str, findings: &mut Findings<'_>) -> Option<Argume
         Ok(Template::Literal(text)) => Some(Argument::Constant(Json::String(text))),
         Ok(template) => Some(Argument::Text(template, node.span.clone())),
         Err(fault) => {
-            findings.unreadable(&rule::REFERENCE, &node.span, text, &fault);
+            findings.add_expression_error(&rule::REFERENCE, &node.span, text, &fault);
             None
         }
     }

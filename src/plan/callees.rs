@@ -6,29 +6,29 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::SkillError;
-use crate::policy::Asked;
+use crate::policy::RequestedPermissions;
 
 /// Answers what there is to call. Asked when a plan is loaded, and again by whoever decides what may run side by side.
 pub trait Callees: Send + Sync {
     /// The skill of that name, plain or qualified.
-    fn skill(&self, name: &str) -> Lookup<Callee>;
+    fn skill(&self, name: &str) -> CalleeLookup<Callee>;
 
     /// What the embedder's tool of that name takes, as a JSON Schema.
-    fn tool(&self, name: &str) -> Lookup<Value>;
+    fn tool(&self, name: &str) -> CalleeLookup<Value>;
 
     /// Whose plan it is: the skill of that name, in that folder where it has one on disk.
-    fn caller(&self, skill: &str, _folder: Option<&Path>) -> Caller {
+    fn caller_of_skill(&self, skill: &str, _folder: Option<&Path>) -> Caller {
         Caller { identity: skill.to_owned(), input_schema: None }
     }
 
     /// The same as that skill sees it, where the place of a skill decides what it means by a name.
-    fn seen_by(&self, _skill: &str, _folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
+    fn for_caller(&self, _skill: &str, _folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
         None
     }
 
     /// The skills that the one of that identity may call by a permission, as far as it and whoever asks ask for one; by names
     /// that mean them to whoever asks.
-    fn may_call(&self, _identity: &str) -> Vec<String> {
+    fn permitted_callees(&self, _identity: &str) -> Vec<String> {
         Vec::new()
     }
 
@@ -39,27 +39,27 @@ pub trait Callees: Send + Sync {
 }
 
 /// Knows nothing of what there is: for a plan that is read where no engine is.
-pub struct Nobody;
+pub struct NoCallees;
 
-impl Callees for Nobody {
-    fn skill(&self, _name: &str) -> Lookup<Callee> {
-        Lookup::Untold
+impl Callees for NoCallees {
+    fn skill(&self, _name: &str) -> CalleeLookup<Callee> {
+        CalleeLookup::Unknown
     }
 
-    fn tool(&self, _name: &str) -> Lookup<Value> {
-        Lookup::Untold
+    fn tool(&self, _name: &str) -> CalleeLookup<Value> {
+        CalleeLookup::Unknown
     }
 }
 
 /// Whether there is such a thing.
 #[derive(Clone, Debug)]
-pub enum Lookup<T> {
+pub enum CalleeLookup<T> {
     /// There is.
     Found(T),
     /// There is none that could be called; the plan does not load.
     Missing(SkillError),
     /// It cannot be told here.
-    Untold,
+    Unknown,
 }
 
 /// The skill whose plan it is.
@@ -83,7 +83,7 @@ pub struct Callee {
     /// The skills that its own plan calls by fixed text, by names that mean them to whoever asks.
     pub calls: Vec<String>,
     /// What it asks for.
-    pub asked: Asked,
+    pub asked: RequestedPermissions,
     /// Whether it runs as a process.
     pub is_process: bool,
 }

@@ -2,59 +2,67 @@
 
 use std::collections::HashMap;
 
-use super::callees::{Callee, Lookup};
-use super::known::Known;
+use super::callees::{Callee, CalleeLookup};
+use super::known::CalleeCache;
 
 /// The ways from skill to skill, each skill walked once however many lead to it.
 #[derive(Default)]
-pub(super) struct Ways(HashMap<String, Below>);
+pub(super) struct CallGraph(HashMap<String, LongestChain>);
 
 /// The longest way on from a skill: how many skills stand on it, and the first of them by name and identity.
 #[derive(Clone, Default)]
-struct Below {
-    count: usize,
-    first: Option<(String, String)>,
+struct LongestChain {
+    length: usize,
+    next: Option<(String, String)>,
 }
 
 /// A skill on the way, and those it calls that were not looked at.
-struct Stop {
+struct CallFrame {
     identity: String,
     name: Option<String>,
-    calls: Vec<String>,
-    below: Below,
+    unvisited: Vec<String>,
+    longest_chain: LongestChain,
 }
 
-impl Stop {
-    fn leads_to(&mut self, name: &str, identity: &str, count: usize) {
-        if count > self.below.count {
-            self.below = Below { count, first: Some((name.to_owned(), identity.to_owned())) };
+impl CallFrame {
+    fn extend_chain(&mut self, name: &str, identity: &str, count: usize) {
+        if count > self.longest_chain.length {
+            self.longest_chain =
+                LongestChain { length: count, next: Some((name.to_owned(), identity.to_owned())) };
         }
     }
 }
 
-impl Ways {
+impl CallGraph {
     /// The names along the longest way that begins with a call of `first`; or else, along a circle that it leads into, the first
     /// again at the end. `own` is who calls.
-    pub(super) fn from(
+    pub(super) fn longest_chain_from(
         &mut self,
         own: &str,
         first: &str,
-        known: &mut Known<'_>,
+        known: &mut CalleeCache<'_>,
     ) -> Result<Vec<String>, Vec<String>> {
         let calls = vec![first.to_owned()];
-        let mut way = vec![Stop { identity: own.to_owned(), name: None, calls, below: Below::default() }];
+        let mut way = vec![CallFrame {
+            identity: own.to_owned(),
+            name: None,
+            unvisited: calls,
+            longest_chain: LongestChain::default(),
+        }];
         while let Some(stop) = way.last_mut() {
-            let Some(name) = stop.calls.pop() else {
-                let Some(Stop { identity, name, below, .. }) = way.pop() else { break };
-                let Some((caller, name)) = way.last_mut().zip(name) else { return Ok(self.names(&below)) };
-                caller.leads_to(&name, &identity, below.count + 1);
+            let Some(name) = stop.unvisited.pop() else {
+                let Some(CallFrame { identity, name, longest_chain: below, .. }) = way.pop() else { break };
+                let Some((caller, name)) = way.last_mut().zip(name) else {
+                    return Ok(self.chain_names(&below));
+                };
+                caller.extend_chain(&name, &identity, below.length + 1);
                 self.0.insert(identity, below);
                 continue;
             };
             let found = known.skill(&name);
-            let Lookup::Found(Callee { identity, calls, .. }) = &*found else { continue };
+            let CalleeLookup::Found(Callee { identity, calls, .. }) = &*found else { continue };
             if let Some(below) = self.0.get(identity) {
-                stop.leads_to(&name, identity, below.count + 1);
+                stop.extend_chain(&name, identity, below.length + 1);
                 continue;
             }
             if let Some(start) = way.iter().position(|stop| stop.identity == *identity) {
@@ -65,17 +73,22 @@ impl Ways {
                 return Err(names);
             }
             let (identity, calls) = (identity.clone(), calls.clone());
-            way.push(Stop { identity, name: Some(name), calls, below: Below::default() });
+            way.push(CallFrame {
+                identity,
+                name: Some(name),
+                unvisited: calls,
+                longest_chain: LongestChain::default(),
+            });
         }
         Ok(Vec::new())
     }
 
-    fn names(&self, below: &Below) -> Vec<String> {
+    fn chain_names(&self, below: &LongestChain) -> Vec<String> {
         let mut names = Vec::new();
-        let mut next = below.first.as_ref();
+        let mut next = below.next.as_ref();
         while let Some((name, identity)) = next {
             names.push(name.clone());
-            next = self.0.get(identity).and_then(|below| below.first.as_ref());
+            next = self.0.get(identity).and_then(|below| below.next.as_ref());
         }
         names
     }
@@ -84,15 +97,15 @@ impl Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::check::tests::Table;
+    use crate::plan::check::tests::TestCallees;
 
-    fn circle(own: &str, first: &str, table: &Table) -> Option<Vec<String>> {
-        Ways::default().from(own, first, &mut Known::new(table)).err()
+    fn circle(own: &str, first: &str, table: &TestCallees) -> Option<Vec<String>> {
+        CallGraph::default().longest_chain_from(own, first, &mut CalleeCache::new(table)).err()
     }
 
     #[test]
     fn a_circle_is_told_by_its_names() {
-        let table = Table::calling(&[
+        let table = TestCallees::calling(&[
             ("a", &["b", "d"]),
             ("b", &["c", "d"]),
             ("c", &["a"]),
@@ -110,10 +123,11 @@ mod tests {
 
     #[test]
     fn the_longest_way_is_told_by_its_names() {
-        let table = Table::calling(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["b"]), ("d", &[])]);
-        let mut ways = Ways::default();
-        let mut known = Known::new(&table);
-        let mut told = |first: &str| ways.from("x", first, &mut known).map(|names| names.join(" > "));
+        let table = TestCallees::calling(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["b"]), ("d", &[])]);
+        let mut ways = CallGraph::default();
+        let mut known = CalleeCache::new(&table);
+        let mut told =
+            |first: &str| ways.longest_chain_from("x", first, &mut known).map(|names| names.join(" > "));
         assert_eq!(told("a").as_deref(), Ok("a > c > b > d"));
         assert_eq!(told("b").as_deref(), Ok("b > d"), "what was walked is known");
         assert_eq!(told("d").as_deref(), Ok("d"));
@@ -126,12 +140,12 @@ mod tests {
         let rows: Vec<(&str, Vec<&str>)> =
             names.windows(2).map(|pair| (pair[0].as_str(), vec![pair[1].as_str()])).collect();
         let rows: Vec<(&str, &[&str])> = rows.iter().map(|(name, calls)| (*name, calls.as_slice())).collect();
-        assert_eq!(circle("x", "s0", &Table::calling(&rows)), None);
+        assert_eq!(circle("x", "s0", &TestCallees::calling(&rows)), None);
         let names = &names[..60];
         let later: Vec<Vec<&str>> =
             (0..60).map(|at| names[at + 1..].iter().map(String::as_str).collect()).collect();
         let rows: Vec<(&str, &[&str])> =
             names.iter().zip(&later).map(|(name, calls)| (name.as_str(), calls.as_slice())).collect();
-        assert_eq!(circle("x", "s0", &Table::calling(&rows)), None);
+        assert_eq!(circle("x", "s0", &TestCallees::calling(&rows)), None);
     }
 }

@@ -12,11 +12,11 @@ use crate::error::Result;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// Whether the value counts as true.
-    Is(Operand),
+    Truthy(Operand),
     /// Whether both are the same value.
-    Same(Operand, Operand),
+    Equal(Operand, Operand),
     /// Whether they differ.
-    Differ(Operand, Operand),
+    NotEqual(Operand, Operand),
     /// Whether it does not hold.
     Not(Box<Condition>),
     /// Whether all hold.
@@ -38,42 +38,44 @@ impl Condition {
     /// Every reference in it.
     pub fn references(&self) -> Vec<&Reference> {
         let mut found = Vec::new();
-        self.gather(&mut found);
+        self.collect_references(&mut found);
         found
     }
 
-    fn gather<'a>(&'a self, found: &mut Vec<&'a Reference>) {
+    fn collect_references<'a>(&'a self, found: &mut Vec<&'a Reference>) {
         let mut note = |operand: &'a Operand| {
             if let Operand::Reference(reference) = operand {
                 found.push(reference);
             }
         };
         match self {
-            Self::Is(operand) => note(operand),
-            Self::Same(left, right) | Self::Differ(left, right) => {
+            Self::Truthy(operand) => note(operand),
+            Self::Equal(left, right) | Self::NotEqual(left, right) => {
                 note(left);
                 note(right);
             }
-            Self::Not(inner) => inner.gather(found),
-            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.gather(found)),
+            Self::Not(inner) => inner.collect_references(found),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.collect_references(found))
+            }
         }
     }
 
     /// Whether it holds, where `value` says what a reference names; absent counts as `null`. Fails where `value` does, which is
     /// asked for each reference, so that whoever stops the run is heard between two of them.
-    pub(super) fn holds<'v>(&'v self, value: &impl Fn(&Reference) -> Result<&'v Value>) -> Result<bool> {
+    pub(super) fn evaluate<'v>(&'v self, value: &impl Fn(&Reference) -> Result<&'v Value>) -> Result<bool> {
         let of = |operand: &'v Operand| match operand {
             Operand::Reference(reference) => value(reference),
             Operand::Constant(constant) => Ok(constant),
         };
         Ok(match self {
-            Self::Is(operand) => is_true(of(operand)?),
-            Self::Same(left, right) => is_same(of(left)?, of(right)?),
-            Self::Differ(left, right) => !is_same(of(left)?, of(right)?),
-            Self::Not(inner) => !inner.holds(value)?,
+            Self::Truthy(operand) => is_truthy(of(operand)?),
+            Self::Equal(left, right) => values_equal(of(left)?, of(right)?),
+            Self::NotEqual(left, right) => !values_equal(of(left)?, of(right)?),
+            Self::Not(inner) => !inner.evaluate(value)?,
             Self::All(parts) => {
                 for part in parts {
-                    if !part.holds(value)? {
+                    if !part.evaluate(value)? {
                         return Ok(false);
                     }
                 }
@@ -81,7 +83,7 @@ impl Condition {
             }
             Self::Any(parts) => {
                 for part in parts {
-                    if part.holds(value)? {
+                    if part.evaluate(value)? {
                         return Ok(true);
                     }
                 }
@@ -91,7 +93,7 @@ impl Condition {
     }
 }
 
-fn is_true(value: &Value) -> bool {
+fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(flag) => *flag,
@@ -103,17 +105,18 @@ fn is_true(value: &Value) -> bool {
 }
 
 /// `1` and `1.0` are one number, in lists and objects too.
-fn is_same(left: &Value, right: &Value) -> bool {
+fn values_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) if left.is_f64() != right.is_f64() => {
             left.as_f64() == right.as_f64()
         }
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_same(left, right))
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| values_equal(left, right))
         }
         (Value::Object(left), Value::Object(right)) => {
-            let is_in_right =
-                |(key, left): (&String, &Value)| right.get(key).is_some_and(|right| is_same(left, right));
+            let is_in_right = |(key, left): (&String, &Value)| {
+                right.get(key).is_some_and(|right| values_equal(left, right))
+            };
             left.len() == right.len() && left.iter().all(is_in_right)
         }
         _ => left == right,
@@ -124,12 +127,12 @@ fn is_same(left: &Value, right: &Value) -> bool {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Is(operand) => write!(f, "{operand}"),
-            Self::Same(left, right) => write!(f, "{left} == {right}"),
-            Self::Differ(left, right) => write!(f, "{left} != {right}"),
-            Self::Not(inner) => write!(f, "not {}", Part(inner, Binds::Tightest)),
-            Self::All(parts) => joined(f, parts, " and ", Binds::Tightest),
-            Self::Any(parts) => joined(f, parts, " or ", Binds::Tighter),
+            Self::Truthy(operand) => write!(f, "{operand}"),
+            Self::Equal(left, right) => write!(f, "{left} == {right}"),
+            Self::NotEqual(left, right) => write!(f, "{left} != {right}"),
+            Self::Not(inner) => write!(f, "not {}", NestedCondition(inner, WithoutParentheses::SingleTerms)),
+            Self::All(parts) => write_joined(f, parts, " and ", WithoutParentheses::SingleTerms),
+            Self::Any(parts) => write_joined(f, parts, " or ", WithoutParentheses::Conjunctions),
         }
     }
 }
@@ -137,27 +140,32 @@ impl fmt::Display for Condition {
 /// What stands in a condition without parentheses. There are no more than were written, so that what was not too deep to be
 /// read is not too deep to be read again.
 #[derive(Clone, Copy, PartialEq)]
-enum Binds {
+enum WithoutParentheses {
     /// What `and` joins as well.
-    Tighter,
+    Conjunctions,
     /// Only what nothing joins.
-    Tightest,
+    SingleTerms,
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, parts: &[Condition], word: &str, bare: Binds) -> fmt::Result {
+fn write_joined(
+    f: &mut fmt::Formatter<'_>,
+    parts: &[Condition],
+    word: &str,
+    bare: WithoutParentheses,
+) -> fmt::Result {
     for (at, part) in parts.iter().enumerate() {
-        write!(f, "{}{}", if at > 0 { word } else { "" }, Part(part, bare))?;
+        write!(f, "{}{}", if at > 0 { word } else { "" }, NestedCondition(part, bare))?;
     }
     Ok(())
 }
 
 /// A condition inside another one, and what stands bare there.
-struct Part<'a>(&'a Condition, Binds);
+struct NestedCondition<'a>(&'a Condition, WithoutParentheses);
 
-impl fmt::Display for Part<'_> {
+impl fmt::Display for NestedCondition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Condition::All(_) if self.1 == Binds::Tighter => write!(f, "{}", self.0),
+            Condition::All(_) if self.1 == WithoutParentheses::Conjunctions => write!(f, "{}", self.0),
             Condition::All(_) | Condition::Any(_) => write!(f, "({})", self.0),
             plain => write!(f, "{plain}"),
         }
@@ -188,7 +196,7 @@ mod tests {
         });
         let condition = text.parse::<Condition>().unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         condition
-            .holds(&|reference: &Reference| Ok(reference.within(&inputs).unwrap_or(&Value::Null)))
+            .evaluate(&|reference: &Reference| Ok(reference.resolve_in(&inputs).unwrap_or(&Value::Null)))
             .unwrap()
     }
 

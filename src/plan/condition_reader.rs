@@ -5,52 +5,52 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::condition::{Condition, Operand};
-use super::reference::{Fault, fault, name, quoted_len};
-use super::template::reference;
+use super::reference::{ExpressionError, fault, json_string_len, name_at};
+use super::template::parse_reference;
 
 /// Parentheses and `not`s in one another.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 impl FromStr for Condition {
-    type Err = Fault;
+    type Err = ExpressionError;
 
-    fn from_str(text: &str) -> Result<Self, Fault> {
-        let mut reader = Reader { text, at: 0, depth: 0 };
-        let condition = reader.any()?;
+    fn from_str(text: &str) -> Result<Self, ExpressionError> {
+        let mut reader = ConditionParser { text, at: 0, depth: 0 };
+        let condition = reader.parse_or()?;
         reader.skip_blanks();
         if reader.at < text.len() {
-            return Err(fault(reader.at, "the condition should end here", HELP));
+            return Err(fault(reader.at, "the condition should end here", CONDITION_HELP));
         }
         Ok(condition)
     }
 }
 
-const HELP: &str = "write $inputs.x == \"a\", or join such with and, or, not and parentheses";
+const CONDITION_HELP: &str = "write $inputs.x == \"a\", or join such with and, or, not and parentheses";
 
-struct Reader<'a> {
+struct ConditionParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl Reader<'_> {
-    fn any(&mut self) -> Result<Condition, Fault> {
-        self.joined("or", Self::all, Condition::Any)
+impl ConditionParser<'_> {
+    fn parse_or(&mut self) -> Result<Condition, ExpressionError> {
+        self.parse_joined("or", Self::parse_and, Condition::Any)
     }
 
-    fn all(&mut self) -> Result<Condition, Fault> {
-        self.joined("and", Self::one, Condition::All)
+    fn parse_and(&mut self) -> Result<Condition, ExpressionError> {
+        self.parse_joined("and", Self::parse_unary, Condition::All)
     }
 
-    fn joined(
+    fn parse_joined(
         &mut self,
         word: &str,
-        part: impl Fn(&mut Self) -> Result<Condition, Fault>,
+        part: impl Fn(&mut Self) -> Result<Condition, ExpressionError>,
         join: impl Fn(Vec<Condition>) -> Condition,
-    ) -> Result<Condition, Fault> {
+    ) -> Result<Condition, ExpressionError> {
         let first = part(self)?;
         let mut parts = vec![first];
-        while self.takes_word(word) {
+        while self.consume_word(word) {
             parts.push(part(self)?);
         }
         Ok(match <[Condition; 1]>::try_from(parts) {
@@ -59,49 +59,53 @@ impl Reader<'_> {
         })
     }
 
-    fn one(&mut self) -> Result<Condition, Fault> {
+    fn parse_unary(&mut self) -> Result<Condition, ExpressionError> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(fault(self.at, format!("a condition nests at most {DEEPEST} deep"), HELP));
+        if self.depth > MAX_DEPTH {
+            return Err(fault(
+                self.at,
+                format!("a condition nests at most {MAX_DEPTH} deep"),
+                CONDITION_HELP,
+            ));
         }
-        let condition = if self.takes_word("not") {
-            Condition::Not(Box::new(self.one()?))
-        } else if self.takes("(") {
-            let inner = self.any()?;
-            if !self.takes(")") {
-                return Err(fault(self.at, "a parenthesis is not closed", HELP));
+        let condition = if self.consume_word("not") {
+            Condition::Not(Box::new(self.parse_unary()?))
+        } else if self.consume("(") {
+            let inner = self.parse_or()?;
+            if !self.consume(")") {
+                return Err(fault(self.at, "a parenthesis is not closed", CONDITION_HELP));
             }
             inner
         } else {
-            self.comparison()?
+            self.parse_comparison()?
         };
         self.depth -= 1;
         Ok(condition)
     }
 
-    fn comparison(&mut self) -> Result<Condition, Fault> {
-        let left = self.operand()?;
-        if self.takes("==") {
-            return Ok(Condition::Same(left, self.operand()?));
+    fn parse_comparison(&mut self) -> Result<Condition, ExpressionError> {
+        let left = self.parse_operand()?;
+        if self.consume("==") {
+            return Ok(Condition::Equal(left, self.parse_operand()?));
         }
-        if self.takes("!=") {
-            return Ok(Condition::Differ(left, self.operand()?));
+        if self.consume("!=") {
+            return Ok(Condition::NotEqual(left, self.parse_operand()?));
         }
-        Ok(Condition::Is(left))
+        Ok(Condition::Truthy(left))
     }
 
-    fn operand(&mut self) -> Result<Operand, Fault> {
+    fn parse_operand(&mut self) -> Result<Operand, ExpressionError> {
         self.skip_blanks();
         let rest = &self.text[self.at..];
         if rest.starts_with('$') {
-            let (reference, end) = reference(self.text, self.at)?;
+            let (reference, end) = parse_reference(self.text, self.at)?;
             self.at = end;
             return Ok(Operand::Reference(reference));
         }
-        let unfit = || fault(self.at, "a reference or a plain value should stand here", HELP);
+        let unfit = || fault(self.at, "a reference or a plain value should stand here", CONDITION_HELP);
         let (value, length) = match rest.chars().next() {
             Some('"') => {
-                let length = quoted_len(rest).ok_or_else(unfit)?;
+                let length = json_string_len(rest).ok_or_else(unfit)?;
                 (serde_json::from_str(&rest[..length]).map_err(|_| unfit())?, length)
             }
             Some('\'') => {
@@ -118,16 +122,16 @@ impl Reader<'_> {
         Ok(Operand::Constant(value))
     }
 
-    fn takes(&mut self, sign: &str) -> bool {
+    fn consume(&mut self, sign: &str) -> bool {
         self.skip_blanks();
         let is_there = self.text[self.at..].starts_with(sign);
         self.at += if is_there { sign.len() } else { 0 };
         is_there
     }
 
-    fn takes_word(&mut self, word: &str) -> bool {
+    fn consume_word(&mut self, word: &str) -> bool {
         self.skip_blanks();
-        let is_there = name(self.text, self.at) == word;
+        let is_there = name_at(self.text, self.at) == word;
         self.at += if is_there { word.len() } else { 0 };
         is_there
     }

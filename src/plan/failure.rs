@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
-use super::{Place, Plan};
+use super::{Plan, SourceSpan};
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::host::Redaction;
 
@@ -26,7 +26,7 @@ pub struct StepFailure {
 
 impl StepFailure {
     /// The error of the run: the cause's kind and way out, and a sentence that says where in the plan it happened.
-    pub(super) fn error(
+    pub(super) fn run_error(
         (plan, redaction): (&Plan, &Redaction),
         index: usize,
         cause: SkillError,
@@ -36,8 +36,8 @@ impl StepFailure {
         let step = &plan.steps()[index];
         let failure =
             Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
-        let place = location(plan, &step.places.step);
-        let error = SkillError::new(failure.kind(), sentence(&failure, plan.steps().len(), redaction))
+        let place = location_in_plan(plan, &step.places.step);
+        let error = SkillError::new(failure.kind(), failure_message(&failure, plan.steps().len(), redaction))
             .with_location(place)
             .with_violations(failure.cause.violations().to_vec());
         match failure.cause.help().map(str::to_owned) {
@@ -52,16 +52,16 @@ impl StepFailure {
 }
 
 /// `step 2 of 4 (id install, skill helm-install) failed: …; it was given {"chart": "x"}`.
-fn sentence(failure: &StepFailure, count: usize, redaction: &Redaction) -> String {
+fn failure_message(failure: &StepFailure, count: usize, redaction: &Redaction) -> String {
     let StepFailure { index, id, call, input, cause, .. } = failure;
     let clean = input.as_ref().map(|input| redaction.value(Value::Object(input.clone())));
-    let given = clean.as_ref().and_then(|input| input.shown().as_object());
-    let given = given.map_or(String::new(), |input| format!("; it was given {}", shortened(input)));
+    let given = clean.as_ref().and_then(|input| input.as_inner().as_object());
+    let given = given.map_or(String::new(), |input| format!("; it was given {}", input_excerpt(input)));
     format!("step {} of {count} (id {id}, {call}) failed: {cause}{given}", index + 1)
 }
 
 /// What holds no secret any more, as JSON, cut to what a person reads.
-fn shortened(input: &Map<String, Value>) -> String {
+fn input_excerpt(input: &Map<String, Value>) -> String {
     const WIDTH: usize = 200;
     let mut text = String::from("{");
     for (at, (key, value)) in input.iter().enumerate() {
@@ -84,7 +84,7 @@ fn shortened(input: &Map<String, Value>) -> String {
 }
 
 /// A place in the plan's file.
-pub(super) fn location(plan: &Plan, place: &Place) -> Location {
+pub(super) fn location_in_plan(plan: &Plan, place: &SourceSpan) -> Location {
     let before = plan.text().get(..place.start);
     let line = before
         .and_then(|before| u32::try_from(before.bytes().filter(|byte| *byte == b'\n').count() + 1).ok());

@@ -10,62 +10,65 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
 use super::Schedule;
-use super::attempt::{Failed, tried};
-use super::drive::{Drive, Progress, Under};
+use super::attempt::{ErrorWithInput, run_step};
+use super::drive::{PlanRunState, PlanRunner, RunProgress};
 
 /// Threads that are on their way at a time. Steps that take no time are done before more would come.
-const MOST_CALLED: usize = 4;
+const MAX_STARTING_THREADS: usize = 4;
 
 /// Those at work, and what they share.
-pub(super) struct Hands<'a> {
-    drive: &'a Drive<'a>,
-    under: &'a Under<'a>,
-    state: Mutex<State>,
+pub(super) struct StepPool<'a> {
+    runner: &'a PlanRunner<'a>,
+    run: &'a PlanRunState<'a>,
+    state: Mutex<PoolState>,
     /// A step has ended.
-    ended: Condvar,
+    step_finished: Condvar,
 }
 
-struct State {
+struct PoolState {
     schedule: Schedule,
-    progress: Progress,
+    progress: RunProgress,
     /// Threads that were called and have not begun.
-    called: usize,
+    starting_threads: usize,
     /// What an observer, or a defect of ours, broke off with.
     panic: Option<Box<dyn Any + Send>>,
 }
 
-impl<'a> Hands<'a> {
-    pub(super) fn new(drive: &'a Drive<'a>, under: &'a Under<'a>, schedule: Schedule) -> Self {
-        let state = State { schedule, progress: Progress::default(), called: 0, panic: None };
-        Self { drive, under, state: Mutex::new(state), ended: Condvar::new() }
+impl<'a> StepPool<'a> {
+    pub(super) fn new(drive: &'a PlanRunner<'a>, under: &'a PlanRunState<'a>, schedule: Schedule) -> Self {
+        let state =
+            PoolState { schedule, progress: RunProgress::default(), starting_threads: 0, panic: None };
+        Self { runner: drive, run: under, state: Mutex::new(state), step_finished: Condvar::new() }
     }
 
     /// Works until nothing is left to do. The step that ended the run, where one did.
-    pub(super) fn work(self) -> Option<(usize, Failed)> {
+    pub(super) fn run_to_end(self) -> Option<(usize, ErrorWithInput)> {
         std::thread::scope(|scope| {
             // Skills that steps call run on this thread's stack, plans within plans too. What there is of the embedder's nobody
             // knows, so that of a thread of ours stands in for it.
-            let is_apart = self.drive.ctx.depth() == 0 && self.drive.plan.calls_skills();
-            let lead = || Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.lead(scope));
+            let is_apart = self.runner.ctx.depth() == 0 && self.runner.plan.calls_skills();
+            let lead = || {
+                Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.run_main_thread(scope))
+            };
             if !is_apart || lead().is_err() {
-                self.lead(scope);
+                self.run_main_thread(scope);
             }
         });
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(panic) = state.panic {
             resume_unwind(panic);
         }
-        state.progress.failed
+        state.progress.failure
     }
 
     /// Works as the thread of the run does: to the end.
-    fn lead<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
-        let mut state = self.state();
+    fn run_main_thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        let mut state = self.lock_state();
         loop {
-            if let Some(at) = state.start() {
-                state = self.take_up(at, state, scope);
-            } else if state.schedule.is_under_way() {
-                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = state.start_next() {
+                state = self.execute_step(at, state, scope);
+            } else if state.schedule.has_running_steps() {
+                state = self.step_finished.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 break;
             }
@@ -74,69 +77,71 @@ impl<'a> Hands<'a> {
 
     /// Works beside others. What may start when nobody is at work any more is left to the thread of the run, which then looks
     /// for it, so that steps that run alone take none but that one.
-    fn help<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
-        let mut state = self.state();
-        state.called -= 1;
-        while state.schedule.is_under_way()
-            && let Some(at) = state.start()
+    fn run_extra_thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
+        let mut state = self.lock_state();
+        state.starting_threads -= 1;
+        while state.schedule.has_running_steps()
+            && let Some(at) = state.start_next()
         {
-            state = self.take_up(at, state, scope);
+            state = self.execute_step(at, state, scope);
         }
     }
 
     /// Runs a step that was started, and takes down what comes of it.
-    fn take_up<'scope>(
+    fn execute_step<'scope>(
         &'scope self,
         at: usize,
-        mut state: MutexGuard<'scope, State>,
+        mut state: MutexGuard<'scope, PoolState>,
         scope: &'scope Scope<'scope, '_>,
-    ) -> MutexGuard<'scope, State> {
-        self.call_help(&mut state, scope);
+    ) -> MutexGuard<'scope, PoolState> {
+        self.spawn_extra_threads(&mut state, scope);
         // Whatever happens, the others must hear that the step has ended.
-        let told = catch_unwind(AssertUnwindSafe(|| self.drive.tell_start(at)));
+        let told = catch_unwind(AssertUnwindSafe(|| self.runner.notify_start(at)));
         drop(state);
-        let done = told.map(|()| tried(self.drive, self.under, at));
-        let mut state = self.state();
+        let done = told.map(|()| run_step(self.runner, self.run, at));
+        let mut state = self.lock_state();
         let ended = done.and_then(|tried| {
-            catch_unwind(AssertUnwindSafe(|| self.drive.end(at, tried, self.under, &mut state.progress)))
+            catch_unwind(AssertUnwindSafe(|| {
+                self.runner.finish_step(at, tried, self.run, &mut state.progress)
+            }))
         });
         if let Err(panic) = ended {
             state.progress.is_over = true;
             state.panic.get_or_insert(panic);
-            self.under.token.cancel();
+            self.run.token.cancel();
         }
         state.schedule.end(at);
-        self.ended.notify_one();
+        self.step_finished.notify_one();
         state
     }
 
     /// Calls other threads where more may start at once and the run has threads left.
-    fn call_help<'scope>(&'scope self, state: &mut State, scope: &'scope Scope<'scope, '_>) {
-        while state.called < state.startable().min(MOST_CALLED) {
-            let Some(thread) = self.drive.ctx.threads().take() else { return };
+    fn spawn_extra_threads<'scope>(&'scope self, state: &mut PoolState, scope: &'scope Scope<'scope, '_>) {
+        while state.starting_threads < state.startable_count().min(MAX_STARTING_THREADS) {
+            let Some(thread) = self.runner.ctx.thread_budget().try_acquire() else { return };
             let help = move || {
                 let _thread = thread;
-                self.help(scope);
+                self.run_extra_thread(scope);
             };
             if Builder::new().name("metier-step".into()).spawn_scoped(scope, help).is_err() {
                 // Where the system gives none, those at work do its share.
                 return;
             }
-            state.called += 1;
+            state.starting_threads += 1;
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn start(&mut self) -> Option<usize> {
+impl PoolState {
+    fn start_next(&mut self) -> Option<usize> {
         if self.progress.is_over { None } else { self.schedule.start() }
     }
 
-    fn startable(&self) -> usize {
+    fn startable_count(&self) -> usize {
         if self.progress.is_over { 0 } else { self.schedule.startable() }
     }
 }

@@ -14,26 +14,26 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::callees::{Callee, Callees, Lookup};
+use super::callees::{Callee, CalleeLookup, Callees};
 use super::{Plan, digest};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
-use file::Lines;
+use file::JournalFile;
 
 /// The journal of one run.
 pub struct Journal {
     path: PathBuf,
-    lines: Mutex<Lines>,
-    finished: HashMap<Part, Finished>,
-    started: HashSet<Part>,
+    file: Mutex<JournalFile>,
+    outcomes: HashMap<StepKey, RecordedOutcome>,
+    started: HashSet<StepKey>,
 }
 
 /// A step, or what it does for one item of its loop, both from 0.
-pub(super) type Part = (usize, Option<usize>);
+pub(super) type StepKey = (usize, Option<usize>);
 
 /// How a step or its item finished.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Finished {
+pub(super) enum RecordedOutcome {
     /// With this value.
     Done(Value),
     /// With a value that held a secret and was not written down.
@@ -43,7 +43,7 @@ pub(super) enum Finished {
 }
 
 /// A run that is remembered.
-pub struct Journaled<'a> {
+pub struct JournaledRun<'a> {
     /// The skill, by its name.
     pub skill: &'a str,
     /// What tells the skill from every other one.
@@ -62,7 +62,7 @@ pub struct Journaled<'a> {
 
 /// What a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
+struct JournalHeader {
     #[serde(rename = "metier-journal")]
     version: u32,
     skill: String,
@@ -77,16 +77,16 @@ struct Head {
 
 /// What a line says beside its value.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+struct JournalRecord {
     step: usize,
     item: Option<usize>,
     id: String,
-    state: State,
+    state: RecordState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum RecordState {
     Started,
     Done,
     Withheld,
@@ -94,24 +94,24 @@ enum State {
     Ended,
 }
 
-impl Head {
-    fn of(run: &Journaled<'_>) -> Result<Self> {
-        let Journaled { skill, identity, project, plan, input, callees, token } = *run;
+impl JournalHeader {
+    fn for_run(run: &JournaledRun<'_>) -> Result<Self> {
+        let JournaledRun { skill, identity, project, plan, input, callees, token } = *run;
         Ok(Self {
             version: 3,
             skill: skill.to_owned(),
             project: project.map(|root| root.to_string_lossy().into_owned()),
             files: callees.digest(identity),
-            plan: digest::of_bytes(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
-            input: digest::of_value(input),
-            callees: digests(identity, plan, callees, token)?,
+            plan: digest::bytes_digest(format!("{}\n{}", plan.file(), plan.text()).as_bytes()),
+            input: digest::value_digest(input),
+            callees: callee_digests(identity, plan, callees, token)?,
         })
     }
 }
 
 /// The digests of the skills that a plan calls or may call, and of those that these do, each looked at once. What they ask for
 /// counts, and not what this run grants.
-fn digests(
+fn callee_digests(
     own: &str,
     plan: &Plan,
     callees: &dyn Callees,
@@ -119,15 +119,16 @@ fn digests(
 ) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut known: HashSet<String> = HashSet::new();
-    let mut open: Vec<String> = plan.calls().map(str::to_owned).chain(callees.may_call(own)).collect();
+    let mut open: Vec<String> =
+        plan.callee_names().map(str::to_owned).chain(callees.permitted_callees(own)).collect();
     while let Some(name) = open.pop() {
         if !known.insert(name.clone()) {
             continue;
         }
         token.check()?;
-        let Lookup::Found(Callee { identity, calls, .. }) = callees.skill(&name) else { continue };
+        let CalleeLookup::Found(Callee { identity, calls, .. }) = callees.skill(&name) else { continue };
         found.extend(callees.digest(&identity).map(|digest| (name, digest)));
-        open.extend(calls.into_iter().chain(callees.may_call(&identity)));
+        open.extend(calls.into_iter().chain(callees.permitted_callees(&identity)));
     }
     Ok(found)
 }
@@ -136,84 +137,91 @@ impl Journal {
     /// The journal at that path for this run, new or begun earlier.
     ///
     /// `usage` when it belongs to another run or another run has it; `io` when it cannot be written, or is damaged.
-    pub fn open(path: &Path, run: &Journaled<'_>) -> Result<Self> {
-        let head = Head::of(run)?;
-        let (lines, found) = Lines::open(path)?;
+    pub fn open(path: &Path, run: &JournaledRun<'_>) -> Result<Self> {
+        let head = JournalHeader::for_run(run)?;
+        let (lines, found) = JournalFile::open(path)?;
         let mut journal = Self {
             path: path.to_owned(),
-            lines: Mutex::new(lines),
-            finished: HashMap::new(),
+            file: Mutex::new(lines),
+            outcomes: HashMap::new(),
             started: HashSet::new(),
         };
         let mut found = found.into_iter();
         match found.next() {
             None => {
-                journal.write(&head, None)?;
-                journal.keep()?;
+                journal.append_line(&head, None)?;
+                journal.sync()?;
             }
-            Some((text, _)) => journal.belongs(&text, &head)?,
+            Some((text, _)) => journal.validate_header(&text, &head)?,
         }
         for (text, value) in found {
-            journal.take(&text, value.as_deref())?;
+            journal.load_record(&text, value.as_deref())?;
         }
         Ok(journal)
     }
 
     /// How a part of the plan finished in an earlier run, where it did.
-    pub(super) fn finished(&self, part: Part) -> Option<&Finished> {
-        self.finished.get(&part)
+    pub(super) fn recorded_outcome(&self, part: StepKey) -> Option<&RecordedOutcome> {
+        self.outcomes.get(&part)
     }
 
     /// Whether an earlier run started that part, which did not finish.
-    pub(super) fn was_interrupted(&self, part: Part) -> bool {
-        self.started.contains(&part) && !self.finished.contains_key(&part)
+    pub(super) fn was_interrupted(&self, part: StepKey) -> bool {
+        self.started.contains(&part) && !self.outcomes.contains_key(&part)
     }
 
     /// Writes down that a part that can do more than read is about to run. Kept from a crash of this process; whether it outlives
     /// one of the machine decides no more than a warning.
-    pub(super) fn start(&self, part: Part, id: &str) -> Result<()> {
+    pub(super) fn record_start(&self, part: StepKey, id: &str) -> Result<()> {
         if self.was_interrupted(part) {
             return Ok(());
         }
-        self.record(part, id, State::Started, None)
+        self.append_record(part, id, RecordState::Started, None)
     }
 
     /// Writes down that a part finished; on the disk when this returns.
-    pub(super) fn finish(&self, part: Part, id: &str, how: &Finished) -> Result<()> {
+    pub(super) fn record_outcome(&self, part: StepKey, id: &str, how: &RecordedOutcome) -> Result<()> {
         match how {
-            Finished::Done(value) => self.record(part, id, State::Done, Some(value))?,
-            Finished::Withheld if self.finished.contains_key(&part) => return Ok(()),
-            Finished::Withheld => self.record(part, id, State::Withheld, None)?,
-            Finished::Failed(why) => {
-                self.record(part, id, State::Failed, Some(&Value::from(why.as_str())))?;
+            RecordedOutcome::Done(value) => self.append_record(part, id, RecordState::Done, Some(value))?,
+            RecordedOutcome::Withheld if self.outcomes.contains_key(&part) => return Ok(()),
+            RecordedOutcome::Withheld => self.append_record(part, id, RecordState::Withheld, None)?,
+            RecordedOutcome::Failed(why) => {
+                self.append_record(part, id, RecordState::Failed, Some(&Value::from(why.as_str())))?;
             }
         }
-        self.keep()
+        self.sync()
     }
 
     /// Writes down that a part that was started ended with an error that ends the run, so that nobody takes it for interrupted.
-    pub(super) fn end(&self, part: Part, id: &str) -> Result<()> {
-        self.record(part, id, State::Ended, None)
+    pub(super) fn record_abort(&self, part: StepKey, id: &str) -> Result<()> {
+        self.append_record(part, id, RecordState::Ended, None)
     }
 
-    fn record(&self, (step, item): Part, id: &str, state: State, value: Option<&Value>) -> Result<()> {
-        self.write(&Record { step, item, id: id.to_owned(), state }, value)
+    fn append_record(
+        &self,
+        (step, item): StepKey,
+        id: &str,
+        state: RecordState,
+        value: Option<&Value>,
+    ) -> Result<()> {
+        self.append_line(&JournalRecord { step, item, id: id.to_owned(), state }, value)
     }
 
-    fn write(&self, what: &impl Serialize, value: Option<&Value>) -> Result<()> {
-        let text = serde_json::to_string(what).map_err(|error| self.failed("write", error.into()))?;
+    fn append_line(&self, what: &impl Serialize, value: Option<&Value>) -> Result<()> {
+        let text = serde_json::to_string(what).map_err(|error| self.io_error("write", error.into()))?;
         let value = value.map(Value::to_string);
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.add(&line::written(&text, value.as_deref())).map_err(|error| self.failed("write", error))
+        let mut lines = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.append(&line::encode(&text, value.as_deref())).map_err(|error| self.io_error("write", error))
     }
 
-    fn keep(&self) -> Result<()> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.keep().map_err(|error| self.failed("write", error))
+    fn sync(&self) -> Result<()> {
+        let mut lines = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.sync().map_err(|error| self.io_error("write", error))
     }
 
-    fn belongs(&self, text: &str, head: &Head) -> Result<()> {
-        let known: Head = serde_json::from_str(text).map_err(|_| file::foreign(&self.path))?;
+    fn validate_header(&self, text: &str, head: &JournalHeader) -> Result<()> {
+        let known: JournalHeader =
+            serde_json::from_str(text).map_err(|_| file::not_a_journal_error(&self.path))?;
         let changed = if known.version != head.version {
             "was written by another version of metier".into()
         } else if known.skill != head.skill {
@@ -226,7 +234,7 @@ impl Journal {
             format!("was begun before a file in the folder of {} changed", head.skill)
         } else if known.input != head.input {
             "was begun with another input".into()
-        } else if let Some(name) = differing(&known.callees, &head.callees) {
+        } else if let Some(name) = changed_callee(&known.callees, &head.callees) {
             format!("was begun before the skill {name} changed, which the plan calls")
         } else {
             return Ok(());
@@ -237,45 +245,48 @@ impl Journal {
             .with_help("name another folder with --journal, or remove the file to start over"))
     }
 
-    fn take(&mut self, text: &str, value: Option<&str>) -> Result<()> {
-        let damaged = || file::damaged(&self.path);
-        let Record { step, item, state, .. } = serde_json::from_str(text).map_err(|_| damaged())?;
-        let value = value.map(|text| line::value(text).ok_or_else(damaged)).transpose()?;
+    fn load_record(&mut self, text: &str, value: Option<&str>) -> Result<()> {
+        let damaged = || file::damaged_journal_error(&self.path);
+        let JournalRecord { step, item, state, .. } = serde_json::from_str(text).map_err(|_| damaged())?;
+        let value = value.map(|text| line::parse_value(text).ok_or_else(damaged)).transpose()?;
         let how = match (state, value) {
-            (State::Started, _) => {
+            (RecordState::Started, _) => {
                 self.started.insert((step, item));
                 return Ok(());
             }
-            (State::Ended, _) => {
+            (RecordState::Ended, _) => {
                 self.started.remove(&(step, item));
                 return Ok(());
             }
-            (State::Withheld, _) => Finished::Withheld,
-            (State::Done, Some(value)) => Finished::Done(value),
-            (State::Failed, Some(Value::String(why))) => Finished::Failed(why),
+            (RecordState::Withheld, _) => RecordedOutcome::Withheld,
+            (RecordState::Done, Some(value)) => RecordedOutcome::Done(value),
+            (RecordState::Failed, Some(Value::String(why))) => RecordedOutcome::Failed(why),
             _ => return Err(damaged()),
         };
-        self.finished.insert((step, item), how);
+        self.outcomes.insert((step, item), how);
         Ok(())
     }
 
-    fn failed(&self, verb: &str, error: std::io::Error) -> SkillError {
+    fn io_error(&self, verb: &str, error: std::io::Error) -> SkillError {
         SkillError::io(format_args!("failed to {verb} the journal {}", self.path.display()), error)
     }
 }
 
-fn differing<'a>(known: &'a BTreeMap<String, String>, now: &'a BTreeMap<String, String>) -> Option<&'a str> {
+fn changed_callee<'a>(
+    known: &'a BTreeMap<String, String>,
+    now: &'a BTreeMap<String, String>,
+) -> Option<&'a str> {
     let names = known.keys().chain(now.keys());
     names.into_iter().find(|name| known.get(*name) != now.get(*name)).map(String::as_str)
 }
 
 /// The file that holds the journal of a skill's run, in the folder of journals.
-pub fn file_of(folder: &Path, skill: &str) -> PathBuf {
-    folder.join(format!("{}.journal", file::plain(skill)))
+pub fn journal_path(folder: &Path, skill: &str) -> PathBuf {
+    folder.join(format!("{}.journal", file::escape_file_name(skill)))
 }
 
 /// The file for the plan of a skill that a part of this one calls.
-pub(super) fn file_below(own: &Path, (step, item): Part) -> PathBuf {
+pub(super) fn nested_journal_path(own: &Path, (step, item): StepKey) -> PathBuf {
     let name = own.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let item = item.map_or(String::new(), |item| format!("-{item}"));
     own.with_file_name(format!("{name}.{step}{item}.journal"))

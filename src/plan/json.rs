@@ -3,53 +3,53 @@
 use crate::skill::yaml::{Entry, Node, Style, Value};
 
 /// The tree of a text that is known to be JSON, nested no deeper than `serde_json` reads.
-pub(super) fn tree(text: &str) -> Node {
-    Reader { text, at: 0 }.value()
+pub(super) fn parse_tree(text: &str) -> Node {
+    JsonTreeParser { text, at: 0 }.parse_value()
 }
 
-struct Reader<'a> {
+struct JsonTreeParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Reader<'_> {
-    fn value(&mut self) -> Node {
+impl JsonTreeParser<'_> {
+    fn parse_value(&mut self) -> Node {
         self.skip_blanks();
         let start = self.at;
         let (style, value) = match self.next_byte() {
-            Some(b'[') => (Style::Flow, Value::List(self.list())),
-            Some(b'{') => (Style::Flow, Value::Map(self.map())),
-            Some(b'"') => (Style::Quoted, Value::Scalar(self.string())),
-            _ => (Style::Plain, Value::Scalar(self.word())),
+            Some(b'[') => (Style::Flow, Value::List(self.parse_list())),
+            Some(b'{') => (Style::Flow, Value::Map(self.parse_map())),
+            Some(b'"') => (Style::Quoted, Value::Scalar(self.parse_string())),
+            _ => (Style::Plain, Value::Scalar(self.parse_literal())),
         };
         Node { span: start..self.at, column: 0, style, value }
     }
 
-    fn list(&mut self) -> Vec<Node> {
+    fn parse_list(&mut self) -> Vec<Node> {
         let mut items = Vec::new();
         self.at += 1;
-        while !self.ends(b']') {
-            items.push(self.value());
+        while !self.consume_end(b']') {
+            items.push(self.parse_value());
         }
         items
     }
 
-    fn map(&mut self) -> Vec<Entry> {
+    fn parse_map(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.at += 1;
-        while !self.ends(b'}') {
+        while !self.consume_end(b'}') {
             let start = self.at;
-            let key = self.string();
+            let key = self.parse_string();
             let key_span = start..self.at;
             self.skip_blanks();
             self.at += 1;
-            entries.push(Entry { key, key_span, node: self.value() });
+            entries.push(Entry { key, key_span, node: self.parse_value() });
         }
         entries
     }
 
     /// Whether the list or map ends here; goes past its end, or past the comma before the next item.
-    fn ends(&mut self, end: u8) -> bool {
+    fn consume_end(&mut self, end: u8) -> bool {
         self.skip_blanks();
         match self.next_byte() {
             Some(b',') => {
@@ -65,14 +65,14 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> String {
+    fn parse_string(&mut self) -> String {
         let start = self.at;
         let rest = &self.text[start..];
-        self.at += super::reference::quoted_len(rest).unwrap_or(rest.len());
+        self.at += super::reference::json_string_len(rest).unwrap_or(rest.len());
         serde_json::from_str(&self.text[start..self.at]).unwrap_or_default()
     }
 
-    fn word(&mut self) -> String {
+    fn parse_literal(&mut self) -> String {
         let rest = &self.text[self.at..];
         let length = rest.find(|c: char| ",]} \t\r\n".contains(c)).unwrap_or(rest.len());
         self.at += length;
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn spans_point_at_what_they_are_of() {
         let text = " [ {\"a b\" : [1, -2.5e3,\"x\\\"y\"], \"c\":{} },null ,[]] ";
-        let root = tree(text);
-        assert_eq!(root.typed().unwrap(), json!([{"a b": [1, -2500.0, "x\"y"], "c": {}}, null, []]));
+        let root = parse_tree(text);
+        assert_eq!(root.to_json().unwrap(), json!([{"a b": [1, -2500.0, "x\"y"], "c": {}}, null, []]));
         let Value::List(items) = &root.value else { panic!("a list") };
         let Value::Map(entries) = &items[0].value else { panic!("a map") };
         assert_eq!(&text[entries[0].key_span.clone()], "\"a b\"");
@@ -129,7 +129,7 @@ mod tests {
         #[test]
         fn the_tree_says_what_the_text_says(value in any_json(), is_pretty in any::<bool>()) {
             let text = if is_pretty { format!("{value:#}") } else { value.to_string() };
-            prop_assert_eq!(tree(&text).typed(), Ok(value));
+            prop_assert_eq!(parse_tree(&text).to_json(), Ok(value));
         }
     }
 }

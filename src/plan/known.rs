@@ -5,20 +5,20 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::callees::{Callee, Callees, Lookup};
+use super::callees::{Callee, CalleeLookup, Callees};
 use super::schema;
 use crate::skill::Schema;
 
 /// What there is to call, as far as somebody asked.
-pub(super) struct Known<'a> {
+pub(super) struct CalleeCache<'a> {
     pub(super) callees: &'a dyn Callees,
-    skills: HashMap<String, Rc<Lookup<Callee>>>,
-    tools: HashMap<String, Rc<Lookup<Takes>>>,
+    skills: HashMap<String, Rc<CalleeLookup<Callee>>>,
+    tools: HashMap<String, Rc<CalleeLookup<CallInputSchema>>>,
 }
 
 /// What a call is given, as a schema.
 #[derive(Clone, Debug)]
-pub(super) struct Takes {
+pub(super) struct CallInputSchema {
     pub(super) json: Value,
     /// Compiled to hold values against, where that is possible.
     pub(super) schema: Option<Schema>,
@@ -26,28 +26,28 @@ pub(super) struct Takes {
     pub(super) required: Vec<String>,
 }
 
-impl Takes {
+impl CallInputSchema {
     /// What a function or tool takes, which gets nothing filled in.
     pub(super) fn new(json: Value) -> Self {
-        let required = schema::required(&json).map(str::to_owned).collect();
+        let required = schema::required_names(&json).map(str::to_owned).collect();
         Self { schema: Schema::parse(json.clone()).ok(), required, json }
     }
 
     /// What a skill takes, where defaults stand in for what is not given.
-    pub(super) fn of_skill(json: Value) -> Self {
-        let required = schema::required(&json).filter(|name| !schema::has_default(&json, name));
+    pub(super) fn for_skill(json: Value) -> Self {
+        let required = schema::required_names(&json).filter(|name| !schema::has_default(&json, name));
         let required = required.map(str::to_owned).collect();
         Self { schema: Schema::parse_inputs(json.clone()).ok(), required, json }
     }
 }
 
-impl<'a> Known<'a> {
+impl<'a> CalleeCache<'a> {
     pub(super) fn new(callees: &'a dyn Callees) -> Self {
         Self { callees, skills: HashMap::new(), tools: HashMap::new() }
     }
 
     /// The skill of that name.
-    pub(super) fn skill(&mut self, name: &str) -> Rc<Lookup<Callee>> {
+    pub(super) fn skill(&mut self, name: &str) -> Rc<CalleeLookup<Callee>> {
         if let Some(known) = self.skills.get(name) {
             return known.clone();
         }
@@ -57,14 +57,14 @@ impl<'a> Known<'a> {
     }
 
     /// What the embedder's tool of that name takes.
-    pub(super) fn tool(&mut self, name: &str) -> Rc<Lookup<Takes>> {
+    pub(super) fn tool(&mut self, name: &str) -> Rc<CalleeLookup<CallInputSchema>> {
         if let Some(known) = self.tools.get(name) {
             return known.clone();
         }
         let found = Rc::new(match self.callees.tool(name) {
-            Lookup::Found(json) => Lookup::Found(Takes::new(json)),
-            Lookup::Missing(why) => Lookup::Missing(why),
-            Lookup::Untold => Lookup::Untold,
+            CalleeLookup::Found(json) => CalleeLookup::Found(CallInputSchema::new(json)),
+            CalleeLookup::Missing(why) => CalleeLookup::Missing(why),
+            CalleeLookup::Unknown => CalleeLookup::Unknown,
         });
         self.tools.insert(name.to_owned(), found.clone());
         found

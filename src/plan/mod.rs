@@ -2,7 +2,7 @@
 //!
 //! A plan comes from `scripts/sequence.json`, or from `steps` or `composed_of` in `skill.yaml`. [`from_sequence`] and
 //! [`from_contract`] read it, [`check`] holds it against what its steps call, [`Schedule`] says what may run next, and
-//! [`Drive`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
+//! [`PlanRunner`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
 
 #[cfg(test)]
 mod any;
@@ -43,38 +43,38 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::skill::Diagnostic;
 use crate::skill::contract::CONTRACT_FILES;
 
-pub use argument::{Argument, Parameter, Place};
-pub use callees::{Callee, Callees, Caller, Lookup, Nobody};
+pub use argument::{Argument, NamedArgument, SourceSpan};
+pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 pub use check::check;
 pub use condition::{Condition, Operand};
-pub(crate) use digest::hexadecimal;
-pub use drive::Drive;
+pub(crate) use digest::to_hex;
+pub use drive::PlanRunner;
 pub use failure::StepFailure;
-pub use journal::{Journal, Journaled, file_of};
+pub use journal::{Journal, JournaledRun, journal_path};
 pub use read::{from_contract, from_sequence};
-pub use reference::{Fault, Reference, Root, Segment};
+pub use reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
 pub use rule::RULES;
 pub use schedule::Schedule;
-pub use stage::Stage;
-pub use step::{Call, ForEach, OnFailure, Places, Step};
-pub use template::{Piece, Template};
+pub use stage::StepBackend;
+pub use step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
+pub use template::{Template, TemplatePiece};
 
 /// Steps, read and not yet run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     file: String,
     text: Arc<str>,
-    form: Form,
+    form: PlanForm,
     steps: Vec<Step>,
-    ids: HashMap<String, usize>,
+    index_by_id: HashMap<String, usize>,
     outputs: Option<Argument>,
-    outputs_at: Place,
+    outputs_span: SourceSpan,
     concurrency: usize,
 }
 
 /// How a plan was written, which says in what order its steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PlanForm {
     /// `sequence.json`: one step after another.
     Sequence,
     /// `steps` in `skill.yaml`.
@@ -85,15 +85,15 @@ pub enum Form {
 
 impl Plan {
     /// Bytes a plan's file may have.
-    pub const LARGEST: usize = 4 << 20;
+    pub const MAX_BYTES: usize = 4 << 20;
     /// How many skills may stand in one another's calls, the one that was invoked first not counted.
-    pub const DEEPEST_CALLS: usize = 8;
+    pub const MAX_CALL_DEPTH: usize = 8;
     /// The most steps a plan may have.
-    pub const MOST_STEPS: usize = 10_000;
+    pub const MAX_STEPS: usize = 10_000;
     /// Steps that run side by side when the plan names no number.
-    pub const CONCURRENCY: usize = 4;
+    pub const DEFAULT_CONCURRENCY: usize = 4;
     /// The most steps that may run side by side.
-    pub const MOST_CONCURRENCY: usize = 16;
+    pub const MAX_CONCURRENCY: usize = 16;
 
     /// The steps, in written order.
     pub fn steps(&self) -> &[Step] {
@@ -101,7 +101,7 @@ impl Plan {
     }
 
     /// How it was written.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> PlanForm {
         self.form
     }
 
@@ -126,40 +126,45 @@ impl Plan {
     }
 
     /// The place of the step of that id, from 0.
-    pub fn position(&self, id: &str) -> Option<usize> {
-        self.ids.get(id).copied()
+    pub fn step_index(&self, id: &str) -> Option<usize> {
+        self.index_by_id.get(id).copied()
     }
 
     /// The place of the step whose outputs a reference names, from 0, where it names one there is.
-    pub fn step_of(&self, root: &Root) -> Option<usize> {
+    pub fn referenced_step(&self, root: &ReferenceRoot) -> Option<usize> {
         match root {
-            Root::Step(id) => self.position(id),
-            Root::Result(at) => (*at < self.steps.len()).then_some(*at),
-            Root::Inputs | Root::Variable(_) => None,
+            ReferenceRoot::Step(id) => self.step_index(id),
+            ReferenceRoot::Result(at) => (*at < self.steps.len()).then_some(*at),
+            ReferenceRoot::Inputs | ReferenceRoot::Variable(_) => None,
         }
     }
 
     /// The embedder's tools that its steps name, each once.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
-        self.named(|step| if let Call::Tool(name) = &step.call { Some(name) } else { None })
+        self.distinct_names(|step| if let CallTarget::Tool(name) = &step.call { Some(name) } else { None })
     }
 
     /// The skills that its steps name, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
-        self.named(|step| if let Call::Skill(name) = &step.call { Some(name) } else { None })
+        self.distinct_names(|step| if let CallTarget::Skill(name) = &step.call { Some(name) } else { None })
     }
 
     /// Whether a step calls a skill, by its name or by one it comes to.
     fn calls_skills(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.call, Call::Skill(_) | Call::Function("skill")))
+        self.steps
+            .iter()
+            .any(|step| matches!(step.call, CallTarget::Skill(_) | CallTarget::Function("skill")))
     }
 
     /// The same, and those that its steps call by a permission and by fixed text.
-    pub fn calls(&self) -> impl Iterator<Item = &str> {
-        self.named(Step::skill)
+    pub fn callee_names(&self) -> impl Iterator<Item = &str> {
+        self.distinct_names(Step::skill)
     }
 
-    fn named<'a>(&'a self, name: impl Fn(&'a Step) -> Option<&'a str>) -> impl Iterator<Item = &'a str> {
+    fn distinct_names<'a>(
+        &'a self,
+        name: impl Fn(&'a Step) -> Option<&'a str>,
+    ) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::new();
         self.steps.iter().filter_map(name).filter(move |name| seen.insert(*name))
     }
@@ -168,28 +173,34 @@ impl Plan {
 /// The plan in a file of a skill: what `sequence.json` and other JSON holds, or what `skill.yaml` has under `steps` or
 /// `composed_of`. `invalid-skill`, with the place of the first fault, where there is none.
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
-    let read =
-        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
-    read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| refusal(file, &found))
+    let read = if is_contract_file(file) {
+        from_contract(source, file)
+    } else {
+        from_sequence(source, file).map(Some)
+    };
+    read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| load_error(file, &found))
 }
 
 /// What is wrong with the plan in a file, or worth knowing, as far as it can be told without knowing what there is to call; nothing
 /// where the file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is
 /// declared.
 pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
-    diagnostics_among(source, file, inputs, "", &Nobody)
+    diagnostics_with_callees(source, file, inputs, "", &NoCallees)
 }
 
 /// The same, where it is known what there is to call. `own` is the identity of the skill.
-pub fn diagnostics_among(
+pub fn diagnostics_with_callees(
     source: &[u8],
     file: &str,
     inputs: Option<&serde_json::Value>,
     own: &str,
     callees: &dyn Callees,
 ) -> Vec<Diagnostic> {
-    let read =
-        if is_contract(file) { from_contract(source, file) } else { from_sequence(source, file).map(Some) };
+    let read = if is_contract_file(file) {
+        from_contract(source, file)
+    } else {
+        from_sequence(source, file).map(Some)
+    };
     match read {
         Ok(plan) => plan.map_or_else(Vec::new, |plan| check(&plan, own, inputs, callees)),
         Err(found) => found,
@@ -197,14 +208,14 @@ pub fn diagnostics_among(
 }
 
 /// Whether a file is a contract by its name.
-fn is_contract(file: &str) -> bool {
+fn is_contract_file(file: &str) -> bool {
     CONTRACT_FILES
         .iter()
         .any(|name| file == *name || file.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')))
 }
 
 /// The error of a plan that does not load: its first finding, where that stands, and how many more there are.
-pub fn refusal(file: &str, found: &[Diagnostic]) -> SkillError {
+pub fn load_error(file: &str, found: &[Diagnostic]) -> SkillError {
     let Some(first) = found.first() else {
         return SkillError::new(ErrorKind::InvalidSkill, format!("{file} holds no plan"));
     };

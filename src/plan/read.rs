@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::argument::Argument;
-use super::argument_reader::argument;
-use super::findings::{Findings, nearest};
-use super::reference::{Reference, Root};
-use super::step_reader::StepReader;
+use super::argument_reader::parse_argument;
+use super::findings::{PlanDiagnosticSink, suggest_name};
+use super::reference::{Reference, ReferenceRoot};
+use super::step_reader::StepParser;
 use super::template::Template;
-use super::{Form, Plan, json, rule};
+use super::{Plan, PlanForm, json, rule};
 use crate::exact;
 use crate::skill::Diagnostic;
 use crate::skill::yaml::{self, Entry, Node, Value};
@@ -18,64 +18,64 @@ use crate::skill::yaml::{self, Entry, Node, Value};
 ///
 /// `file` is its path in the skill's folder. Never panics; hostile text ends in diagnostics, fifty at the most.
 pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
-    let text = readable(source)?;
-    let mut findings = Findings::on(text);
-    if let Err(exact::Fault { reason, at }) = exact::located(text) {
+    let text = decode_source(source)?;
+    let mut findings = PlanDiagnosticSink::for_text(text);
+    if let Err(exact::ParseError { reason, offset: at }) = exact::parse_with_offset(text) {
         findings.add(
             &rule::SYNTAX,
             &(at..at),
             reason,
             "the file is a JSON list of {\"tool\": …, \"args\": {…}}",
         );
-        return Err(findings.finish());
+        return Err(findings.into_sorted());
     }
-    let root = json::tree(text);
+    let root = json::parse_tree(text);
     let parts = match &root.value {
         Value::Map(entries) => {
-            known_keys(entries, &["steps", "outputs_from"], &mut findings);
-            Parts {
-                steps: found(entries, "steps"),
-                outputs: found(entries, "outputs_from"),
+            report_unknown_keys(entries, &["steps", "outputs_from"], &mut findings);
+            PlanNodes {
+                steps: find_node(entries, "steps"),
+                outputs: find_node(entries, "outputs_from"),
                 concurrency: None,
             }
         }
-        _ => Parts { steps: Some(&root), outputs: None, concurrency: None },
+        _ => PlanNodes { steps: Some(&root), outputs: None, concurrency: None },
     };
-    plan(text, file, Form::Sequence, &root, &parts, findings)
+    build_plan(text, file, PlanForm::Sequence, &root, &parts, findings)
 }
 
 /// The plan in a `skill.yaml`, under `steps` or `composed_of`, at the top or under `skill`; nothing where it has neither.
 pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diagnostic>> {
-    let text = readable(source)?;
-    let mut findings = Findings::on(text);
+    let text = decode_source(source)?;
+    let mut findings = PlanDiagnosticSink::for_text(text);
     let tree = yaml::parse(text).map_err(|fault| {
         vec![Diagnostic::new(fault.rule, text, &fault.span, &*fault.message).with_help(fault.help())]
     })?;
     let Some(Node { value: Value::Map(entries), .. }) = &tree.root else { return Ok(None) };
-    let entries = match found(entries, "skill").map(|node| &node.value) {
+    let entries = match find_node(entries, "skill").map(|node| &node.value) {
         Some(Value::Map(inner)) => inner,
         _ => entries,
     };
-    let (form, steps) = match (found(entries, "steps"), found(entries, "composed_of")) {
+    let (form, steps) = match (find_node(entries, "steps"), find_node(entries, "composed_of")) {
         (None, None) => return Ok(None),
-        (Some(steps), None) => (Form::Steps, steps),
-        (None, Some(steps)) => (Form::ComposedOf, steps),
+        (Some(steps), None) => (PlanForm::Steps, steps),
+        (None, Some(steps)) => (PlanForm::ComposedOf, steps),
         (Some(_), Some(twice)) => {
             let message = "a skill has steps or composed_of, not both";
             findings.add(&rule::SHAPE, &twice.span, message, "keep one of them");
-            return Err(findings.finish());
+            return Err(findings.into_sorted());
         }
     };
-    let parts = Parts {
+    let parts = PlanNodes {
         steps: Some(steps),
-        outputs: found(entries, "outputs_from"),
-        concurrency: found(entries, "concurrency"),
+        outputs: find_node(entries, "outputs_from"),
+        concurrency: find_node(entries, "concurrency"),
     };
-    plan(text, file, form, steps, &parts, findings).map(Some)
+    build_plan(text, file, form, steps, &parts, findings).map(Some)
 }
 
 /// What other workflows call the keys of a step.
-const ELSEWHERE: [(&str, &str); 10] = [
+const OTHER_WORKFLOW_KEYS: [(&str, &str); 10] = [
     ("depends_on", "after"),
     ("needs", "after"),
     ("arguments", "args"),
@@ -89,25 +89,25 @@ const ELSEWHERE: [(&str, &str); 10] = [
 ];
 
 /// The nodes a plan is made of.
-struct Parts<'a> {
+struct PlanNodes<'a> {
     steps: Option<&'a Node>,
     outputs: Option<&'a Node>,
     concurrency: Option<&'a Node>,
 }
 
-fn plan(
+fn build_plan(
     text: &str,
     file: &str,
-    form: Form,
+    form: PlanForm,
     root: &Node,
-    parts: &Parts<'_>,
-    mut findings: Findings<'_>,
+    parts: &PlanNodes<'_>,
+    mut findings: PlanDiagnosticSink<'_>,
 ) -> Result<Plan, Vec<Diagnostic>> {
     let items = match parts.steps.map(|steps| &steps.value) {
-        Some(Value::List(items)) if items.len() <= Plan::MOST_STEPS => items.as_slice(),
+        Some(Value::List(items)) if items.len() <= Plan::MAX_STEPS => items.as_slice(),
         Some(Value::List(items)) => {
             let message =
-                format!("the plan has {} steps, more than the {} it may have", items.len(), Plan::MOST_STEPS);
+                format!("the plan has {} steps, more than the {} it may have", items.len(), Plan::MAX_STEPS);
             findings.add(&rule::TOO_LARGE, &root.span, message, "split it into skills that call one another");
             &[]
         }
@@ -121,7 +121,7 @@ fn plan(
             &[]
         }
     };
-    let mut reader = StepReader::new(form);
+    let mut reader = StepParser::new(form);
     let mut ids = HashMap::new();
     let mut steps = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -132,41 +132,46 @@ fn plan(
         }
         steps.push(step);
     }
-    let concurrency = parts.concurrency.map_or(Plan::CONCURRENCY, |node| concurrency(node, &mut findings));
+    let concurrency =
+        parts.concurrency.map_or(Plan::DEFAULT_CONCURRENCY, |node| parse_concurrency(node, &mut findings));
     let outputs_at = parts.outputs.map_or(0..0, |node| node.span.clone());
-    let outputs = parts.outputs.and_then(|node| outputs(node, &ids, &mut findings));
+    let outputs = parts.outputs.and_then(|node| parse_outputs(node, &ids, &mut findings));
     if !findings.is_empty() {
-        return Err(findings.finish());
+        return Err(findings.into_sorted());
     }
     Ok(Plan {
         file: file.to_owned(),
         text: Arc::from(text),
         form,
         steps,
-        ids,
+        index_by_id: ids,
         outputs,
-        outputs_at,
+        outputs_span: outputs_at,
         concurrency,
     })
 }
 
-fn concurrency(node: &Node, findings: &mut Findings<'_>) -> usize {
+fn parse_concurrency(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> usize {
     let number =
-        node.typed().ok().and_then(|value| value.as_u64()).and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| (1..=Plan::MOST_CONCURRENCY).contains(number)).unwrap_or_else(|| {
-        let message = format!("concurrency is a whole number from 1 to {}", Plan::MOST_CONCURRENCY);
+        node.to_json().ok().and_then(|value| value.as_u64()).and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| (1..=Plan::MAX_CONCURRENCY).contains(number)).unwrap_or_else(|| {
+        let message = format!("concurrency is a whole number from 1 to {}", Plan::MAX_CONCURRENCY);
         findings.add(&rule::BOUND, &node.span, message, "write concurrency: 4");
-        Plan::CONCURRENCY
+        Plan::DEFAULT_CONCURRENCY
     })
 }
 
 /// What the plan answers with. The plain id of a step stands for all its outputs.
-fn outputs(node: &Node, ids: &HashMap<String, usize>, findings: &mut Findings<'_>) -> Option<Argument> {
-    let outputs = argument(node, findings)?;
+fn parse_outputs(
+    node: &Node,
+    ids: &HashMap<String, usize>,
+    findings: &mut PlanDiagnosticSink<'_>,
+) -> Option<Argument> {
+    let outputs = parse_argument(node, findings)?;
     match &outputs {
         Argument::Constant(serde_json::Value::String(id)) if ids.contains_key(id) => {
-            let reference = Reference { root: Root::Step(id.clone()), path: Vec::new() };
-            Some(Argument::Text(Template::Whole(reference), node.span.clone()))
+            let reference = Reference { root: ReferenceRoot::Step(id.clone()), path: Vec::new() };
+            Some(Argument::Text(Template::Reference(reference), node.span.clone()))
         }
         Argument::Constant(_) => {
             let message = "outputs_from names outputs of steps";
@@ -183,15 +188,15 @@ fn outputs(node: &Node, ids: &HashMap<String, usize>, findings: &mut Findings<'_
 }
 
 /// The text, where it is one of a bearable size.
-fn readable(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
+fn decode_source(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
     let refuse = |rule, text, message: String, help: &str| {
-        let mut findings = Findings::on(text);
+        let mut findings = PlanDiagnosticSink::for_text(text);
         findings.add(rule, &(text.len()..text.len()), message, help);
-        Err(findings.finish())
+        Err(findings.into_sorted())
     };
-    if source.len() > Plan::LARGEST {
+    if source.len() > Plan::MAX_BYTES {
         let message =
-            format!("the file has {} bytes, more than the {} a plan may have", source.len(), Plan::LARGEST);
+            format!("the file has {} bytes, more than the {} a plan may have", source.len(), Plan::MAX_BYTES);
         return refuse(
             &rule::TOO_LARGE,
             "",
@@ -210,20 +215,21 @@ fn readable(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
     })
 }
 
-pub(super) fn found<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+pub(super) fn find_node<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
 /// Finds fault with every key that is not among the known ones.
-pub(super) fn known_keys(entries: &[Entry], known: &[&str], findings: &mut Findings<'_>) {
+pub(super) fn report_unknown_keys(entries: &[Entry], known: &[&str], findings: &mut PlanDiagnosticSink<'_>) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
         if findings.is_full() {
             return;
         }
-        let message = format!("nothing is called {} here", super::findings::brief(&entry.key));
-        let elsewhere = ELSEWHERE.iter().find(|(word, own)| *word == entry.key && known.contains(own));
+        let message = format!("nothing is called {} here", super::findings::quoted_excerpt(&entry.key));
+        let elsewhere =
+            OTHER_WORKFLOW_KEYS.iter().find(|(word, own)| *word == entry.key && known.contains(own));
         let help = elsewhere.map(|(_, own)| format!("did you mean {own}?"));
-        let help = help.unwrap_or_else(|| nearest(&entry.key, known.iter().copied()));
+        let help = help.unwrap_or_else(|| suggest_name(&entry.key, known.iter().copied()));
         findings.add(&rule::KEY, &entry.key_span, message, help);
     }
 }

@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::attempt::{Failed, Tried};
-use super::drive::{Drive, Under};
-use super::scope::{Ended, take};
+use super::attempt::{ErrorWithInput, StepResult};
+use super::drive::{PlanRunState, PlanRunner};
+use super::scope::{StepOutcome, charge_size};
 use crate::error::ErrorKind;
 use crate::host::{StepReport, StepStatus};
 
-impl Drive<'_> {
+impl PlanRunner<'_> {
     /// What came of a step that ended, where another one had failed before or not.
-    pub(super) fn reported(&self, at: usize, tried: &Tried, is_after_failure: bool) -> StepReport {
-        let error = tried.result.as_ref().err().map(|failed| &failed.error);
+    pub(super) fn reported(&self, at: usize, tried: &StepResult, is_after_failure: bool) -> StepReport {
+        let error = tried.outcome.as_ref().err().map(|failed| &failed.error);
         let is_stop =
-            |kind: ErrorKind| is_after_failure && matches!(kind, ErrorKind::Cancelled | ErrorKind::Deadline);
+            |kind: ErrorKind| is_after_failure && matches!(kind, ErrorKind::Cancelled | ErrorKind::Timeout);
         let was_stopped = error.is_some_and(|error| is_stop(error.kind()));
         StepReport {
             status: if was_stopped { StepStatus::Stopped } else { tried.status },
@@ -43,19 +43,24 @@ impl Drive<'_> {
 
     /// Hands the reports of all steps to the run. Where it failed with their values, as far as the output limit lets them, and
     /// with what the step that ended it was given.
-    pub(super) fn report(&self, under: &Under<'_>, has_failed: bool, failed: Option<&(usize, Failed)>) {
-        let mut room = under.cap;
+    pub(super) fn report(
+        &self,
+        under: &PlanRunState<'_>,
+        has_failed: bool,
+        failed: Option<&(usize, ErrorWithInput)>,
+    ) {
+        let mut room = under.max_output_bytes;
         let mut kept = |value: &Value| {
-            let fits = take(value, &mut room, 0).is_ok();
+            let fits = charge_size(value, &mut room, 0).is_ok();
             room = if fits { room } else { 0 };
             if fits { value.clone() } else { Value::Null }
         };
-        let given = failed.and_then(|(at, failed)| Some((*at, given(failed.input.as_ref()?))));
+        let given = failed.and_then(|(at, failed)| Some((*at, input_value(failed.input.as_ref()?))));
         let given = given.map(|(at, input)| (at, kept(&input)));
         let steps = 0..self.plan.steps().len();
         let reports = steps.map(|at| {
             let mut report = under.reports[at].get().cloned().unwrap_or_else(|| self.not_started(at));
-            if let (true, Some(Ended::Done(value))) = (has_failed, under.ended[at].get()) {
+            if let (true, Some(StepOutcome::Done(value))) = (has_failed, under.outcomes[at].get()) {
                 report.value = kept(value);
             }
             if let Some((_, input)) = given.as_ref().filter(|(failed, _)| *failed == at) {
@@ -67,6 +72,6 @@ impl Drive<'_> {
     }
 }
 
-fn given(input: &Map<String, Value>) -> Value {
+fn input_value(input: &Map<String, Value>) -> Value {
     Value::Object(input.clone())
 }

@@ -5,7 +5,7 @@ use crate::skill::{Rule, Severity};
 /// The plan does not load.
 const BLOCKS: bool = true;
 /// It does, and may not run well.
-const LOADS: bool = false;
+const ADVISORY: bool = false;
 
 macro_rules! rules {
     ($($name:ident = $code:literal, $severity:ident, $blocks:ident, $meaning:literal;)*) => {
@@ -35,19 +35,19 @@ rules! {
     AFTER = "step-after", Error, BLOCKS, "What a step comes after is no earlier step.";
     TIMEOUT = "step-timeout", Error, BLOCKS, "A time is none.";
     REFERENCE = "reference-syntax", Error, BLOCKS, "A reference cannot be read.";
-    BRACES = "text-braces", Warning, LOADS, "A reference stands in double braces, and is only text.";
+    BRACES = "text-braces", Warning, ADVISORY, "A reference stands in double braces, and is only text.";
     REFERENCE_UNKNOWN = "reference-unknown", Error, BLOCKS, "A reference names no step and no variable there is.";
     REFERENCE_FORWARD = "reference-forward", Error, BLOCKS, "A reference names the step itself or a later one.";
     INPUT = "reference-input", Error, BLOCKS, "A reference names an input that the skill does not declare.";
     OUTPUT = "reference-output", Error, BLOCKS, "A reference names an output that the step does not have.";
     OUTPUTS_FROM = "outputs-from", Error, BLOCKS, "The outputs of the plan cannot be read.";
     SKILL_UNKNOWN = "skill-unknown", Error, BLOCKS, "A step calls a skill there is not.";
-    TOOL_SLIP = "tool-slip", Error, LOADS, "A step calls a tool that nobody is known to offer, and whose name is nearly that of a function.";
-    TOOL_UNTOLD = "tool-untold", Warning, LOADS, "A step calls a tool that nobody is known to offer.";
+    TOOL_SLIP = "tool-slip", Error, ADVISORY, "A step calls a tool that nobody is known to offer, and whose name is nearly that of a function.";
+    TOOL_UNTOLD = "tool-untold", Warning, ADVISORY, "A step calls a tool that nobody is known to offer.";
     TOOL_UNKNOWN = "tool-unknown", Error, BLOCKS, "A step calls a tool there is not.";
     PARAMETER_UNKNOWN = "parameter-unknown", Error, BLOCKS, "A step gives a parameter that what it calls does not have.";
     PARAMETER_MISSING = "parameter-missing", Error, BLOCKS, "A step leaves out a parameter that what it calls must be given.";
-    PARAMETER_OPTIONAL = "parameter-optional", Warning, LOADS, "What a step must give comes from an input that may be left out.";
+    PARAMETER_OPTIONAL = "parameter-optional", Warning, ADVISORY, "What a step must give comes from an input that may be left out.";
     PARAMETER_TYPE = "parameter-type", Error, BLOCKS, "What a reference leads to is declared as a type that what the step calls cannot take.";
     PARAMETER_VALUE = "parameter-value", Error, BLOCKS, "A plain value is none that what the step calls can take.";
     TOO_DEEP = "skill-depth", Error, BLOCKS, "Skills call one another deeper than they may.";

@@ -6,25 +6,25 @@
 use std::collections::BTreeSet;
 
 use super::reference::Reference;
-use super::{Form, Plan, Step};
+use super::{Plan, PlanForm, Step};
 
 /// The order of one run.
 #[derive(Debug)]
 pub struct Schedule {
     /// Per step, how many of those it waits for have not ended.
-    waits: Vec<usize>,
+    open_dependencies: Vec<usize>,
     /// Per step, those that wait for it.
-    followers: Vec<Vec<usize>>,
-    has_ended: Vec<bool>,
+    dependents: Vec<Vec<usize>>,
+    is_finished: Vec<bool>,
     /// Steps that run alone, in written order; those before `alone` have ended.
     barriers: Vec<usize>,
-    alone: usize,
+    next_barrier: usize,
     /// Neither started nor waiting for anybody.
     ready: BTreeSet<usize>,
     /// All before it have ended.
-    first_open: usize,
+    first_unfinished: usize,
     running: usize,
-    most: usize,
+    max_running: usize,
 }
 
 impl Schedule {
@@ -32,26 +32,26 @@ impl Schedule {
     pub fn new(plan: &Plan, is_quiet: impl Fn(&Step) -> bool) -> Self {
         let steps = plan.steps();
         let mut schedule = Self {
-            waits: vec![0; steps.len()],
-            followers: vec![Vec::new(); steps.len()],
-            has_ended: vec![false; steps.len()],
+            open_dependencies: vec![0; steps.len()],
+            dependents: vec![Vec::new(); steps.len()],
+            is_finished: vec![false; steps.len()],
             barriers: Vec::new(),
-            alone: 0,
+            next_barrier: 0,
             ready: BTreeSet::new(),
-            first_open: 0,
+            first_unfinished: 0,
             running: 0,
-            most: plan.concurrency(),
+            max_running: plan.concurrency(),
         };
         for (at, step) in steps.iter().enumerate() {
-            if plan.form() == Form::Sequence || !is_quiet(step) {
+            if plan.form() == PlanForm::Sequence || !is_quiet(step) {
                 schedule.barriers.push(at);
             }
-            let needed = needs(plan, step);
-            schedule.waits[at] = needed.len();
+            let needed = dependencies(plan, step);
+            schedule.open_dependencies[at] = needed.len();
             for earlier in needed {
-                schedule.followers[earlier].push(at);
+                schedule.dependents[earlier].push(at);
             }
-            if schedule.waits[at] == 0 {
+            if schedule.open_dependencies[at] == 0 {
                 schedule.ready.insert(at);
             }
         }
@@ -60,7 +60,7 @@ impl Schedule {
 
     /// The next step to start, which then counts as running; nothing while all must wait.
     pub fn start(&mut self) -> Option<usize> {
-        let at = self.next()?;
+        let at = self.next_step()?;
         self.ready.remove(&at);
         self.running += 1;
         Some(at)
@@ -68,45 +68,49 @@ impl Schedule {
 
     /// How many may start now.
     pub fn startable(&self) -> usize {
-        match self.barriers.get(self.alone) {
-            Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next().is_some()),
+        match self.barriers.get(self.next_barrier) {
+            Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next_step().is_some()),
             barrier => {
                 let before = |at: &&usize| barrier.is_none_or(|barrier| *at < barrier);
-                self.ready.iter().take_while(before).take(self.most - self.running.min(self.most)).count()
+                self.ready
+                    .iter()
+                    .take_while(before)
+                    .take(self.max_running - self.running.min(self.max_running))
+                    .count()
             }
         }
     }
 
     /// Whether one that was started has not ended.
-    pub fn is_under_way(&self) -> bool {
+    pub fn has_running_steps(&self) -> bool {
         self.running > 0
     }
 
-    fn next(&self) -> Option<usize> {
+    fn next_step(&self) -> Option<usize> {
         let at = *self.ready.first()?;
-        let may_start = match self.barriers.get(self.alone) {
-            Some(barrier) if at == *barrier => self.running == 0 && self.first_open == at,
+        let may_start = match self.barriers.get(self.next_barrier) {
+            Some(barrier) if at == *barrier => self.running == 0 && self.first_unfinished == at,
             Some(barrier) if at > *barrier => false,
-            _ => self.running < self.most,
+            _ => self.running < self.max_running,
         };
         may_start.then_some(at)
     }
 
     /// A step that was started has ended, however it did.
     pub fn end(&mut self, at: usize) {
-        if std::mem::replace(&mut self.has_ended[at], true) {
+        if std::mem::replace(&mut self.is_finished[at], true) {
             return;
         }
         self.running -= 1;
-        if self.barriers.get(self.alone) == Some(&at) {
-            self.alone += 1;
+        if self.barriers.get(self.next_barrier) == Some(&at) {
+            self.next_barrier += 1;
         }
-        while self.has_ended.get(self.first_open) == Some(&true) {
-            self.first_open += 1;
+        while self.is_finished.get(self.first_unfinished) == Some(&true) {
+            self.first_unfinished += 1;
         }
-        for follower in std::mem::take(&mut self.followers[at]) {
-            self.waits[follower] -= 1;
-            if self.waits[follower] == 0 {
+        for follower in std::mem::take(&mut self.dependents[at]) {
+            self.open_dependencies[follower] -= 1;
+            if self.open_dependencies[follower] == 0 {
                 self.ready.insert(follower);
             }
         }
@@ -114,14 +118,14 @@ impl Schedule {
 }
 
 /// The earlier steps that a step refers to or comes after.
-fn needs(plan: &Plan, step: &Step) -> BTreeSet<usize> {
-    let mut needed: BTreeSet<usize> = step.after.iter().filter_map(|id| plan.position(id)).collect();
-    let mut note = |reference: &Reference| needed.extend(plan.step_of(&reference.root));
+fn dependencies(plan: &Plan, step: &Step) -> BTreeSet<usize> {
+    let mut needed: BTreeSet<usize> = step.after.iter().filter_map(|id| plan.step_index(id)).collect();
+    let mut note = |reference: &Reference| needed.extend(plan.referenced_step(&reference.root));
     step.args
         .iter()
-        .for_each(|parameter| parameter.value.each_reference(&mut |reference, _| note(reference)));
+        .for_each(|parameter| parameter.value.visit_references(&mut |reference, _| note(reference)));
     if let Some(each) = &step.for_each {
-        each.list.each_reference(&mut |reference, _| note(reference));
+        each.list.visit_references(&mut |reference, _| note(reference));
     }
     step.when.iter().flat_map(|when| when.references()).for_each(note);
     needed
@@ -196,7 +200,7 @@ steps:
                 format!("- {{id: s{at}, tool: tree, after: [{}]}}", after.join(", "))
             }).collect();
             let plan = plan(&format!("concurrency: {concurrency}\nsteps:\n{}", lines.join("\n")));
-            let quiet = |step: &Step| steps[plan.position(&step.id).unwrap()].0;
+            let quiet = |step: &Step| steps[plan.step_index(&step.id).unwrap()].0;
             let mut ended = std::collections::HashSet::new();
             for round in rounds(&plan, quiet) {
                 prop_assert!(round.len() <= concurrency);

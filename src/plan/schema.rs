@@ -3,85 +3,88 @@
 
 use serde_json::{Map, Value};
 
-use super::findings::{brief, nearest};
-use super::reference::Segment;
+use super::findings::{quoted_excerpt, suggest_name};
+use super::reference::PathSegment;
 
 /// Words that make a schema say more than its own keywords do.
-const BEYOND: [&str; 7] = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not"];
+const COMPOUND_KEYWORDS: [&str; 7] = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not"];
 
 /// Why there can be no value where the path leads, or nothing.
-pub(super) fn misses(schema: &Value, path: &[Segment]) -> Option<(String, String)> {
+pub(super) fn path_error(schema: &Value, path: &[PathSegment]) -> Option<(String, String)> {
     let mut schema = schema;
     for segment in path {
-        let plain = plain(schema)?;
+        let plain = simple_schema(schema)?;
         schema = match segment {
-            Segment::Field(key) => match field(plain, key) {
+            PathSegment::Field(key) => match property_schema(plain, key) {
                 Ok(inner) => inner?,
                 Err(fault) => return Some(fault),
             },
-            Segment::Index(_) if !may_be(plain, "array") => {
-                return Some(("is no list".into(), format!("it is {}", types(plain))));
+            PathSegment::Index(_) if !allows_type(plain, "array") => {
+                return Some(("is no list".into(), format!("it is {}", describe_types(plain))));
             }
-            Segment::Index(_) => plain.get("items")?,
+            PathSegment::Index(_) => plain.get("items")?,
         };
     }
     None
 }
 
-fn field<'a>(schema: &'a Map<String, Value>, key: &str) -> Result<Option<&'a Value>, (String, String)> {
-    if !may_be(schema, "object") {
-        return Err((format!("has no {}", brief(key)), format!("it is {}", types(schema))));
+fn property_schema<'a>(
+    schema: &'a Map<String, Value>,
+    key: &str,
+) -> Result<Option<&'a Value>, (String, String)> {
+    if !allows_type(schema, "object") {
+        return Err((format!("has no {}", quoted_excerpt(key)), format!("it is {}", describe_types(schema))));
     }
     let Some(properties) = properties(schema) else { return Ok(None) };
     if let Some(inner) = properties.get(key) {
         return Ok(Some(inner));
     }
-    if is_open(schema) {
+    if declares_additional_properties(schema) {
         let other = schema.get("additionalProperties").filter(|_| !schema.contains_key("patternProperties"));
         return Ok(other);
     }
-    Err((format!("has no {}", brief(key)), nearest(key, properties.keys().map(String::as_str))))
+    Err((format!("has no {}", quoted_excerpt(key)), suggest_name(key, properties.keys().map(String::as_str))))
 }
 
 /// Whether other names than the declared ones are described as well.
-fn is_open(schema: &Map<String, Value>) -> bool {
+fn declares_additional_properties(schema: &Map<String, Value>) -> bool {
     let others = schema.get("additionalProperties");
     others.is_some_and(|others| others.is_object() || *others == Value::Bool(true))
         || schema.contains_key("patternProperties")
 }
 
 /// The declared names, where there are any.
-pub(super) fn declared(schema: &Value) -> Option<&Map<String, Value>> {
-    plain(schema).and_then(properties)
+pub(super) fn declared_properties(schema: &Value) -> Option<&Map<String, Value>> {
+    simple_schema(schema).and_then(properties)
 }
 
 /// Whether only declared names are taken.
-pub(super) fn is_closed(schema: &Value) -> bool {
+pub(super) fn forbids_additional_properties(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
 /// Whether nothing is said of names that are not declared.
-pub(super) fn takes_only_declared(schema: &Value) -> bool {
-    plain(schema).is_some_and(|schema| !is_open(schema))
+pub(super) fn declares_no_additional_properties(schema: &Value) -> bool {
+    simple_schema(schema).is_some_and(|schema| !declares_additional_properties(schema))
 }
 
 /// Whether what holds for a name that is given depends on no other name.
-pub(super) fn is_by_name(schema: &Value) -> bool {
+pub(super) fn has_independent_properties(schema: &Value) -> bool {
     const BETWEEN: [&str; 3] = ["dependentSchemas", "dependencies", "unevaluatedProperties"];
-    plain(schema).is_some_and(|schema| !BETWEEN.iter().any(|word| schema.contains_key(*word)))
+    simple_schema(schema).is_some_and(|schema| !BETWEEN.iter().any(|word| schema.contains_key(*word)))
 }
 
 /// The types that a value where the path leads may have, where they are declared.
-pub(super) fn types_at(schema: &Value, path: &[Segment]) -> Option<Vec<String>> {
+pub(super) fn types_at_path(schema: &Value, path: &[PathSegment]) -> Option<Vec<String>> {
     let schema = path.iter().try_fold(schema, |schema, segment| {
-        let plain = plain(schema)?;
+        let plain = simple_schema(schema)?;
         match segment {
-            Segment::Field(key) => field(plain, key).ok()?,
-            Segment::Index(_) if may_be(plain, "array") => plain.get("items"),
-            Segment::Index(_) => None,
+            PathSegment::Field(key) => property_schema(plain, key).ok()?,
+            PathSegment::Index(_) if allows_type(plain, "array") => plain.get("items"),
+            PathSegment::Index(_) => None,
         }
     })?;
-    let words = match plain(schema)?.get("type")? {
+    let words = match simple_schema(schema)?.get("type")? {
         Value::String(only) => vec![only.clone()],
         Value::Array(some) => some.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => return None,
@@ -90,24 +93,25 @@ pub(super) fn types_at(schema: &Value, path: &[Segment]) -> Option<Vec<String>> 
 }
 
 /// What the schema wants, where a value of none of these types can be that.
-pub(super) fn clash(schema: &Value, types_of_value: &[String]) -> Option<String> {
-    let schema = plain(schema)?;
+pub(super) fn type_mismatch(schema: &Value, types_of_value: &[String]) -> Option<String> {
+    let schema = simple_schema(schema)?;
     let is_number = |word: &str| word == "integer" || word == "number";
     let may = |word: &String| {
-        may_be(schema, word) || is_number(word) && (may_be(schema, "integer") || may_be(schema, "number"))
+        allows_type(schema, word)
+            || is_number(word) && (allows_type(schema, "integer") || allows_type(schema, "number"))
     };
-    (!types_of_value.iter().any(may)).then(|| types(schema))
+    (!types_of_value.iter().any(may)).then(|| describe_types(schema))
 }
 
 /// Whether something stands in for a declared name that is not given.
 pub(super) fn has_default(schema: &Value, name: &str) -> bool {
-    let property = declared(schema).and_then(|declared| declared.get(name));
+    let property = declared_properties(schema).and_then(|declared| declared.get(name));
     property.is_some_and(|property| property.get("default").is_some())
 }
 
 /// The names that must be there.
-pub(super) fn required(schema: &Value) -> impl Iterator<Item = &str> {
-    plain(schema)
+pub(super) fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
+    simple_schema(schema)
         .and_then(|schema| schema.get("required"))
         .and_then(Value::as_array)
         .into_iter()
@@ -116,8 +120,8 @@ pub(super) fn required(schema: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// What a value should be instead, where it cannot be what the schema describes.
-pub(super) fn unfit(schema: &Value, value: &Value) -> Option<String> {
-    let schema = plain(schema)?;
+pub(super) fn value_mismatch(schema: &Value, value: &Value) -> Option<String> {
+    let schema = simple_schema(schema)?;
     let one_of = schema.get("enum").and_then(Value::as_array);
     if let Some(words) = one_of.filter(|words| !words.contains(value)) {
         let words: Vec<String> = words.iter().take(12).map(Value::to_string).collect();
@@ -132,20 +136,20 @@ pub(super) fn unfit(schema: &Value, value: &Value) -> Option<String> {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let fits = may_be(schema, name) || (name == "integer" && may_be(schema, "number"));
-    (!fits).then(|| types(schema))
+    let fits = allows_type(schema, name) || (name == "integer" && allows_type(schema, "number"));
+    (!fits).then(|| describe_types(schema))
 }
 
 /// The schema, where its own keywords say all it says.
-fn plain(schema: &Value) -> Option<&Map<String, Value>> {
-    schema.as_object().filter(|schema| !BEYOND.iter().any(|word| schema.contains_key(*word)))
+fn simple_schema(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.as_object().filter(|schema| !COMPOUND_KEYWORDS.iter().any(|word| schema.contains_key(*word)))
 }
 
 fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-fn may_be(schema: &Map<String, Value>, name: &str) -> bool {
+fn allows_type(schema: &Map<String, Value>, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(only)) => only == name,
         Some(Value::Array(some)) => some.iter().any(|word| word == name),
@@ -154,7 +158,7 @@ fn may_be(schema: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// `a string`, `an integer or null`.
-fn types(schema: &Map<String, Value>) -> String {
+fn describe_types(schema: &Map<String, Value>) -> String {
     let words: Vec<&str> = match schema.get("type") {
         Some(Value::String(only)) => vec![only],
         Some(Value::Array(some)) => some.iter().filter_map(Value::as_str).collect(),
@@ -170,12 +174,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{Root, Template};
+    use crate::plan::{ReferenceRoot, Template};
 
     fn missing(schema: &Value, path: &str) -> Option<String> {
-        let Ok(Template::Whole(reference)) = format!("$inputs{path}").parse() else { panic!("{path}") };
-        assert_eq!(reference.root, Root::Inputs);
-        misses(schema, &reference.path).map(|(what, _)| what)
+        let Ok(Template::Reference(reference)) = format!("$inputs{path}").parse() else { panic!("{path}") };
+        assert_eq!(reference.root, ReferenceRoot::Inputs);
+        path_error(schema, &reference.path).map(|(what, _)| what)
     }
 
     #[test]
@@ -212,7 +216,7 @@ mod tests {
             (json!({"anyOf": [{"type": "string"}]}), json!(1), None),
             (json!(true), json!(1), None),
         ] {
-            assert_eq!(unfit(&schema, &value).as_deref(), expected, "{schema} {value}");
+            assert_eq!(value_mismatch(&schema, &value).as_deref(), expected, "{schema} {value}");
         }
     }
 }

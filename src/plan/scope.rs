@@ -6,20 +6,20 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use super::Plan;
-use super::argument::{Argument, Parameter};
-use super::check::first_input;
+use super::argument::{Argument, NamedArgument};
+use super::check::input_name;
 use super::condition::Condition;
-use super::reference::{Reference, Root};
-use super::template::{Piece, Template};
+use super::reference::{Reference, ReferenceRoot};
+use super::template::{Template, TemplatePiece};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
 /// Levels a value may be nested, as everywhere else.
-const DEPTH: usize = 127;
+const MAX_DEPTH: usize = 127;
 
 /// What became of a step.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum StepOutcome {
     /// It answered.
     Done(Value),
     /// It was not run.
@@ -29,109 +29,116 @@ pub(super) enum Ended {
 }
 
 /// What a step sees.
-pub(super) struct Scope<'a> {
+pub(super) struct StepScope<'a> {
     pub(super) plan: &'a Plan,
     pub(super) inputs: &'a Value,
     /// Inputs that may be left out.
-    pub(super) declared: &'a BTreeSet<String>,
-    pub(super) ended: &'a [OnceLock<Ended>],
+    pub(super) declared_inputs: &'a BTreeSet<String>,
+    pub(super) outcomes: &'a [OnceLock<StepOutcome>],
     /// The variable of the loop and its item, inside one.
     pub(super) item: Option<(&'a str, &'a Value)>,
     /// Bytes that what is resolved at once may have.
-    pub(super) cap: u64,
+    pub(super) max_bytes: u64,
     /// What stops the run.
     pub(super) token: &'a CancelToken,
 }
 
 /// Why a reference stands for nothing.
-enum Missing {
+enum ResolveError {
     /// The step has no value.
-    Step(usize, &'static str),
+    StepWithoutValue(usize, &'static str),
     /// The value has no such part.
-    Part,
+    NoSuchPath,
 }
 
 static NULL: Value = Value::Null;
 
-impl<'a> Scope<'a> {
+impl<'a> StepScope<'a> {
     /// What a step is given. A reference to a declared input that was not given leaves its parameter out.
-    pub(super) fn arguments(&self, parameters: &[Parameter]) -> Result<Map<String, Value>> {
-        let mut left = self.cap;
+    pub(super) fn resolve_arguments(&self, parameters: &[NamedArgument]) -> Result<Map<String, Value>> {
+        let mut left = self.max_bytes;
         let mut arguments = Map::new();
-        for parameter in parameters.iter().filter(|parameter| !self.is_left_out(&parameter.value)) {
-            arguments.insert(parameter.name.clone(), self.resolved(&parameter.value, &mut left, 1)?);
+        for parameter in parameters.iter().filter(|parameter| !self.is_omitted(&parameter.value)) {
+            arguments.insert(parameter.name.clone(), self.resolve_bounded(&parameter.value, &mut left, 1)?);
         }
         Ok(arguments)
     }
 
     /// The value of an argument.
-    pub(super) fn value(&self, argument: &Argument) -> Result<Value> {
-        self.resolved(argument, &mut { self.cap }, 0)
+    pub(super) fn resolve_argument(&self, argument: &Argument) -> Result<Value> {
+        self.resolve_bounded(argument, &mut { self.max_bytes }, 0)
     }
 
     /// What the plan answers with: as a value, but steps without one are `null`, and so are declared inputs that were not given.
-    pub(super) fn outputs(&self, outputs: &Argument) -> Result<Value> {
-        self.answer(outputs, &mut { self.cap }, 0)
+    pub(super) fn resolve_outputs(&self, outputs: &Argument) -> Result<Value> {
+        self.resolve_output(outputs, &mut { self.max_bytes }, 0)
     }
 
-    fn answer(&self, outputs: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
+    fn resolve_output(&self, outputs: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
         match outputs {
-            Argument::Text(Template::Whole(reference), _) => match self.found(reference) {
-                Err(Missing::Step(..)) => Ok(Value::Null),
-                Err(Missing::Part) if self.is_left_out(outputs) => Ok(Value::Null),
-                _ => self.resolved(outputs, left, depth),
+            Argument::Text(Template::Reference(reference), _) => match self.lookup(reference) {
+                Err(ResolveError::StepWithoutValue(..)) => Ok(Value::Null),
+                Err(ResolveError::NoSuchPath) if self.is_omitted(outputs) => Ok(Value::Null),
+                _ => self.resolve_bounded(outputs, left, depth),
             },
-            Argument::List(items) => items.iter().map(|item| self.answer(item, left, depth + 1)).collect(),
+            Argument::List(items) => {
+                items.iter().map(|item| self.resolve_output(item, left, depth + 1)).collect()
+            }
             Argument::Object(entries) => entries
                 .iter()
-                .map(|entry| Ok((entry.name.clone(), self.answer(&entry.value, left, depth + 1)?)))
+                .map(|entry| Ok((entry.name.clone(), self.resolve_output(&entry.value, left, depth + 1)?)))
                 .collect(),
-            other => self.resolved(other, left, depth),
+            other => self.resolve_bounded(other, left, depth),
         }
     }
 
     /// Whether a condition holds. What is not there counts as `null`.
-    pub(super) fn holds(&self, condition: &'a Condition) -> Result<bool> {
-        condition.holds(&|reference| {
+    pub(super) fn evaluate(&self, condition: &'a Condition) -> Result<bool> {
+        condition.evaluate(&|reference| {
             self.token.check()?;
-            Ok(self.found(reference).unwrap_or(&NULL))
+            Ok(self.lookup(reference).unwrap_or(&NULL))
         })
     }
 
-    fn is_left_out(&self, argument: &Argument) -> bool {
-        let Argument::Text(Template::Whole(reference), _) = argument else { return false };
-        first_input(reference)
-            .is_some_and(|name| self.declared.contains(name) && self.inputs.get(name).is_none())
+    fn is_omitted(&self, argument: &Argument) -> bool {
+        let Argument::Text(Template::Reference(reference), _) = argument else { return false };
+        input_name(reference)
+            .is_some_and(|name| self.declared_inputs.contains(name) && self.inputs.get(name).is_none())
     }
 
-    fn resolved(&self, argument: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
+    fn resolve_bounded(&self, argument: &Argument, left: &mut u64, depth: usize) -> Result<Value> {
         match argument {
-            Argument::Constant(value) => self.copied(value, left, depth),
-            Argument::Text(template, _) => self.text(template, left, depth),
-            Argument::List(items) => items.iter().map(|item| self.resolved(item, left, depth + 1)).collect(),
+            Argument::Constant(value) => self.clone_bounded(value, left, depth),
+            Argument::Text(template, _) => self.render_template(template, left, depth),
+            Argument::List(items) => {
+                items.iter().map(|item| self.resolve_bounded(item, left, depth + 1)).collect()
+            }
             Argument::Object(entries) => entries
                 .iter()
-                .map(|entry| Ok((entry.name.clone(), self.resolved(&entry.value, left, depth + 1)?)))
+                .map(|entry| Ok((entry.name.clone(), self.resolve_bounded(&entry.value, left, depth + 1)?)))
                 .collect(),
         }
     }
 
-    fn text(&self, template: &Template, left: &mut u64, depth: usize) -> Result<Value> {
+    fn render_template(&self, template: &Template, left: &mut u64, depth: usize) -> Result<Value> {
         let pieces = match template {
             Template::Literal(text) => return Ok(Value::from(text.as_str())),
-            Template::Whole(reference) => return self.copied(self.named(reference)?, left, depth),
+            Template::Reference(reference) => {
+                return self.clone_bounded(self.required_value(reference)?, left, depth);
+            }
             Template::Pieces(pieces) => pieces,
         };
         let mut whole = String::new();
         for piece in pieces {
             match piece {
-                Piece::Text(text) => self.push(&mut whole, text, left)?,
-                Piece::Reference(reference) => match self.named(reference)? {
-                    Value::String(text) => self.push(&mut whole, text, left)?,
+                TemplatePiece::Text(text) => self.append_bounded(&mut whole, text, left)?,
+                TemplatePiece::Reference(reference) => match self.required_value(reference)? {
+                    Value::String(text) => self.append_bounded(&mut whole, text, left)?,
                     value => {
                         self.token.check()?;
-                        take(value, &mut left.clone(), depth).map_err(|unfit| self.unfit(unfit))?;
-                        self.push(&mut whole, &value.to_string(), left)?;
+                        charge_size(value, &mut left.clone(), depth)
+                            .map_err(|unfit| self.limit_error(unfit))?;
+                        self.append_bounded(&mut whole, &value.to_string(), left)?;
                     }
                 },
             }
@@ -139,48 +146,51 @@ impl<'a> Scope<'a> {
         Ok(Value::String(whole))
     }
 
-    fn push(&self, whole: &mut String, text: &str, left: &mut u64) -> Result<()> {
-        *left = left.checked_sub(text.len() as u64).ok_or_else(|| self.too_much())?;
+    fn append_bounded(&self, whole: &mut String, text: &str, left: &mut u64) -> Result<()> {
+        *left = left.checked_sub(text.len() as u64).ok_or_else(|| self.too_large_error())?;
         whole.push_str(text);
         Ok(())
     }
 
-    fn copied(&self, value: &Value, left: &mut u64, depth: usize) -> Result<Value> {
+    fn clone_bounded(&self, value: &Value, left: &mut u64, depth: usize) -> Result<Value> {
         self.token.check()?;
-        take(value, left, depth).map_err(|unfit| self.unfit(unfit))?;
+        charge_size(value, left, depth).map_err(|unfit| self.limit_error(unfit))?;
         Ok(value.clone())
     }
 
-    fn unfit(&self, unfit: Unfit) -> SkillError {
+    fn limit_error(&self, unfit: ValueLimitError) -> SkillError {
         match unfit {
-            Unfit::Large => self.too_much(),
-            Unfit::Deep => SkillError::new(
+            ValueLimitError::TooLarge => self.too_large_error(),
+            ValueLimitError::TooDeep => SkillError::new(
                 ErrorKind::Output,
-                format!("what is put together is nested deeper than {DEPTH} levels"),
+                format!("what is put together is nested deeper than {MAX_DEPTH} levels"),
             ),
         }
     }
 
-    fn too_much(&self) -> SkillError {
-        let sentence = format!("what is put together is larger than {} bytes", self.cap);
+    fn too_large_error(&self) -> SkillError {
+        let sentence = format!("what is put together is larger than {} bytes", self.max_bytes);
         SkillError::new(ErrorKind::Output, sentence).with_help("take less of it, or raise the output limit")
     }
 
-    fn named(&self, reference: &Reference) -> Result<&'a Value> {
-        self.found(reference).map_err(|missing| {
-            let kind =
-                if reference.root == Root::Inputs { ErrorKind::InvalidInput } else { ErrorKind::Script };
+    fn required_value(&self, reference: &Reference) -> Result<&'a Value> {
+        self.lookup(reference).map_err(|missing| {
+            let kind = if reference.root == ReferenceRoot::Inputs {
+                ErrorKind::InvalidInput
+            } else {
+                ErrorKind::Script
+            };
             match missing {
-                Missing::Part => {
+                ResolveError::NoSuchPath => {
                     let error = SkillError::new(kind, format!("there is no {reference}"));
-                    match first_input(reference) {
+                    match input_name(reference) {
                         Some(name) if self.inputs.get(name).is_none() => error.with_help(format!(
                             "give the input {name}, or declare it: what is declared and not given is left out"
                         )),
                         _ => error,
                     }
                 }
-                Missing::Step(at, why) => {
+                ResolveError::StepWithoutValue(at, why) => {
                     let step = &self.plan.steps()[at].id;
                     SkillError::new(kind, format!("there is no {reference}, since {step} {why}")).with_help(
                         format!("write when: $steps.{step}.outputs to run this step only after it"),
@@ -190,55 +200,55 @@ impl<'a> Scope<'a> {
         })
     }
 
-    fn found(&self, reference: &Reference) -> Result<&'a Value, Missing> {
+    fn lookup(&self, reference: &Reference) -> Result<&'a Value, ResolveError> {
         let value = match &reference.root {
-            Root::Inputs => self.inputs,
-            Root::Variable(name) => match self.item {
+            ReferenceRoot::Inputs => self.inputs,
+            ReferenceRoot::Variable(name) => match self.item {
                 Some((variable, item)) if variable == name => item,
-                _ => return Err(Missing::Part),
+                _ => return Err(ResolveError::NoSuchPath),
             },
             root => {
-                let at = self.plan.step_of(root).ok_or(Missing::Part)?;
-                match self.ended.get(at).and_then(OnceLock::get) {
-                    Some(Ended::Done(value)) => value,
+                let at = self.plan.referenced_step(root).ok_or(ResolveError::NoSuchPath)?;
+                match self.outcomes.get(at).and_then(OnceLock::get) {
+                    Some(StepOutcome::Done(value)) => value,
                     _ if reference.is_whole_root() => &NULL,
-                    Some(Ended::Failed) => return Err(Missing::Step(at, "failed")),
-                    _ => return Err(Missing::Step(at, "was skipped")),
+                    Some(StepOutcome::Failed) => return Err(ResolveError::StepWithoutValue(at, "failed")),
+                    _ => return Err(ResolveError::StepWithoutValue(at, "was skipped")),
                 }
             }
         };
-        reference.within(value).ok_or(Missing::Part)
+        reference.resolve_in(value).ok_or(ResolveError::NoSuchPath)
     }
 }
 
 /// Why a value is not handed around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    Large,
-    Deep,
+pub(super) enum ValueLimitError {
+    TooLarge,
+    TooDeep,
 }
 
 /// Whether a value is nested too deep to be handed around.
 pub(super) fn is_too_deep(value: &Value) -> bool {
-    take(value, &mut u64::MAX.clone(), 0) == Err(Unfit::Deep)
+    charge_size(value, &mut u64::MAX.clone(), 0) == Err(ValueLimitError::TooDeep)
 }
 
 /// Takes about the bytes that the text of a value has from what is left, and stops where nothing is.
-pub(super) fn take(value: &Value, left: &mut u64, depth: usize) -> Result<(), Unfit> {
+pub(super) fn charge_size(value: &Value, left: &mut u64, depth: usize) -> Result<(), ValueLimitError> {
     const NODE: u64 = 8;
-    if depth > DEPTH {
-        return Err(Unfit::Deep);
+    if depth > MAX_DEPTH {
+        return Err(ValueLimitError::TooDeep);
     }
     let text = match value {
         Value::String(text) => text.len() as u64,
         _ => 0,
     };
-    *left = left.checked_sub(NODE + text).ok_or(Unfit::Large)?;
+    *left = left.checked_sub(NODE + text).ok_or(ValueLimitError::TooLarge)?;
     match value {
-        Value::Array(items) => items.iter().try_for_each(|item| take(item, left, depth + 1)),
+        Value::Array(items) => items.iter().try_for_each(|item| charge_size(item, left, depth + 1)),
         Value::Object(entries) => entries.iter().try_for_each(|(key, item)| {
-            *left = left.checked_sub(NODE + key.len() as u64).ok_or(Unfit::Large)?;
-            take(item, left, depth + 1)
+            *left = left.checked_sub(NODE + key.len() as u64).ok_or(ValueLimitError::TooLarge)?;
+            charge_size(item, left, depth + 1)
         }),
         _ => Ok(()),
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::argument::{Argument, Parameter, Place};
+use super::argument::{Argument, NamedArgument, SourceSpan};
 use super::condition::Condition;
-use crate::host::{Access, function};
+use crate::host::{AccessRule, function};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,43 +13,43 @@ pub struct Step {
     /// What other steps call it by.
     pub id: String,
     /// What it calls.
-    pub call: Call,
+    pub call: CallTarget,
     /// What the call is given.
-    pub args: Vec<Parameter>,
+    pub args: Vec<NamedArgument>,
     /// Whether it runs at all.
     pub when: Option<Condition>,
     /// What it runs for, once for each.
     pub for_each: Option<ForEach>,
     /// What comes of a failure.
-    pub on_failure: OnFailure,
+    pub parse_on_failure: OnFailure,
     /// Ids of steps that come before it, although it names nothing of theirs.
     pub after: Vec<String>,
     /// How long one call may take; the deadline of the run holds in any case.
     pub timeout: Option<Duration>,
     /// Where the parts stand.
-    pub places: Places,
+    pub places: StepSpans,
 }
 
 /// Where the parts of a step stand in the plan's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct StepSpans {
     /// The step.
-    pub step: Place,
+    pub step: SourceSpan,
     /// The name of what it calls.
-    pub call: Place,
+    pub call: SourceSpan,
     /// Its id, or what stands for one.
-    pub id: Place,
+    pub id: SourceSpan,
     /// Its arguments.
-    pub args: Place,
+    pub args: SourceSpan,
     /// Its condition.
-    pub when: Place,
+    pub when: SourceSpan,
     /// What it comes after.
-    pub after: Place,
+    pub after: SourceSpan,
 }
 
 /// What a step calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum CallTarget {
     /// A function of the host API, by its name in the table.
     Function(&'static str),
     /// A tool of the embedder.
@@ -66,7 +66,7 @@ pub struct ForEach {
     /// What the item is called in references: `$item` when never said.
     pub variable: String,
     /// The most items there may be; more are an error.
-    pub max: usize,
+    pub max_items: usize,
 }
 
 /// What comes of a step that fails.
@@ -92,39 +92,39 @@ impl Step {
     /// The skill it calls, where its name is fixed text: one that it names, or that the function which calls skills is given.
     pub fn skill(&self) -> Option<&str> {
         match &self.call {
-            Call::Skill(name) => Some(name),
-            Call::Function(name) => {
+            CallTarget::Skill(name) => Some(name),
+            CallTarget::Function(name) => {
                 let function = function(name)?;
-                let Access::Skill(at) = function.access else { return None };
+                let AccessRule::Skill(at) = function.access else { return None };
                 let parameter = function.params.get(at)?;
                 match &self.args.iter().find(|given| given.name == parameter.name)?.value {
                     Argument::Constant(name) => name.as_str(),
                     _ => None,
                 }
             }
-            Call::Tool(_) => None,
+            CallTarget::Tool(_) => None,
         }
     }
 }
 
 impl OnFailure {
     /// The most times a step is tried again.
-    pub const MOST_RETRIES: u32 = 10;
+    pub const MAX_RETRIES: u32 = 10;
     /// The longest wait between two tries.
-    pub const LONGEST_WAIT: Duration = Duration::from_mins(1);
+    pub const MAX_BACKOFF: Duration = Duration::from_mins(1);
     /// The first wait when none is named.
-    pub const FIRST_WAIT: Duration = Duration::from_millis(200);
+    pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(200);
 }
 
 impl ForEach {
     /// Items when no bound is named.
-    pub const DEFAULT: usize = 1_000;
+    pub const DEFAULT_MAX_ITEMS: usize = 1_000;
     /// The most items a bound may allow.
-    pub const MOST: usize = 10_000;
+    pub const MAX_ITEMS: usize = 10_000;
 }
 
 /// `grep`, `tool search`, `skill word-count`.
-impl fmt::Display for Call {
+impl fmt::Display for CallTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Function(name) => f.write_str(name),
@@ -134,7 +134,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// As it is written under `on_failure`.
+/// As it is written under `parse_on_failure`.
 impl fmt::Display for OnFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

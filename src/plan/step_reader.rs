@@ -6,40 +6,55 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::argument::{Argument, Parameter};
-use super::argument_reader::{argument, parameter};
+use super::argument::{Argument, NamedArgument};
+use super::argument_reader::{parse_argument, parse_named_argument};
 use super::condition::Condition;
-use super::findings::{Findings, told};
-use super::read::{found, known_keys};
-use super::reference::{RESERVED, is_name};
-use super::step::{Call, ForEach, OnFailure, Places, Step};
+use super::findings::{PlanDiagnosticSink, describe_node};
+use super::read::{find_node, report_unknown_keys};
+use super::reference::{RESERVED_NAMES, is_name};
+use super::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
 use super::template::Template;
-use super::{Form, rule};
+use super::{PlanForm, rule};
 use crate::host::function;
-use crate::policy::amount::duration;
+use crate::policy::amount::parse_duration;
 use crate::skill::yaml::{Entry, Node, Style, Value};
 
-const KEYS: [&str; 10] =
-    ["id", "skill", "tool", "args", "inputs_from", "on_failure", "when", "for_each", "after", "timeout"];
+const STEP_KEYS: [&str; 10] = [
+    "id",
+    "skill",
+    "tool",
+    "args",
+    "inputs_from",
+    "parse_on_failure",
+    "when",
+    "for_each",
+    "after",
+    "timeout",
+];
 
 /// The clock cannot hold much more.
-const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Characters an id or a name may have.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// Reads steps in their order and gives those an id that have none.
-pub(super) struct StepReader {
-    form: Form,
-    taken: HashSet<String>,
+pub(super) struct StepParser {
+    form: PlanForm,
+    used_ids: HashSet<String>,
 }
 
-impl StepReader {
-    pub(super) fn new(form: Form) -> Self {
-        Self { form, taken: HashSet::new() }
+impl StepParser {
+    pub(super) fn new(form: PlanForm) -> Self {
+        Self { form, used_ids: HashSet::new() }
     }
 
-    pub(super) fn step(&mut self, at: usize, node: &Node, findings: &mut Findings<'_>) -> Option<Step> {
+    pub(super) fn step(
+        &mut self,
+        at: usize,
+        node: &Node,
+        findings: &mut PlanDiagnosticSink<'_>,
+    ) -> Option<Step> {
         let Value::Map(entries) = &node.value else {
             findings.add(
                 &rule::STEP,
@@ -49,18 +64,18 @@ impl StepReader {
             );
             return None;
         };
-        known_keys(entries, &KEYS, findings);
-        let (call, called) = call(at, node, entries, findings)?;
-        let id_node = found(entries, "id");
+        report_unknown_keys(entries, &STEP_KEYS, findings);
+        let (call, called) = parse_call(at, node, entries, findings)?;
+        let id_node = find_node(entries, "id");
         let id = match id_node {
-            Some(node) => id(node, findings),
+            Some(node) => parse_id(node, findings),
             None => self.default_id(at, &call),
         };
-        self.taken.insert(id.clone());
-        let args = given(at, entries, findings);
+        self.used_ids.insert(id.clone());
+        let args = args_node(at, entries, findings);
         let place =
-            |key: &str| found(entries, key).map_or_else(|| node.span.clone(), |node| node.span.clone());
-        let places = Places {
+            |key: &str| find_node(entries, key).map_or_else(|| node.span.clone(), |node| node.span.clone());
+        let places = StepSpans {
             step: node.span.clone(),
             call: called.span.clone(),
             id: id_node.unwrap_or(called).span.clone(),
@@ -71,43 +86,43 @@ impl StepReader {
         Some(Step {
             id,
             call,
-            args: args.map_or_else(Vec::new, |node| parameters(at, node, findings)),
-            when: found(entries, "when").and_then(|node| when(node, findings)),
-            for_each: found(entries, "for_each").and_then(|node| for_each(node, findings)),
-            on_failure: found(entries, "on_failure")
-                .map_or(OnFailure::Abort, |node| on_failure(node, findings)),
-            after: found(entries, "after").map_or_else(Vec::new, |node| after(node, findings)),
-            timeout: found(entries, "timeout").and_then(|node| timeout(node, findings)),
+            args: args.map_or_else(Vec::new, |node| parse_args(at, node, findings)),
+            when: find_node(entries, "when").and_then(|node| parse_when(node, findings)),
+            for_each: find_node(entries, "for_each").and_then(|node| parse_for_each(node, findings)),
+            parse_on_failure: find_node(entries, "parse_on_failure")
+                .map_or(OnFailure::Abort, |node| parse_on_failure(node, findings)),
+            after: find_node(entries, "after").map_or_else(Vec::new, |node| parse_after(node, findings)),
+            timeout: find_node(entries, "timeout").and_then(|node| parse_timeout(node, findings)),
             places,
         })
     }
 
     /// The name of what is called. In a sequence, where steps are numbered, a second one has its number behind it.
-    fn default_id(&self, at: usize, call: &Call) -> String {
+    fn default_id(&self, at: usize, call: &CallTarget) -> String {
         let name = match call {
-            Call::Function(name) => name,
-            Call::Tool(name) => name.as_str(),
-            Call::Skill(name) => plain_name(name),
+            CallTarget::Function(name) => name,
+            CallTarget::Tool(name) => name.as_str(),
+            CallTarget::Skill(name) => unqualified_name(name),
         };
         let name = if is_name(name) { name.to_owned() } else { format!("step-{at}") };
-        let is_taken = self.form == Form::Sequence && self.taken.contains(&name);
+        let is_taken = self.form == PlanForm::Sequence && self.used_ids.contains(&name);
         if is_taken { format!("{name}-{at}") } else { name }
     }
 }
 
 /// `word-count` of `project/.metier:word-count@1.2.0`.
-fn plain_name(qualified: &str) -> &str {
+fn unqualified_name(qualified: &str) -> &str {
     let name = qualified.rsplit_once(':').map_or(qualified, |(_, name)| name);
     name.split('@').next().unwrap_or(name)
 }
 
-fn call<'a>(
+fn parse_call<'a>(
     at: usize,
     step: &Node,
     entries: &'a [Entry],
-    findings: &mut Findings<'_>,
-) -> Option<(Call, &'a Node)> {
-    let (node, is_skill) = match (found(entries, "tool"), found(entries, "skill")) {
+    findings: &mut PlanDiagnosticSink<'_>,
+) -> Option<(CallTarget, &'a Node)> {
+    let (node, is_skill) = match (find_node(entries, "tool"), find_node(entries, "skill")) {
         (Some(tool), None) => (tool, false),
         (None, Some(skill)) => (skill, true),
         _ => {
@@ -117,32 +132,32 @@ fn call<'a>(
         }
     };
     let is_name = |name: &&str| {
-        !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.contains(char::is_control)
+        !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control)
     };
-    let Some(name) = text(node).filter(is_name) else {
+    let Some(name) = string_scalar(node).filter(is_name) else {
         let message = format!("what step {} calls is no name", at + 1);
-        let help = format!("a name is a text of at most {LONGEST_NAME} characters on one line");
+        let help = format!("a name is a text of at most {MAX_NAME_CHARS} characters on one line");
         findings.add(&rule::CALL, &node.span, message, help);
         return None;
     };
     Some(match (is_skill, function(name)) {
-        (true, _) => (Call::Skill(name.to_owned()), node),
-        (false, Some(function)) => (Call::Function(function.name), node),
-        (false, None) => (Call::Tool(name.to_owned()), node),
+        (true, _) => (CallTarget::Skill(name.to_owned()), node),
+        (false, Some(function)) => (CallTarget::Function(function.name), node),
+        (false, None) => (CallTarget::Tool(name.to_owned()), node),
     })
 }
 
-fn id(node: &Node, findings: &mut Findings<'_>) -> String {
-    let id = text(node).unwrap_or_default();
-    if !is_name(id) || id.chars().count() > LONGEST_NAME {
-        let message = format!("{} is no id of a step", told(node));
+fn parse_id(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> String {
+    let id = string_scalar(node).unwrap_or_default();
+    if !is_name(id) || id.chars().count() > MAX_NAME_CHARS {
+        let message = format!("{} is no id of a step", describe_node(node));
         findings.add(&rule::ID, &node.span, message, "use letters, digits, `_`, and hyphens between them");
     }
     id.to_owned()
 }
 
-fn given<'a>(at: usize, entries: &'a [Entry], findings: &mut Findings<'_>) -> Option<&'a Node> {
-    match (found(entries, "args"), found(entries, "inputs_from")) {
+fn args_node<'a>(at: usize, entries: &'a [Entry], findings: &mut PlanDiagnosticSink<'_>) -> Option<&'a Node> {
+    match (find_node(entries, "args"), find_node(entries, "inputs_from")) {
         (Some(_), Some(twice)) => {
             let message = format!("step {} has args and inputs_from", at + 1);
             findings.add(&rule::ARGS, &twice.span, message, "keep one of them");
@@ -152,12 +167,12 @@ fn given<'a>(at: usize, entries: &'a [Entry], findings: &mut Findings<'_>) -> Op
     }
 }
 
-fn parameters(at: usize, node: &Node, findings: &mut Findings<'_>) -> Vec<Parameter> {
-    match argument(node, findings) {
+fn parse_args(at: usize, node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Vec<NamedArgument> {
+    match parse_argument(node, findings) {
         Some(Argument::Object(parameters)) => parameters,
         Some(Argument::Constant(Json::Object(_))) => {
             let Value::Map(entries) = &node.value else { return Vec::new() };
-            entries.iter().filter_map(|entry| parameter(entry, findings)).collect()
+            entries.iter().filter_map(|entry| parse_named_argument(entry, findings)).collect()
         }
         None => Vec::new(),
         Some(_) => {
@@ -168,30 +183,32 @@ fn parameters(at: usize, node: &Node, findings: &mut Findings<'_>) -> Vec<Parame
     }
 }
 
-fn when(node: &Node, findings: &mut Findings<'_>) -> Option<Condition> {
+fn parse_when(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Condition> {
     let Some(text) = node.text() else {
         findings.add(&rule::WHEN, &node.span, "a condition is a text", "write when: $inputs.x == \"a\"");
         return None;
     };
-    Condition::from_str(text).map_err(|fault| findings.unreadable(&rule::WHEN, &node.span, text, &fault)).ok()
+    Condition::from_str(text)
+        .map_err(|fault| findings.add_expression_error(&rule::WHEN, &node.span, text, &fault))
+        .ok()
 }
 
-fn for_each(node: &Node, findings: &mut Findings<'_>) -> Option<ForEach> {
+fn parse_for_each(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<ForEach> {
     let Value::Map(entries) = &node.value else {
-        let list = list(node, findings)?;
-        return Some(ForEach { list, variable: "item".into(), max: ForEach::DEFAULT });
+        let list = parse_loop_list(node, findings)?;
+        return Some(ForEach { list, variable: "item".into(), max_items: ForEach::DEFAULT_MAX_ITEMS });
     };
-    known_keys(entries, &["in", "as", "max"], findings);
+    report_unknown_keys(entries, &["in", "as", "max"], findings);
     let mut refuse = |node: &Node, message: &str, help: &str| {
         findings.add(&rule::FOR_EACH, &node.span, message, help);
         None
     };
-    let variable = match found(entries, "as") {
+    let variable = match find_node(entries, "as") {
         None => "item",
-        Some(node) => match text(node) {
+        Some(node) => match string_scalar(node) {
             Some(name)
                 if is_name(name)
-                    && !RESERVED.contains(&name)
+                    && !RESERVED_NAMES.contains(&name)
                     && !name.starts_with("step_")
                     && !name.starts_with(char::is_numeric) =>
             {
@@ -200,47 +217,47 @@ fn for_each(node: &Node, findings: &mut Findings<'_>) -> Option<ForEach> {
             _ => return refuse(node, "`as` names a variable", "write as: item"),
         },
     };
-    let max = match found(entries, "max") {
-        None => ForEach::DEFAULT,
-        Some(node) => match node.typed().ok().and_then(|value| value.as_u64()).map(usize::try_from) {
-            Some(Ok(max)) if (1..=ForEach::MOST).contains(&max) => max,
+    let max = match find_node(entries, "max") {
+        None => ForEach::DEFAULT_MAX_ITEMS,
+        Some(node) => match node.to_json().ok().and_then(|value| value.as_u64()).map(usize::try_from) {
+            Some(Ok(max)) if (1..=ForEach::MAX_ITEMS).contains(&max) => max,
             _ => return refuse(node, "`max` is a whole number from 1 to 10,000", "write max: 100"),
         },
     };
-    let Some(items) = found(entries, "in") else {
-        return refuse(node, "a loop says what it is for", LOOP);
+    let Some(items) = find_node(entries, "in") else {
+        return refuse(node, "a loop says what it is for", FOR_EACH_HELP);
     };
-    Some(ForEach { list: list(items, findings)?, variable: variable.to_owned(), max })
+    Some(ForEach { list: parse_loop_list(items, findings)?, variable: variable.to_owned(), max_items: max })
 }
 
-const LOOP: &str = "write for_each: {in: $inputs.files, as: file, max: 100}";
+const FOR_EACH_HELP: &str = "write for_each: {in: $inputs.files, as: file, max: 100}";
 
 /// What a loop is for, where that may be a list.
-fn list(node: &Node, findings: &mut Findings<'_>) -> Option<Argument> {
-    let list = argument(node, findings)?;
+fn parse_loop_list(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
+    let list = parse_argument(node, findings)?;
     let may_be = match &list {
         Argument::Constant(value) => value.is_array(),
-        Argument::Text(template, _) => matches!(template, Template::Whole(_)),
+        Argument::Text(template, _) => matches!(template, Template::Reference(_)),
         Argument::List(_) => true,
         Argument::Object(_) => false,
     };
     if !may_be {
-        let message = format!("a loop is for a list, and {} is none", told(node));
-        findings.add(&rule::FOR_EACH, &node.span, message, LOOP);
+        let message = format!("a loop is for a list, and {} is none", describe_node(node));
+        findings.add(&rule::FOR_EACH, &node.span, message, FOR_EACH_HELP);
     }
     may_be.then_some(list)
 }
 
-fn on_failure(node: &Node, findings: &mut Findings<'_>) -> OnFailure {
-    text(node).and_then(outcome).unwrap_or_else(|| {
-        let message = format!("{} is nothing that can come of a failure", told(node));
+fn parse_on_failure(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> OnFailure {
+    string_scalar(node).and_then(parse_failure_action).unwrap_or_else(|| {
+        let message = format!("{} is nothing that can come of a failure", describe_node(node));
         let help = "write abort, continue, skip_rest, retry(3) or retry(3, 500ms); at most 10 times and 60s";
         findings.add(&rule::ON_FAILURE, &node.span, message, help);
         OnFailure::Abort
     })
 }
 
-fn outcome(word: &str) -> Option<OnFailure> {
+fn parse_failure_action(word: &str) -> Option<OnFailure> {
     match word {
         "abort" => return Some(OnFailure::Abort),
         "continue" => return Some(OnFailure::Continue),
@@ -249,18 +266,18 @@ fn outcome(word: &str) -> Option<OnFailure> {
     }
     let inside = word.strip_prefix("retry(")?.strip_suffix(')')?;
     let (times, backoff) = match inside.split_once(',') {
-        Some((times, backoff)) => (times, duration(backoff).ok()?),
-        None => (inside, OnFailure::FIRST_WAIT),
+        Some((times, backoff)) => (times, parse_duration(backoff).ok()?),
+        None => (inside, OnFailure::DEFAULT_BACKOFF),
     };
     let times = times.trim().parse().ok()?;
-    let is_bearable = (1..=OnFailure::MOST_RETRIES).contains(&times) && backoff <= OnFailure::LONGEST_WAIT;
+    let is_bearable = (1..=OnFailure::MAX_RETRIES).contains(&times) && backoff <= OnFailure::MAX_BACKOFF;
     is_bearable.then_some(OnFailure::Retry { times, backoff })
 }
 
-fn after(node: &Node, findings: &mut Findings<'_>) -> Vec<String> {
+fn parse_after(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Vec<String> {
     let ids = match &node.value {
-        Value::List(items) => items.iter().map(text).collect::<Option<Vec<_>>>(),
-        _ => text(node).map(|id| vec![id]),
+        Value::List(items) => items.iter().map(string_scalar).collect::<Option<Vec<_>>>(),
+        _ => string_scalar(node).map(|id| vec![id]),
     };
     let Some(ids) = ids else {
         let message = "`after` is a list of ids of steps";
@@ -270,8 +287,8 @@ fn after(node: &Node, findings: &mut Findings<'_>) -> Vec<String> {
     ids.into_iter().map(str::to_owned).collect()
 }
 
-fn timeout(node: &Node, findings: &mut Findings<'_>) -> Option<Duration> {
-    let time = node.text().and_then(|text| duration(text).ok()).map(|time| time.min(LONGEST));
+fn parse_timeout(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Duration> {
+    let time = node.text().and_then(|text| parse_duration(text).ok()).map(|time| time.min(MAX_TIMEOUT));
     if time.is_none() {
         let message = "a timeout is a time";
         findings.add(
@@ -285,7 +302,7 @@ fn timeout(node: &Node, findings: &mut Findings<'_>) -> Option<Duration> {
 }
 
 /// The text of a scalar that is one: neither a number nor `true` nor nothing.
-fn text(node: &Node) -> Option<&str> {
+fn string_scalar(node: &Node) -> Option<&str> {
     let text = node.text()?;
-    (node.style != Style::Plain || matches!(node.typed(), Ok(Json::String(_)))).then_some(text)
+    (node.style != Style::Plain || matches!(node.to_json(), Ok(Json::String(_)))).then_some(text)
 }

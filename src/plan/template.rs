@@ -4,7 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::reference::{Body, Fault, Reference, fault, is_letter, read};
+use super::reference::{
+    ExpressionError, Reference, ReferenceBody, fault, is_name_char, parse_reference_body,
+};
 
 /// A text as a plan has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,14 +14,14 @@ pub enum Template {
     /// Text without references.
     Literal(String),
     /// A reference and nothing else: the value it names, as it is.
-    Whole(Reference),
+    Reference(Reference),
     /// Text and references side by side: one text.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<TemplatePiece>),
 }
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum TemplatePiece {
     /// Text.
     Text(String),
     /// What a reference names, as text: strings as they are, everything else as JSON.
@@ -31,20 +33,20 @@ impl Template {
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         let (whole, pieces) = match self {
             Self::Literal(_) => (None, &[][..]),
-            Self::Whole(reference) => (Some(reference), &[][..]),
+            Self::Reference(reference) => (Some(reference), &[][..]),
             Self::Pieces(pieces) => (None, pieces.as_slice()),
         };
         whole.into_iter().chain(pieces.iter().filter_map(|piece| match piece {
-            Piece::Reference(reference) => Some(reference),
-            Piece::Text(_) => None,
+            TemplatePiece::Reference(reference) => Some(reference),
+            TemplatePiece::Text(_) => None,
         }))
     }
 }
 
 impl FromStr for Template {
-    type Err = Fault;
+    type Err = ExpressionError;
 
-    fn from_str(text: &str) -> Result<Self, Fault> {
+    fn from_str(text: &str) -> Result<Self, ExpressionError> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut at = 0;
@@ -55,11 +57,11 @@ impl FromStr for Template {
                 plain.push('$');
                 dollar + 2
             } else {
-                let (reference, end) = reference(text, dollar)?;
+                let (reference, end) = parse_reference(text, dollar)?;
                 if !plain.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                    pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
                 }
-                pieces.push(Piece::Reference(reference));
+                pieces.push(TemplatePiece::Reference(reference));
                 end
             };
         }
@@ -68,47 +70,47 @@ impl FromStr for Template {
             return Ok(Self::Literal(plain));
         }
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            pieces.push(TemplatePiece::Text(plain));
         }
-        Ok(match <[Piece; 1]>::try_from(pieces) {
-            Ok([Piece::Reference(reference)]) => Self::Whole(reference),
-            Ok([Piece::Text(text)]) => Self::Literal(text),
+        Ok(match <[TemplatePiece; 1]>::try_from(pieces) {
+            Ok([TemplatePiece::Reference(reference)]) => Self::Reference(reference),
+            Ok([TemplatePiece::Text(text)]) => Self::Literal(text),
             Err(pieces) => Self::Pieces(pieces),
         })
     }
 }
 
 /// The reference whose dollar sign stands there, and the byte after it.
-pub(super) fn reference(text: &str, dollar: usize) -> Result<(Reference, usize), Fault> {
+pub(super) fn parse_reference(text: &str, dollar: usize) -> Result<(Reference, usize), ExpressionError> {
     let rest = &text[dollar + 1..];
     if rest.starts_with('{') {
-        let (reference, end) = read(text, dollar + 2)?;
+        let (reference, end) = parse_reference_body(text, dollar + 2)?;
         if !text[end..].starts_with('}') {
             return Err(fault(end, "the brace of a reference is not closed", "write ${inputs.name}"));
         }
         return Ok((reference, end + 1));
     }
-    if !rest.starts_with(is_letter) {
+    if !rest.starts_with(is_name_char) {
         return Err(fault(dollar, "a dollar sign begins a reference", "write $$ for a dollar sign"));
     }
-    read(text, dollar + 1)
+    parse_reference_body(text, dollar + 1)
 }
 
 /// As it may be written; it reads back as the same template.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Literal(text) => f.write_str(&escaped(text)),
-            Self::Whole(reference) => write!(f, "{reference}"),
+            Self::Literal(text) => f.write_str(&escape_dollars(text)),
+            Self::Reference(reference) => write!(f, "{reference}"),
             Self::Pieces(pieces) => pieces.iter().try_for_each(|piece| match piece {
-                Piece::Text(text) => f.write_str(&escaped(text)),
-                Piece::Reference(reference) => write!(f, "${{{}}}", Body(reference)),
+                TemplatePiece::Text(text) => f.write_str(&escape_dollars(text)),
+                TemplatePiece::Reference(reference) => write!(f, "${{{}}}", ReferenceBody(reference)),
             }),
         }
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_dollars(text: &str) -> String {
     text.replace('$', "$$")
 }
 
@@ -142,7 +144,7 @@ mod tests {
             (r#"$inputs["}$\"]"]"#, r#"$inputs["}$\"]"]"#),
         ] {
             let template = parsed(text);
-            assert!(matches!(template, Template::Whole(_)), "{text}: {template:?}");
+            assert!(matches!(template, Template::Reference(_)), "{text}: {template:?}");
             assert_eq!(template.to_string(), printed, "{text}");
         }
     }

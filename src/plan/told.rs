@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::argument::{Argument, Parameter};
+use super::argument::{Argument, NamedArgument};
 use super::template::Template;
-use super::{Call, Form, OnFailure, Plan, Step};
+use super::{CallTarget, OnFailure, Plan, PlanForm, Step};
 
 impl Plan {
     /// `{file, form, concurrency, steps, outputs_from}`: each step as a plan writes it, with its id and without what it does not
     /// say; `form` is `sequence`, `steps` or `composed_of`, and `outputs_from` is `null` where it is not said.
     pub fn json(&self) -> Value {
         let form = match self.form {
-            Form::Sequence => "sequence",
-            Form::Steps => "steps",
-            Form::ComposedOf => "composed_of",
+            PlanForm::Sequence => "sequence",
+            PlanForm::Steps => "steps",
+            PlanForm::ComposedOf => "composed_of",
         };
-        let concurrency = if self.form == Form::Sequence { 1 } else { self.concurrency };
+        let concurrency = if self.form == PlanForm::Sequence { 1 } else { self.concurrency };
         json!({
             "file": self.file,
             "form": form,
@@ -30,22 +30,22 @@ fn step(step: &Step) -> Value {
     let mut said = Map::new();
     said.insert("id".to_owned(), step.id.as_str().into());
     let (key, name) = match &step.call {
-        Call::Function(name) => ("tool", *name),
-        Call::Tool(name) => ("tool", name.as_str()),
-        Call::Skill(name) => ("skill", name.as_str()),
+        CallTarget::Function(name) => ("tool", *name),
+        CallTarget::Tool(name) => ("tool", name.as_str()),
+        CallTarget::Skill(name) => ("skill", name.as_str()),
     };
     said.insert(key.to_owned(), name.into());
     let when = step.when.as_ref().map(|when| when.to_string().into());
     let for_each = step
         .for_each
         .as_ref()
-        .map(|each| json!({"in": argument(&each.list), "as": each.variable, "max": each.max}));
-    let on_failure = Some(step.on_failure).filter(|what| *what != OnFailure::Abort);
+        .map(|each| json!({"in": argument(&each.list), "as": each.variable, "max": each.max_items}));
+    let parse_on_failure = Some(step.parse_on_failure).filter(|what| *what != OnFailure::Abort);
     let parts = [
         ("args", (!step.args.is_empty()).then(|| object(&step.args))),
         ("when", when),
         ("for_each", for_each),
-        ("on_failure", on_failure.map(|what| what.to_string().into())),
+        ("parse_on_failure", parse_on_failure.map(|what| what.to_string().into())),
         ("after", (!step.after.is_empty()).then(|| json!(step.after))),
         ("timeout", step.timeout.map(|limit| format!("{}ms", limit.as_millis()).into())),
     ];
@@ -62,7 +62,7 @@ fn argument(said: &Argument) -> Value {
     }
 }
 
-fn object(entries: &[Parameter]) -> Value {
+fn object(entries: &[NamedArgument]) -> Value {
     entries.iter().map(|entry| (entry.name.clone(), argument(&entry.value))).collect()
 }
 
@@ -84,7 +84,7 @@ mod tests {
     const PLAN: &str = r#"{"steps": [
         {"tool": "glob", "args": {"pattern": "*", "price": ["$$5", {"a": "$$"}, 1.5, null]}, "timeout": "2s"},
         {"id": "each", "skill": "y", "for_each": {"in": "$result[0]", "as": "f", "max": 5}, "args": {"a": "$f.x", "b": "${inputs.p}/$$x"}},
-        {"id": "last", "tool": "search", "when": "$steps.each.outputs and not ($inputs.a == 'x')", "on_failure": "retry(2, 1s)", "after": ["each"]}
+        {"id": "last", "tool": "search", "when": "$steps.each.outputs and not ($inputs.a == 'x')", "parse_on_failure": "retry(2, 1s)", "after": ["each"]}
     ], "outputs_from": {"all": ["$steps.each.outputs"], "word": "$$"}}"#;
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::{ForEach, Form, OnFailure, Plan, Step};
+use super::{ForEach, OnFailure, Plan, PlanForm, Step};
 
 impl Plan {
     /// How its steps run, in a few words.
     fn manner(&self) -> String {
         match self.form {
-            Form::Sequence => "one after another".into(),
-            Form::Steps | Form::ComposedOf => format!("at most {} side by side", self.concurrency),
+            PlanForm::Sequence => "one after another".into(),
+            PlanForm::Steps | PlanForm::ComposedOf => format!("at most {} side by side", self.concurrency),
         }
     }
 }
@@ -40,15 +40,15 @@ impl fmt::Display for Plan {
 
 fn details(step: &Step) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(
-        step.for_each
-            .as_ref()
-            .map(|ForEach { list, variable, max }| format!("for each ${variable} in {list}, at most {max}")),
-    );
+    lines.extend(step.for_each.as_ref().map(|ForEach { list, variable, max_items: max }| {
+        format!("for each ${variable} in {list}, at most {max}")
+    }));
     lines.extend(step.when.as_ref().map(|when| format!("when {when}")));
     lines.extend((!step.after.is_empty()).then(|| format!("after {}", step.after.join(", "))));
     lines.extend(step.args.iter().map(|parameter| format!("{} = {}", parameter.name, parameter.value)));
     lines.extend(step.timeout.map(|limit| format!("each call within {} ms", limit.as_millis())));
-    lines.extend((step.on_failure != OnFailure::Abort).then(|| format!("on failure {}", step.on_failure)));
+    lines.extend(
+        (step.parse_on_failure != OnFailure::Abort).then(|| format!("on failure {}", step.parse_on_failure)),
+    );
     lines
 }

@@ -3,7 +3,7 @@
 
 /// Files and folders that a shell, an editor, an agent or git obeys as soon as a folder is opened or entered, wherever they lie.
 /// Changing them takes a permission that names them.
-const WHEN_OPENED: [&str; 48] = [
+const RUN_ON_OPEN: [&str; 48] = [
     ".aider.conf.yml",
     ".autoenv",
     ".autoenv.zsh",
@@ -55,7 +55,7 @@ const WHEN_OPENED: [&str; 48] = [
 ];
 
 /// The same where the name alone says little: the end of the folder it lies in, and the name.
-const WHEN_OPENED_IN: [(&str, &str); 8] = [
+const RUN_ON_OPEN_IN_FOLDER: [(&str, &str); 8] = [
     (".cargo", "config"),
     (".cargo", "config.toml"),
     (".config", "autostart"),
@@ -67,7 +67,7 @@ const WHEN_OPENED_IN: [(&str, &str); 8] = [
 ];
 
 /// What runs when somebody builds, tests, installs or pushes: a run that changes it says so.
-const WHEN_BUILT: [&str; 48] = [
+const RUN_ON_BUILD: [&str; 48] = [
     ".gitattributes",
     ".gitlab-ci.yml",
     ".gitmodules",
@@ -119,7 +119,7 @@ const WHEN_BUILT: [&str; 48] = [
 ];
 
 /// Folders of which the same is true.
-const WHEN_BUILT_IN: [(&str, &str); 5] = [
+const RUN_ON_BUILD_IN_FOLDER: [(&str, &str); 5] = [
     (".github", "workflows"),
     (".github", "actions"),
     (".circleci", "config.yml"),
@@ -128,24 +128,24 @@ const WHEN_BUILT_IN: [(&str, &str); 5] = [
 ];
 
 /// What tools take for their settings, which are programs: `vite.config.ts`.
-const CONFIGURED_BY_PROGRAMS: [&str; 8] = ["js", "cjs", "mjs", "ts", "cts", "mts", "py", "pth"];
+const SCRIPT_EXTENSIONS: [&str; 8] = ["js", "cjs", "mjs", "ts", "cts", "mts", "py", "pth"];
 
 /// Whether something runs by itself what lies at the end of this path, as soon as its folder is opened or entered; `above` is
 /// empty or ends with `/`.
-pub(super) fn runs_when_opened(above: &str, name: &str) -> bool {
+pub(super) fn runs_on_open(above: &str, name: &str) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
-    WHEN_OPENED.iter().any(&is)
-        || WHEN_OPENED_IN.iter().any(|(folder, known)| is(known) && lies_in(above, folder))
+    RUN_ON_OPEN.iter().any(&is)
+        || RUN_ON_OPEN_IN_FOLDER.iter().any(|(folder, known)| is(known) && is_in_folder(above, folder))
 }
 
 /// The places of all of these at the top of a project.
-pub(crate) fn opened_at_the_top() -> impl Iterator<Item = String> {
-    let inner = WHEN_OPENED_IN.iter().map(|(folder, name)| format!("{folder}/{name}"));
-    WHEN_OPENED.iter().map(|name| (*name).to_owned()).chain(inner)
+pub(crate) fn run_on_open_paths() -> impl Iterator<Item = String> {
+    let inner = RUN_ON_OPEN_IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}"));
+    RUN_ON_OPEN.iter().map(|name| (*name).to_owned()).chain(inner)
 }
 
 /// Whether a build, a test, an installation or a push runs what lies at this path (relative, `/`-separated).
-pub(crate) fn runs_when_built(path: &str) -> bool {
+pub(crate) fn runs_on_build(path: &str) -> bool {
     let mut start = 0;
     path.split('/').any(|name| {
         let above = path.get(..start).unwrap_or_default();
@@ -154,22 +154,22 @@ pub(crate) fn runs_when_built(path: &str) -> bool {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
         let is_configuration = || {
             let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-            let is_program = CONFIGURED_BY_PROGRAMS.iter().any(|known| known.eq_ignore_ascii_case(ending));
-            is_program && (ending.eq_ignore_ascii_case("pth") || has_config(stem))
+            let is_executable_file = SCRIPT_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(ending));
+            is_executable_file && (ending.eq_ignore_ascii_case("pth") || is_config_name(stem))
         };
-        (is_last && (WHEN_BUILT.iter().any(&is) || is_configuration()))
-            || WHEN_BUILT_IN.iter().any(|(folder, known)| is(known) && lies_in(above, folder))
+        (is_last && (RUN_ON_BUILD.iter().any(&is) || is_configuration()))
+            || RUN_ON_BUILD_IN_FOLDER.iter().any(|(folder, known)| is(known) && is_in_folder(above, folder))
     })
 }
 
 /// Whether a name without its ending is one like `vite.config` or `.eslintrc`.
-fn has_config(stem: &str) -> bool {
+fn is_config_name(stem: &str) -> bool {
     let stem = stem.to_ascii_lowercase();
     stem.ends_with(".config") || (stem.starts_with('.') && stem.ends_with("rc"))
 }
 
 /// Whether `above`, which ends with `/`, is this folder wherever it lies.
-pub(super) fn lies_in(above: &str, folder: &str) -> bool {
+pub(super) fn is_in_folder(above: &str, folder: &str) -> bool {
     let above = above.strip_suffix('/').unwrap_or(above);
     let Some(start) = above.len().checked_sub(folder.len()) else { return false };
     above.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(folder))
@@ -182,25 +182,22 @@ mod tests {
 
     #[test]
     fn what_runs_is_known_by_its_name_wherever_it_lies() {
-        for name in WHEN_OPENED {
-            assert!(runs_when_opened("", name) && runs_when_opened("a/b/", &name.to_uppercase()), "{name}");
-            assert!(!runs_when_opened("", &format!("{name}x")), "{name}");
+        for name in RUN_ON_OPEN {
+            assert!(runs_on_open("", name) && runs_on_open("a/b/", &name.to_uppercase()), "{name}");
+            assert!(!runs_on_open("", &format!("{name}x")), "{name}");
         }
-        for (folder, name) in WHEN_OPENED_IN {
-            assert!(runs_when_opened(&format!("{folder}/"), name) && !runs_when_opened("a/", name), "{name}");
+        for (folder, name) in RUN_ON_OPEN_IN_FOLDER {
+            assert!(runs_on_open(&format!("{folder}/"), name) && !runs_on_open("a/", name), "{name}");
         }
-        for name in WHEN_BUILT {
-            assert!(
-                runs_when_built(name) && runs_when_built(&format!("a/{}", name.to_uppercase())),
-                "{name}"
-            );
-            assert!(!runs_when_built(&format!("{name}/below")) && !runs_when_opened("", name), "{name}");
+        for name in RUN_ON_BUILD {
+            assert!(runs_on_build(name) && runs_on_build(&format!("a/{}", name.to_uppercase())), "{name}");
+            assert!(!runs_on_build(&format!("{name}/below")) && !runs_on_open("", name), "{name}");
         }
         for path in [".github/workflows/x.yml", "vite.config.ts", "a/.eslintrc.cjs", "lib/x.pth"] {
-            assert!(runs_when_built(path), "{path}");
+            assert!(runs_on_build(path), "{path}");
         }
         for path in ["src/main.rs", "a.md", "config.py", "workflows/x.yml", "x.config.json", "rc.js"] {
-            assert!(!runs_when_built(path) && !runs_when_opened("", path), "{path}");
+            assert!(!runs_on_build(path) && !runs_on_open("", path), "{path}");
         }
     }
 }

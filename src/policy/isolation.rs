@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, SkillError};
 /// What the caller wants of the cage around external scripts. Embedded languages reach nothing but the host API anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Isolation {
+pub enum SandboxMode {
     /// Files outside the project, the network and the end of the whole tree must be enforced, or nothing starts:
     /// `sandbox-unavailable`.
     #[default]
@@ -22,10 +22,13 @@ pub enum Isolation {
 }
 
 /// In the order of the enum.
-const NAMES: [(Isolation, &str); 3] =
-    [(Isolation::Required, "required"), (Isolation::BestEffort, "best-effort"), (Isolation::Off, "off")];
+const NAMES: [(SandboxMode, &str); 3] = [
+    (SandboxMode::Required, "required"),
+    (SandboxMode::BestEffort, "best-effort"),
+    (SandboxMode::Off, "off"),
+];
 
-impl Isolation {
+impl SandboxMode {
     /// Every word there is.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.into_iter().map(|(isolation, _)| isolation)
@@ -37,7 +40,7 @@ impl Isolation {
     }
 }
 
-impl FromStr for Isolation {
+impl FromStr for SandboxMode {
     type Err = SkillError;
 
     /// Reads the word; another one is a `usage` error. `best_effort` is read as well.
@@ -52,7 +55,7 @@ impl FromStr for Isolation {
     }
 }
 
-impl fmt::Display for Isolation {
+impl fmt::Display for SandboxMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -63,14 +66,14 @@ impl fmt::Display for Isolation {
 /// Lower ones are for comparisons, and for machines that resent namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Tier {
+pub enum SandboxLevel {
     /// Namespaces of its own, Landlock, seccomp.
     #[default]
     Namespaces,
     /// Landlock and seccomp.
     Landlock,
     /// The same, where the kernel cannot keep signals inside: a tree is killed generation by generation.
-    Walk,
+    LandlockUnscoped,
 }
 
 #[cfg(test)]
@@ -79,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_is_written() {
-        for isolation in Isolation::all() {
-            assert_eq!(isolation.name().parse::<Isolation>().unwrap(), isolation);
+        for isolation in SandboxMode::all() {
+            assert_eq!(isolation.name().parse::<SandboxMode>().unwrap(), isolation);
         }
-        assert_eq!("best_effort".parse::<Isolation>().unwrap(), Isolation::BestEffort);
-        assert_eq!("none".parse::<Isolation>().unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!("best_effort".parse::<SandboxMode>().unwrap(), SandboxMode::BestEffort);
+        assert_eq!("none".parse::<SandboxMode>().unwrap_err().kind(), ErrorKind::Usage);
     }
 }

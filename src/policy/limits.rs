@@ -10,7 +10,7 @@ use super::overflow::OutputPolicy;
 #[non_exhaustive]
 pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::heap::CountingAllocator) is
     /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a cage, where they are looked at
     /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
@@ -38,25 +38,25 @@ static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
 
 impl Limits {
     /// Bytes of memory an in-process language gets when the caller names no limit.
-    pub const MEMORY_IN_PROCESS: u64 = 64 << 20;
+    pub const DEFAULT_MEMORY_IN_PROCESS: u64 = 64 << 20;
     /// Bytes of memory a process gets when the caller names no limit.
-    pub const MEMORY_PROCESS: u64 = 2 << 30;
+    pub const DEFAULT_MEMORY_PROCESS: u64 = 2 << 30;
     /// Bytes of memory that all processes of a run may hold together when the caller names no limit.
-    pub const MEMORY_TREE: u64 = 4 << 30;
+    pub const DEFAULT_MEMORY_TREE: u64 = 4 << 30;
     /// Operations a Rhai script may execute when the caller names no limit.
     pub const OPERATIONS: u64 = 10_000_000;
     /// The largest file `read_file` and its kin take in, in bytes.
-    pub const FILE: u64 = 16 << 20;
+    pub const MAX_READ_SIZE: u64 = 16 << 20;
     /// Bytes a file may have that a process or the host writes for a script, when the caller names no limit. A program can go wrong by filling a disk;
     /// no script we know writes more to one file.
-    pub const FILE_SIZE: u64 = 256 << 20;
+    pub const DEFAULT_FILE_SIZE: u64 = 256 << 20;
     /// Descriptors a process may have open when the caller names no limit. As many may be on their way through sockets for all
     /// programs of the user together, so that this is half of what most of these may have.
-    pub const OPEN_FILES: u64 = 512;
+    pub const DEFAULT_OPEN_FILES: u64 = 512;
 
     /// Sets the deadline.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+    pub fn timeout(mut self, deadline: Duration) -> Self {
+        self.timeout = deadline;
         self
     }
 
@@ -103,23 +103,23 @@ impl Limits {
     }
 
     /// The limits a process is held to: defaults where none are named, nothing where none can be held.
-    pub(crate) fn of_process(self) -> Self {
+    pub(crate) fn for_process(self) -> Self {
         // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail.
-        let until = self.deadline.saturating_add(Duration::from_secs(2));
+        let until = self.timeout.saturating_add(Duration::from_secs(2));
         Self {
-            memory: self.memory.or(Some(Self::MEMORY_PROCESS)),
+            memory: self.memory.or(Some(Self::DEFAULT_MEMORY_PROCESS)),
             operations: None,
             cpu: self.cpu.or(Some(until.saturating_mul(*PROCESSORS))).map(whole_seconds),
-            file_size: self.file_size.or(Some(Self::FILE_SIZE)),
-            open_files: self.open_files.or(Some(Self::OPEN_FILES)),
+            file_size: self.file_size.or(Some(Self::DEFAULT_FILE_SIZE)),
+            open_files: self.open_files.or(Some(Self::DEFAULT_OPEN_FILES)),
             ..self
         }
     }
 
     /// The limits an in-process language is held to: memory and the size of files by default, nothing that only processes have.
-    pub(crate) fn in_process(self) -> Self {
-        let memory = self.memory.or(Some(Self::MEMORY_IN_PROCESS));
-        let file_size = self.file_size.or(Some(Self::FILE_SIZE));
+    pub(crate) fn for_in_process(self) -> Self {
+        let memory = self.memory.or(Some(Self::DEFAULT_MEMORY_IN_PROCESS));
+        let file_size = self.file_size.or(Some(Self::DEFAULT_FILE_SIZE));
         Self { memory, cpu: None, file_size, open_files: None, ..self }
     }
 }
@@ -132,7 +132,7 @@ fn whole_seconds(time: Duration) -> Duration {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            deadline: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
             memory: None,
             operations: None,
             cpu: None,
@@ -150,18 +150,18 @@ mod tests {
 
     #[test]
     fn what_is_named_holds_and_what_is_not_has_a_default() {
-        let named = Limits::default().cpu(Duration::from_millis(1200)).file_size(5).memory(7).of_process();
+        let named = Limits::default().cpu(Duration::from_millis(1200)).file_size(5).memory(7).for_process();
         assert_eq!(
             (named.cpu, named.file_size, named.memory),
             (Some(Duration::from_secs(2)), Some(5), Some(7))
         );
-        assert_eq!(named.clone().of_process(), named, "once is enough");
-        let process = Limits::default().operations(9).of_process();
-        assert_eq!((process.operations, process.open_files), (None, Some(Limits::OPEN_FILES)));
+        assert_eq!(named.clone().for_process(), named, "once is enough");
+        let process = Limits::default().operations(9).for_process();
+        assert_eq!((process.operations, process.open_files), (None, Some(Limits::DEFAULT_OPEN_FILES)));
         assert!(process.cpu >= Some(Duration::from_secs(32)));
-        assert_eq!(Limits::default().cpu(Duration::from_secs(1)).in_process().cpu, None);
+        assert_eq!(Limits::default().cpu(Duration::from_secs(1)).for_in_process().cpu, None);
         assert_eq!(
-            Limits::default().deadline(Duration::MAX).of_process().cpu,
+            Limits::default().timeout(Duration::MAX).for_process().cpu,
             Some(Duration::from_secs(u64::MAX))
         );
     }

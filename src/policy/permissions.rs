@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use super::permission::{Need, Permission};
-use super::protected::{Protection, within};
+use super::permission::{Access, Permission};
+use super::protected::{PathProtection, is_within};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// What a skill asks for. Reading the project is always asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestedPermissions {
     /// An external script in a skill that names no permission of ours: the caller's grants alone decide.
-    Everything,
+    All,
     /// These, and reading the project.
-    These(Vec<Permission>),
+    Listed(Vec<Permission>),
 }
 
 /// The permissions of one run: a need is allowed when the skill asked for it *and* the caller granted it. Where skills called
@@ -20,17 +20,17 @@ pub enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// The skill the caller invoked first; the names are known once one calls another.
-    askers: Vec<Asker>,
-    granted: Vec<Permission>,
-    protection: Protection,
+    requesters: Vec<Requester>,
+    grants: Vec<Permission>,
+    protection: PathProtection,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asker {
+struct Requester {
     skill: String,
-    asked: Asked,
+    requested: RequestedPermissions,
     /// The file in which it lists what it asks for, and the key.
-    list: (&'static str, &'static str),
+    declaration: (&'static str, &'static str),
 }
 
 /// Where skills list what they ask for, as long as no contract does.
@@ -38,71 +38,79 @@ const ALLOWED_TOOLS: (&str, &str) = ("SKILL.md", "allowed-tools");
 
 impl Permissions {
     /// Holds what was asked against what was granted; reading the project is in both.
-    pub fn new(asked: Asked, granted: impl IntoIterator<Item = Permission>, protection: Protection) -> Self {
-        let only = Asker { skill: String::new(), asked, list: ALLOWED_TOOLS };
-        Self { askers: vec![only], granted: granted.into_iter().collect(), protection }
+    pub fn new(
+        asked: RequestedPermissions,
+        granted: impl IntoIterator<Item = Permission>,
+        protection: PathProtection,
+    ) -> Self {
+        let only = Requester { skill: String::new(), requested: asked, declaration: ALLOWED_TOOLS };
+        Self { requesters: vec![only], grants: granted.into_iter().collect(), protection }
     }
 
     /// What another skill may do when `caller`, whose permissions these are, runs it: what it asks, and no more than its caller
     /// may.
-    pub fn handed_on(&self, caller: &str, to: &str, asked: Asked) -> Self {
+    pub fn for_callee(&self, caller: &str, to: &str, asked: RequestedPermissions) -> Self {
         let mut narrowed = self.clone();
-        if let Some(last) = narrowed.askers.last_mut() {
+        if let Some(last) = narrowed.requesters.last_mut() {
             caller.clone_into(&mut last.skill);
         }
-        narrowed.askers.push(Asker { skill: to.to_owned(), asked, list: ALLOWED_TOOLS });
+        narrowed.requesters.push(Requester {
+            skill: to.to_owned(),
+            requested: asked,
+            declaration: ALLOWED_TOOLS,
+        });
         narrowed
     }
 
     /// The same for a skill that lists what it asks for under `permissions` in this file, so that refusals say so.
-    pub fn listed_in(mut self, contract: &'static str) -> Self {
-        if let Some(last) = self.askers.last_mut() {
-            last.list = (contract, "permissions");
+    pub fn declared_in(mut self, contract: &'static str) -> Self {
+        if let Some(last) = self.requesters.last_mut() {
+            last.declaration = (contract, "permissions");
         }
         self
     }
 
     /// Reading the project and nothing else.
     pub fn read_only() -> Self {
-        Self::new(Asked::These(Vec::new()), [], Protection::default())
+        Self::new(RequestedPermissions::Listed(Vec::new()), [], PathProtection::default())
     }
 
     /// These permissions without the grants that name nothing, such as plain `net`: for what must be granted by its name.
-    pub fn by_name(&self) -> Self {
-        let granted = self.granted.iter().filter(|permission| permission.is_scoped()).cloned().collect();
-        Self { granted, ..self.clone() }
+    pub fn scoped_only(&self) -> Self {
+        let granted = self.grants.iter().filter(|permission| permission.is_scoped()).cloned().collect();
+        Self { grants: granted, ..self.clone() }
     }
 
     /// These permissions where another path is protected, for what it is: reading it as well, or changing it alone.
-    pub(crate) fn protecting(&self, path: &str, guards_read: bool) -> Self {
+    pub(crate) fn with_protected_path(&self, path: &str, guards_read: bool) -> Self {
         let mut narrowed = self.clone();
-        narrowed.protection = narrowed.protection.with_found(path, guards_read);
+        narrowed.protection = narrowed.protection.with_discovered(path, guards_read);
         narrowed
     }
 
     /// Whether the run may do this.
-    pub fn allows(&self, need: &Need) -> bool {
-        self.askers.iter().all(|asker| self.is_asked(asker, need)) && self.is_granted(need)
+    pub fn allows(&self, need: &Access) -> bool {
+        self.requesters.iter().all(|asker| self.request_covers(asker, need)) && self.grants_cover(need)
     }
 
     /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and names the way out.
-    pub fn require(&self, need: &Need, attempt: impl fmt::Display) -> Result<()> {
+    pub fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
         if self.allows(need) {
             return Ok(());
         }
-        let way_out = self.way_out(need);
+        let way_out = self.hint(need);
         Err(SkillError::new(ErrorKind::Denied, format!("{attempt}: not permitted; {way_out}"))
             .with_help(way_out))
     }
 
     /// Who has to say the missing word, and where.
-    fn way_out(&self, need: &Need) -> String {
-        let permission = need.remedy(&self.protection);
-        let silent = self.askers.iter().filter(|asker| !self.is_asked(asker, need));
-        let lists = self.lists(silent);
+    fn hint(&self, need: &Access) -> String {
+        let permission = need.narrowest_permission(&self.protection);
+        let silent = self.requesters.iter().filter(|asker| !self.request_covers(asker, need));
+        let lists = self.declarations_text(silent);
         let list = format!("list {permission} {lists}");
         let run = format!("run with --allow {permission}");
-        match (lists.is_empty(), self.is_granted(need)) {
+        match (lists.is_empty(), self.grants_cover(need)) {
             (true, _) => run,
             (false, true) => list,
             (false, false) => format!("{list} and {run}"),
@@ -110,13 +118,13 @@ impl Permissions {
     }
 
     /// `under allowed-tools in the SKILL.md of x and the SKILL.md of y`
-    fn lists<'a>(&self, askers: impl Iterator<Item = &'a Asker>) -> String {
+    fn declarations_text<'a>(&self, askers: impl Iterator<Item = &'a Requester>) -> String {
         let mut last = None;
-        let place = |asker: &Asker| {
-            let (file, key) = asker.list;
+        let place = |asker: &Requester| {
+            let (file, key) = asker.declaration;
             let under =
                 if last.replace(key) == Some(key) { String::new() } else { format!("under {key} in ") };
-            match self.askers.len() {
+            match self.requesters.len() {
                 1 => format!("{under}{file}"),
                 _ => format!("{under}the {file} of {}", asker.skill),
             }
@@ -125,33 +133,36 @@ impl Permissions {
     }
 
     /// Whether the caller granted this, whatever the skill asks.
-    pub fn grants(&self, need: &Need) -> bool {
-        self.is_granted(need)
+    pub fn is_granted(&self, need: &Access) -> bool {
+        self.grants_cover(need)
     }
 
     /// Whether the run can do nothing but read: no permission that leads to more is both granted and asked, whatever its scope,
     /// and none that a grant alone gives.
     pub fn only_reads(&self) -> bool {
         let may_be_asked = |granted: &Permission| {
-            self.askers.iter().all(|asker| match &asker.asked {
-                Asked::Everything => true,
-                Asked::These(asked) => asked.iter().any(|permission| permission.is_alike(granted)),
+            self.requesters.iter().all(|asker| match &asker.requested {
+                RequestedPermissions::All => true,
+                RequestedPermissions::Listed(asked) => {
+                    asked.iter().any(|permission| permission.is_same_kind(granted))
+                }
             })
         };
-        !self.granted.iter().any(|permission| {
-            permission.counts_unasked() || permission.does_more_than_read() && may_be_asked(permission)
+        !self.grants.iter().any(|permission| {
+            permission.applies_without_request()
+                || permission.does_more_than_read() && may_be_asked(permission)
         })
     }
 
     /// What the run may do: what was granted and every skill asked for, or what those asked for and the grants cover, sorted.
-    pub fn held(&self) -> Vec<Permission> {
-        let asked = self.askers.iter().flat_map(|asker| match &asker.asked {
-            Asked::Everything => &[],
-            Asked::These(asked) => asked.as_slice(),
+    pub fn effective(&self) -> Vec<Permission> {
+        let asked = self.requesters.iter().flat_map(|asker| match &asker.requested {
+            RequestedPermissions::All => &[],
+            RequestedPermissions::Listed(asked) => asked.as_slice(),
         });
         let mut held: Vec<Permission> =
-            [Permission::READ].iter().chain(&self.granted).chain(asked).cloned().collect();
-        held.retain(|permission| self.allows(&permission.own_need()));
+            [Permission::READ].iter().chain(&self.grants).chain(asked).cloned().collect();
+        held.retain(|permission| self.allows(&permission.as_access()));
         held.sort_unstable();
         held.dedup();
         held
@@ -159,46 +170,47 @@ impl Permissions {
 
     /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie
     /// below some of them all the same.
-    pub fn writable(&self) -> Vec<String> {
-        let granted = self.granted.iter().filter_map(Permission::writes).map(str::to_owned).collect();
-        let mut paths: Vec<String> = self.askers.iter().fold(granted, |paths, asker| match &asker.asked {
-            Asked::Everything => paths,
-            Asked::These(asked) => common(&paths, asked),
-        });
+    pub fn writable_paths(&self) -> Vec<String> {
+        let granted = self.grants.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
+        let mut paths: Vec<String> =
+            self.requesters.iter().fold(granted, |paths, asker| match &asker.requested {
+                RequestedPermissions::All => paths,
+                RequestedPermissions::Listed(asked) => intersect_paths(&paths, asked),
+            });
         paths.sort_unstable();
         paths.dedup();
         paths
     }
 
     /// Which paths need a permission that names them.
-    pub fn protection(&self) -> &Protection {
+    pub fn protection(&self) -> &PathProtection {
         &self.protection
     }
 
-    fn is_asked(&self, asker: &Asker, need: &Need) -> bool {
-        match &asker.asked {
-            Asked::Everything => true,
-            Asked::These(permissions) => self.any_covers(permissions, need),
+    fn request_covers(&self, asker: &Requester, need: &Access) -> bool {
+        match &asker.requested {
+            RequestedPermissions::All => true,
+            RequestedPermissions::Listed(permissions) => self.any_covers(permissions, need),
         }
     }
 
-    fn is_granted(&self, need: &Need) -> bool {
-        self.any_covers(&self.granted, need)
+    fn grants_cover(&self, need: &Access) -> bool {
+        self.any_covers(&self.grants, need)
     }
 
-    fn any_covers(&self, permissions: &[Permission], need: &Need) -> bool {
+    fn any_covers(&self, permissions: &[Permission], need: &Access) -> bool {
         Permission::READ.covers(need, &self.protection)
             || permissions.iter().any(|permission| permission.covers(need, &self.protection))
     }
 }
 
 /// The paths that lie below both: of a folder and one inside it, the inner one.
-fn common(paths: &[String], asked: &[Permission]) -> Vec<String> {
+fn intersect_paths(paths: &[String], asked: &[Permission]) -> Vec<String> {
     let both = |path: &String, asked: &str| {
-        let inner = if within(path, asked) { path.as_str() } else { asked };
-        (within(inner, path) && within(inner, asked)).then(|| inner.to_owned())
+        let inner = if is_within(path, asked) { path.as_str() } else { asked };
+        (is_within(inner, path) && is_within(inner, asked)).then(|| inner.to_owned())
     };
-    let asked: Vec<&str> = asked.iter().filter_map(Permission::writes).collect();
+    let asked: Vec<&str> = asked.iter().filter_map(Permission::writable_path).collect();
     paths
         .iter()
         .flat_map(|path| asked.iter().filter_map(|asked| both(path, asked)).collect::<Vec<_>>())
@@ -214,26 +226,31 @@ mod tests {
     }
 
     fn run(asked: &[&str], granted: &[&str]) -> Permissions {
-        Permissions::new(Asked::These(parsed(asked)), parsed(granted), Protection::default())
+        Permissions::new(
+            RequestedPermissions::Listed(parsed(asked)),
+            parsed(granted),
+            PathProtection::default(),
+        )
     }
 
     #[test]
     fn a_need_must_be_asked_and_granted() {
-        let write = Need::write("out/a.txt");
+        let write = Access::write("out/a.txt");
         assert!(run(&["write"], &["write:out"]).allows(&write));
         assert!(!run(&["write"], &["write:src"]).allows(&write));
-        assert!(run(&[], &[]).allows(&Need::read("src/main.rs")));
-        assert!(!run(&["read:.env"], &[]).allows(&Need::read(".env")));
-        assert!(run(&["read:.env"], &["read:.env"]).allows(&Need::read(".env")));
+        assert!(run(&[], &[]).allows(&Access::read("src/main.rs")));
+        assert!(!run(&["read:.env"], &[]).allows(&Access::read(".env")));
+        assert!(run(&["read:.env"], &["read:.env"]).allows(&Access::read(".env")));
     }
 
     #[test]
     fn what_must_be_named_is_not_opened_by_a_plain_grant() {
-        let inside = Need::net("10.0.0.1");
-        assert!(run(&["net"], &["net:10.0.0.1"]).by_name().allows(&inside));
-        assert!(!run(&["net"], &["net", "net:10.0.0.10"]).by_name().allows(&inside));
-        assert!(!run(&["net:example.com"], &["net:10.0.0.1"]).by_name().allows(&inside));
-        let refused = run(&["net"], &["net"]).by_name().require(&inside, "failed to reach it").unwrap_err();
+        let inside = Access::net("10.0.0.1");
+        assert!(run(&["net"], &["net:10.0.0.1"]).scoped_only().allows(&inside));
+        assert!(!run(&["net"], &["net", "net:10.0.0.10"]).scoped_only().allows(&inside));
+        assert!(!run(&["net:example.com"], &["net:10.0.0.1"]).scoped_only().allows(&inside));
+        let refused =
+            run(&["net"], &["net"]).scoped_only().require(&inside, "failed to reach it").unwrap_err();
         assert_eq!(refused.help(), Some("run with --allow net:10.0.0.1"));
     }
 
@@ -247,11 +264,17 @@ mod tests {
             (&[], &["write"], &[]),
             (&["write"], &["read", "exec"], &[]),
         ] {
-            assert_eq!(run(asked, granted).writable(), writable, "{asked:?} {granted:?}");
+            assert_eq!(run(asked, granted).writable_paths(), writable, "{asked:?} {granted:?}");
         }
-        let everything = Permissions::new(Asked::Everything, parsed(&["write:a"]), Protection::default());
-        assert_eq!(everything.writable(), ["a"]);
-        assert_eq!(everything.handed_on("a", "b", Asked::These(parsed(&["write:a/b"]))).writable(), ["a/b"]);
+        let everything =
+            Permissions::new(RequestedPermissions::All, parsed(&["write:a"]), PathProtection::default());
+        assert_eq!(everything.writable_paths(), ["a"]);
+        assert_eq!(
+            everything
+                .for_callee("a", "b", RequestedPermissions::Listed(parsed(&["write:a/b"])))
+                .writable_paths(),
+            ["a/b"]
+        );
     }
 
     #[test]
@@ -274,10 +297,11 @@ mod tests {
         ] {
             assert_eq!(run(asked, granted).only_reads(), only_reads, "{asked:?} {granted:?}");
         }
-        let everything = Permissions::new(Asked::Everything, parsed(&["write"]), Protection::default());
+        let everything =
+            Permissions::new(RequestedPermissions::All, parsed(&["write"]), PathProtection::default());
         assert!(!everything.only_reads());
-        assert!(everything.handed_on("a", "b", Asked::These(Vec::new())).only_reads());
-        assert!(!everything.handed_on("a", "b", Asked::Everything).only_reads());
+        assert!(everything.for_callee("a", "b", RequestedPermissions::Listed(Vec::new())).only_reads());
+        assert!(!everything.for_callee("a", "b", RequestedPermissions::All).only_reads());
     }
 
     #[test]
@@ -292,14 +316,14 @@ mod tests {
             (&["write"], &["write", "write:.git"], &["read", "write"]),
         ] {
             let held: Vec<Permission> = parsed(held);
-            assert_eq!(run(asked, granted).held(), held, "{asked:?} {granted:?}");
+            assert_eq!(run(asked, granted).effective(), held, "{asked:?} {granted:?}");
         }
     }
 
     #[test]
     fn a_refusal_names_whose_word_is_missing() {
         let sentence = |asked: &[&str], granted: &[&str]| {
-            let refused = run(asked, granted).require(&Need::write("a.txt"), "failed to write a.txt");
+            let refused = run(asked, granted).require(&Access::write("a.txt"), "failed to write a.txt");
             refused.unwrap_err().to_string()
         };
         assert_eq!(sentence(&["write"], &[]), "failed to write a.txt: not permitted; run with --allow write");
@@ -312,14 +336,14 @@ mod tests {
 
     #[test]
     fn a_callee_may_what_it_asks_and_every_caller_asked_and_was_granted() {
-        let may = |chain: &[&[&str]], granted: &[&str], need: &Need| {
+        let may = |chain: &[&[&str]], granted: &[&str], need: &Access| {
             let first = run(chain[0], granted);
             let last = chain[1..].iter().fold(first, |permissions, asked| {
-                permissions.handed_on("caller", "callee", Asked::These(parsed(asked)))
+                permissions.for_callee("caller", "callee", RequestedPermissions::Listed(parsed(asked)))
             });
             last.allows(need)
         };
-        let write = Need::write("out/a.txt");
+        let write = Access::write("out/a.txt");
         assert!(may(&[&["write"], &["write"], &["write:out"]], &["write"], &write));
         for chain in
             [[&["write"][..], &["write"], &[]], [&["write"], &[], &["write"]], [&[], &["write"], &["write"]]]
@@ -328,22 +352,20 @@ mod tests {
         }
         assert!(!may(&[&["write"], &["write"]], &[], &write));
         assert!(!may(&[&["write:src"], &["write"]], &["write"], &write));
-        assert!(!may(&[&["write"], &["write:.git"]], &["write:.git"], &Need::write(".git/config")));
-        let everything = run(&[], &["exec"]).handed_on("x", "y", Asked::Everything);
+        assert!(!may(&[&["write"], &["write:.git"]], &["write:.git"], &Access::write(".git/config")));
+        let everything = run(&[], &["exec"]).for_callee("x", "y", RequestedPermissions::All);
         assert!(
-            !everything.allows(&Need::exec()),
+            !everything.allows(&Access::exec()),
             "a script that asks for everything has what its caller asked"
         );
     }
 
     #[test]
     fn a_refusal_among_several_skills_names_those_that_do_not_ask() {
-        let nested = run(&[], &[]).handed_on("x", "y", Asked::These(parsed(&["write"]))).handed_on(
-            "y",
-            "z",
-            Asked::These(Vec::new()),
-        );
-        let refused = nested.require(&Need::write("a.txt"), "failed to write a.txt").unwrap_err();
+        let nested = run(&[], &[])
+            .for_callee("x", "y", RequestedPermissions::Listed(parsed(&["write"])))
+            .for_callee("y", "z", RequestedPermissions::Listed(Vec::new()));
+        let refused = nested.require(&Access::write("a.txt"), "failed to write a.txt").unwrap_err();
         assert_eq!(
             refused.help(),
             Some(

@@ -5,36 +5,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many bytes. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Room {
-    left: Arc<AtomicU64>,
-    most: u64,
+pub struct MemoryBudget {
+    available: Arc<AtomicU64>,
+    capacity: u64,
 }
 
-impl Room {
+impl MemoryBudget {
     /// Room for so many bytes.
     pub fn new(most: u64) -> Self {
-        Self { left: Arc::new(AtomicU64::new(most)), most }
+        Self { available: Arc::new(AtomicU64::new(most)), capacity: most }
     }
 
     /// Takes so many, where they are left.
-    pub fn take(&self, bytes: u64) -> bool {
+    pub fn try_reserve(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     /// Gives back what was taken.
-    pub fn give(&self, bytes: u64) {
-        self.left.fetch_add(bytes, Ordering::Relaxed);
+    pub fn release(&self, bytes: u64) {
+        self.available.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that were there at first.
-    pub fn most(&self) -> u64 {
-        self.most
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// Bytes that are taken.
-    pub fn taken(&self) -> u64 {
-        self.most - self.left.load(Ordering::Relaxed)
+    pub fn reserved(&self) -> u64 {
+        self.capacity - self.available.load(Ordering::Relaxed)
     }
 }
 
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_there_is() {
-        let room = Room::new(10);
-        assert!(room.take(4) && room.clone().take(6) && !room.take(1));
-        room.give(6);
-        assert_eq!((room.taken(), room.most()), (4, 10));
-        assert!(!room.take(7) && room.take(6));
+        let room = MemoryBudget::new(10);
+        assert!(room.try_reserve(4) && room.clone().try_reserve(6) && !room.try_reserve(1));
+        room.release(6);
+        assert_eq!((room.reserved(), room.capacity()), (4, 10));
+        assert!(!room.try_reserve(7) && room.try_reserve(6));
     }
 }

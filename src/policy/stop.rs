@@ -18,10 +18,10 @@ pub enum StopCause {
 
 /// Stops what was started with it. Clones share one signal; a cancelled token stays cancelled.
 #[derive(Clone, Default)]
-pub struct CancelToken(Arc<Signal>);
+pub struct CancelToken(Arc<CancelState>);
 
 #[derive(Default)]
-struct Signal {
+struct CancelState {
     cause: AtomicU8,
     next: AtomicU64,
     listeners: Mutex<Vec<(u64, Listener)>>,
@@ -30,7 +30,7 @@ struct Signal {
 
 type Listener = Box<dyn FnOnce(StopCause) + Send>;
 
-const RUNNING: u8 = 0;
+const NO_CAUSE: u8 = 0;
 
 impl CancelToken {
     /// A token nobody has cancelled.
@@ -50,7 +50,7 @@ impl CancelToken {
 
     /// Why the run was stopped, or nothing while it may go on. One atomic load.
     pub fn cause(&self) -> Option<StopCause> {
-        cause_of(self.0.cause.load(Ordering::Acquire))
+        cause_from_code(self.0.cause.load(Ordering::Acquire))
     }
 
     /// A token that stops with this one and can also be stopped alone.
@@ -62,7 +62,7 @@ impl CancelToken {
                 Self(signal).stop(cause);
             }
         });
-        *locked(&child.0.parent) = Some(guard);
+        *lock(&child.0.parent) = Some(guard);
         child
     }
 
@@ -72,7 +72,7 @@ impl CancelToken {
     /// nobody else from hearing.
     pub fn on_stop(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let mut listeners = locked(&self.0.listeners);
+        let mut listeners = lock(&self.0.listeners);
         match self.cause() {
             Some(cause) => {
                 drop(listeners);
@@ -85,11 +85,11 @@ impl CancelToken {
 
     /// Raises the signal; the first cause stays.
     pub(crate) fn stop(&self, cause: StopCause) {
-        let mut listeners = locked(&self.0.listeners);
+        let mut listeners = lock(&self.0.listeners);
         if self
             .0
             .cause
-            .compare_exchange(RUNNING, code_of(cause), Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(NO_CAUSE, cause_to_code(cause), Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
             return;
@@ -120,7 +120,7 @@ impl StopCause {
     pub fn error(self) -> SkillError {
         match self {
             Self::Cancelled => SkillError::new(ErrorKind::Cancelled, "the run was cancelled"),
-            Self::Deadline => SkillError::new(ErrorKind::Deadline, "the run did not end before its deadline")
+            Self::Deadline => SkillError::new(ErrorKind::Timeout, "the run did not end before its deadline")
                 .with_help("give it more time with --timeout, or make it do less"),
         }
     }
@@ -129,14 +129,14 @@ impl StopCause {
 /// Keeps a listener registered; see [`CancelToken::on_stop`].
 #[must_use = "dropping the guard forgets the listener"]
 pub struct StopGuard {
-    signal: std::sync::Weak<Signal>,
+    signal: std::sync::Weak<CancelState>,
     id: u64,
 }
 
 impl Drop for StopGuard {
     fn drop(&mut self) {
         if let Some(signal) = self.signal.upgrade() {
-            let mut listeners = locked(&signal.listeners);
+            let mut listeners = lock(&signal.listeners);
             let forgotten =
                 listeners.iter().position(|(id, _)| *id == self.id).map(|at| listeners.swap_remove(at));
             drop(listeners);
@@ -145,14 +145,14 @@ impl Drop for StopGuard {
     }
 }
 
-fn code_of(cause: StopCause) -> u8 {
+fn cause_to_code(cause: StopCause) -> u8 {
     match cause {
         StopCause::Cancelled => 1,
         StopCause::Deadline => 2,
     }
 }
 
-fn cause_of(code: u8) -> Option<StopCause> {
+fn cause_from_code(code: u8) -> Option<StopCause> {
     match code {
         1 => Some(StopCause::Cancelled),
         2 => Some(StopCause::Deadline),
@@ -161,7 +161,7 @@ fn cause_of(code: u8) -> Option<StopCause> {
 }
 
 /// A listener that panicked leaves nothing half done here, so a poisoned lock is still good.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -190,12 +190,12 @@ mod tests {
         let token = CancelToken::new();
         let kept: Arc<Mutex<Option<StopGuard>>> = Arc::default();
         let (own, again) = (kept.clone(), token.clone());
-        *locked(&kept) = Some(token.on_stop(move |_| {
-            drop(locked(&own).take());
+        *lock(&kept) = Some(token.on_stop(move |_| {
+            drop(lock(&own).take());
             again.cancel();
         }));
         token.cancel();
-        assert!(locked(&kept).is_none());
+        assert!(lock(&kept).is_none());
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
                 }
             });
             assert_eq!(heard.load(Ordering::SeqCst), 120, "each is heard exactly once");
-            assert!(locked(&root.0.listeners).is_empty(), "nothing is left behind");
+            assert!(lock(&root.0.listeners).is_empty(), "nothing is left behind");
         }
     }
 

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// Nobody waits for one: who gets none does the work on the thread it has.
 #[derive(Clone, Debug)]
-pub struct Threads(Arc<AtomicUsize>);
+pub struct ThreadBudget(Arc<AtomicUsize>);
 
 /// One thread of a run, which may have another when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the thread back"]
-pub struct Thread(Threads);
+pub struct ThreadPermit(ThreadBudget);
 
-impl Threads {
+impl ThreadBudget {
     /// The most threads of a run, its own included, when nobody names a number.
-    pub const MOST: usize = 64;
+    pub const DEFAULT_MAX: usize = 64;
 
     /// So many, the run's own included; that one it always has.
     pub fn new(most: usize) -> Self {
@@ -24,19 +24,19 @@ impl Threads {
     }
 
     /// One more, where there is one left.
-    pub fn take(&self) -> Option<Thread> {
+    pub fn try_acquire(&self) -> Option<ThreadPermit> {
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        taken.is_ok().then(|| Thread(self.clone()))
+        taken.is_ok().then(|| ThreadPermit(self.clone()))
     }
 }
 
-impl Default for Threads {
+impl Default for ThreadBudget {
     fn default() -> Self {
-        Self::new(Self::MOST)
+        Self::new(Self::DEFAULT_MAX)
     }
 }
 
-impl Drop for Thread {
+impl Drop for ThreadPermit {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn there_are_so_many_and_those_given_back_are_there_again() {
         for (most, others) in [(0, 0), (1, 0), (2, 1), (64, 63)] {
-            let threads = Threads::new(most);
+            let threads = ThreadBudget::new(most);
             for _ in 0..2 {
-                let taken: Vec<Thread> = std::iter::from_fn(|| threads.clone().take()).collect();
+                let taken: Vec<ThreadPermit> = std::iter::from_fn(|| threads.clone().try_acquire()).collect();
                 assert_eq!(taken.len(), others, "{most}");
             }
         }

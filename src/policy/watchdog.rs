@@ -9,28 +9,28 @@ use super::stop::{CancelToken, StopCause};
 /// Raises [`StopCause::Deadline`] on each armed token when its time comes. The thread starts with the first deadline and
 /// ends with the watchdog.
 #[derive(Default)]
-pub struct Watchdog(Arc<Shared>);
+pub struct Watchdog(Arc<WatchdogInner>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct WatchdogInner {
+    state: Mutex<WatchdogState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WatchdogState {
     deadlines: BTreeMap<(Instant, u64), CancelToken>,
     next: u64,
-    thread: Thread,
+    thread: ThreadState,
 }
 
 /// What the thread is doing, so that arming a later deadline need not wake it.
 #[derive(Default, PartialEq)]
-enum Thread {
+enum ThreadState {
     #[default]
     NotStarted,
     Waiting(Option<Instant>),
-    Dismissed,
+    Stopped,
 }
 
 impl Watchdog {
@@ -40,19 +40,19 @@ impl Watchdog {
     }
 
     /// Stops `token` at `deadline` unless the returned guard is dropped first.
-    pub fn arm(&self, deadline: Instant, token: &CancelToken) -> Armed {
-        let mut state = self.0.locked();
+    pub fn arm(&self, deadline: Instant, token: &CancelToken) -> DeadlineGuard {
+        let mut state = self.0.lock();
         let key = (deadline, state.next);
         state.next += 1;
         state.deadlines.insert(key, token.clone());
         let is_held = match state.thread {
-            Thread::NotStarted => self.start(),
-            Thread::Waiting(_) => true,
-            Thread::Dismissed => false,
+            ThreadState::NotStarted => self.start(),
+            ThreadState::Waiting(_) => true,
+            ThreadState::Stopped => false,
         };
         match state.thread {
-            Thread::NotStarted if is_held => state.thread = Thread::Waiting(None),
-            Thread::Waiting(nearest) if nearest.is_none_or(|nearest| deadline < nearest) => {
+            ThreadState::NotStarted if is_held => state.thread = ThreadState::Waiting(None),
+            ThreadState::Waiting(nearest) if nearest.is_none_or(|nearest| deadline < nearest) => {
                 self.0.changed.notify_one();
             }
             _ => {}
@@ -62,7 +62,7 @@ impl Watchdog {
             // Without a thread the deadline cannot be held, and a run that cannot be stopped must not start.
             token.stop(StopCause::Deadline);
         }
-        Armed { shared: self.0.clone(), key }
+        DeadlineGuard { shared: self.0.clone(), key }
     }
 
     fn start(&self) -> bool {
@@ -73,15 +73,15 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.0.locked().thread = Thread::Dismissed;
+        self.0.lock().thread = ThreadState::Stopped;
         self.0.changed.notify_one();
     }
 }
 
-impl Shared {
+impl WatchdogInner {
     fn watch(&self) {
-        let mut state = self.locked();
-        while state.thread != Thread::Dismissed {
+        let mut state = self.lock();
+        while state.thread != ThreadState::Stopped {
             let now = Instant::now();
             let due = state
                 .deadlines
@@ -93,11 +93,11 @@ impl Shared {
                 drop(state);
                 token.stop(StopCause::Deadline);
                 drop(token);
-                state = self.locked();
+                state = self.lock();
                 continue;
             }
             let nearest = state.deadlines.keys().next().map(|(deadline, _)| *deadline);
-            state.thread = Thread::Waiting(nearest);
+            state.thread = ThreadState::Waiting(nearest);
             state = match nearest {
                 Some(deadline) => {
                     let wait = deadline.saturating_duration_since(now);
@@ -108,21 +108,21 @@ impl Shared {
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatchdogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A deadline that stands until this guard is dropped.
 #[must_use = "dropping the guard lifts the deadline"]
-pub struct Armed {
-    shared: Arc<Shared>,
+pub struct DeadlineGuard {
+    shared: Arc<WatchdogInner>,
     key: (Instant, u64),
 }
 
-impl Drop for Armed {
+impl Drop for DeadlineGuard {
     fn drop(&mut self) {
-        let mut state = self.shared.locked();
+        let mut state = self.shared.lock();
         let lifted = state.deadlines.remove(&self.key);
         drop(state);
         drop(lifted);
@@ -167,7 +167,7 @@ mod tests {
         }
         assert_eq!(due(), 5000);
         drop(armed);
-        assert!(watchdog.0.locked().deadlines.is_empty());
+        assert!(watchdog.0.lock().deadlines.is_empty());
     }
 
     #[test]

@@ -11,29 +11,29 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// goes from one run to the next; only runs with the same grants, limits and project share a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
-pub struct Worker {
+pub struct WorkerOptions {
     /// Runs after which it makes way for a new one; 100 by default.
     pub runs: u64,
     /// How long it waits for the next run; 30 s by default.
     #[serde(rename = "idle_ms", serialize_with = "milliseconds")]
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
 /// The word for the protocol: a request a line, an answer a line.
 const PROTOCOL: &str = "json-lines";
 
 /// Letters of another word that are repeated.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
-impl Worker {
+impl WorkerOptions {
     /// Whether `metadata.worker` of a skill asks for one: by `json-lines`, or `true` for the only protocol there is.
     /// `invalid-skill` for a word that no worker speaks.
-    pub fn is_asked_for(word: &Value) -> Result<bool> {
+    pub fn is_requested(word: &Value) -> Result<bool> {
         match word.as_str() {
             Some(PROTOCOL | "true") => Ok(true),
             Some("false" | "") => Ok(false),
             _ => {
-                let word: String = word.to_string().chars().take(SHOWN).collect();
+                let word: String = word.to_string().chars().take(MAX_SHOWN_CHARS).collect();
                 let sentence = format!("metadata.worker is {word}, and no worker speaks that");
                 Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
                     .with_help(format!("write `worker: {PROTOCOL}`, or leave it out")))
@@ -48,20 +48,20 @@ impl Worker {
     }
 
     /// Whether its process answers one run, and can be held to all limits of that run.
-    pub(crate) fn is_single(self) -> bool {
+    pub(crate) fn is_single_run(self) -> bool {
         self.runs == 1
     }
 
     /// The same, waiting so long.
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.idle = idle;
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle_timeout = idle;
         self
     }
 }
 
-impl Default for Worker {
+impl Default for WorkerOptions {
     fn default() -> Self {
-        Self { runs: 100, idle: Duration::from_secs(30) }
+        Self { runs: 100, idle_timeout: Duration::from_secs(30) }
     }
 }
 

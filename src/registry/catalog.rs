@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use super::skill::Skill;
-use crate::unicode::spelled;
+use crate::unicode::mark_escapes;
 
 /// The skills to offer a model, by name. Shadowed ones are left out, and those only people may call.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Catalog<'a> {
 }
 
 impl<'a> Catalog<'a> {
-    pub(super) fn of(registry: &'a Registry) -> Self {
+    pub(super) fn new(registry: &'a Registry) -> Self {
         Self { skills: registry.visible().filter(|skill| !skill.is_hidden_from_models()).collect() }
     }
 
@@ -36,8 +36,8 @@ impl<'a> Catalog<'a> {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
         let entry = |skill: &&Skill| {
             json!({
-                "name": seen(skill.name()),
-                "description": seen(skill.description()),
+                "name": escape_invisible(skill.name()),
+                "description": escape_invisible(skill.description()),
                 "location": skill.path(),
                 "input_schema": schema(skill),
             })
@@ -53,9 +53,9 @@ impl<'a> Catalog<'a> {
         let entry = |skill: &&Skill| {
             format!(
                 "  <skill>\n    <name>{}</name>\n    <description>{}</description>\n    <location>{}</location>\n  </skill>\n",
-                escaped(skill.name()),
-                escaped(skill.description()),
-                escaped(&skill.path()),
+                escape_xml(skill.name()),
+                escape_xml(skill.description()),
+                escape_xml(&skill.path()),
             )
         };
         let entries: String = self.skills.iter().map(entry).collect();
@@ -66,20 +66,20 @@ impl<'a> Catalog<'a> {
 /// Line breaks and control characters would let a description draw on the terminal or pass for another skill's line.
 fn on_one_line(text: &str) -> String {
     let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
-    seen(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+    escape_invisible(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
 /// What nobody sees spelled out: a person who looked at a skill must have seen all that a model is told of it.
-fn seen(text: &str) -> String {
+fn escape_invisible(text: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| {
         if is_unseen && !c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }
     };
-    spelled(text).map(shown).collect()
+    mark_escapes(text).map(shown).collect()
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in seen(text).chars() {
+    for letter in escape_invisible(text).chars() {
         match letter {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),

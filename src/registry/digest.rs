@@ -2,23 +2,23 @@
 
 use sha2::{Digest, Sha256};
 
-use super::folder::Folder;
+use super::folder::SkillFolder;
 use crate::error::Result;
 use crate::host::Files;
 
 /// Bytes of files that are read; of files beyond that, size and time count.
-const READ: u64 = 64 << 20;
+const MAX_READ_BYTES: u64 = 64 << 20;
 
 /// What Python leaves beside the modules it ran.
-const LEFT_BEHIND: &str = "__pycache__";
+const PYTHON_CACHE_DIR: &str = "__pycache__";
 
-impl Folder {
+impl SkillFolder {
     /// A digest of all its files, hidden ones and links aside, however deep they lie. It changes when one of them does, comes or goes.
     pub(crate) fn digest(&self) -> Result<[u8; 32]> {
         let mut digest = Sha256::new();
-        let mut left = READ;
+        let mut left = MAX_READ_BYTES;
         for path in self.all_files()? {
-            if path.split('/').any(|part| part == LEFT_BEHIND) {
+            if path.split('/').any(|part| part == PYTHON_CACHE_DIR) {
                 continue;
             }
             digest.update(format!("{} {path}\n", path.len()));
@@ -28,16 +28,16 @@ impl Folder {
                     digest.update(format!("{}\n", bytes.len()));
                     digest.update(bytes);
                 }
-                Err(_) => digest.update(self.looks(&path)),
+                Err(_) => digest.update(self.size_and_time(&path)),
             }
         }
         Ok(digest.finalize().into())
     }
 
     /// Size and time of a file that is not read; nothing where even these cannot be told.
-    fn looks(&self, path: &str) -> String {
-        let files = self.on_disk().and_then(|folder| Files::open(folder).ok());
-        let stat = files.and_then(|files| files.unguarded().stat(path).ok());
+    fn size_and_time(&self, path: &str) -> String {
+        let files = self.disk_path().and_then(|folder| Files::open(folder).ok());
+        let stat = files.and_then(|files| files.unrestricted().stat(path).ok());
         stat.map_or_else(String::new, |stat| format!("{} {:?}\n", stat.size, stat.modified))
     }
 }
@@ -50,9 +50,9 @@ mod tests {
     fn it_changes_with_every_file_and_with_nothing_else() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        let folder = Folder::Disk(place.path().to_owned());
+        let folder = SkillFolder::Disk(place.path().to_owned());
         let mut seen = vec![folder.digest().unwrap()];
-        let mut differs = |folder: &Folder| {
+        let mut differs = |folder: &SkillFolder| {
             let digest = folder.digest().unwrap();
             let is_new = !seen.contains(&digest);
             seen.push(digest);
@@ -72,9 +72,9 @@ mod tests {
         std::fs::rename(path("assets/a"), path("assets/b")).unwrap();
         assert!(differs(&folder));
         let large = std::fs::File::create(path("large")).unwrap();
-        large.set_len(READ + 1).unwrap();
+        large.set_len(MAX_READ_BYTES + 1).unwrap();
         assert!(differs(&folder), "what is too large to be read");
-        large.set_len(READ + 2).unwrap();
+        large.set_len(MAX_READ_BYTES + 2).unwrap();
         assert!(differs(&folder));
         std::fs::write(path("assets/__pycache__/m.pyc"), "left behind").unwrap();
         std::fs::write(path(".hidden"), "").unwrap();

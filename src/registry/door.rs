@@ -12,29 +12,29 @@ use cap_fs_ext::OpenOptionsSyncExt;
 use cap_std::fs::{Dir, OpenOptions};
 
 #[cfg(not(unix))]
-pub(super) use portable::Opened;
+pub(super) use portable::SkillDir;
 #[cfg(unix)]
-pub(super) use unix::Opened;
+pub(super) use unix::SkillDir;
 
 /// What kind of thing has a name, as far as discovery cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DirEntryKind {
     Folder,
-    Link,
+    Symlink,
     Other,
 }
 
 /// The refusal of FIFOs, sockets, devices and folders.
-fn irregular() -> io::Error {
+fn not_a_regular_file() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
 /// Opens a regular file in that folder. A link is followed inside it only.
-fn file_in(folder: &Dir, name: &str) -> io::Result<File> {
+fn open_regular_file(folder: &Dir, name: &str) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true);
     let file = folder.open_with(name, &options)?.into_std();
-    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_a_regular_file()) }
 }
 
 #[cfg(all(test, unix))]
@@ -56,29 +56,29 @@ mod tests {
             symlink("docs/real.md", path.join("inside")).unwrap();
             symlink("../secret", path.join("outside")).unwrap();
             symlink("/dev/zero", path.join("device")).unwrap();
-            let mut opened = <$opened>::at(&path).unwrap();
+            let mut opened = <$opened>::open(&path).unwrap();
             let mut names = Vec::new();
             let mut list = |name: &std::ffi::OsStr, kind| {
                 names.push((name.to_owned(), kind));
                 ControlFlow::Continue(())
             };
-            opened.names(&mut list).unwrap();
+            opened.for_each_entry(&mut list).unwrap();
             names.sort_by(|a, b| a.0.cmp(&b.0));
             let kinds: Vec<_> = names.iter().map(|(name, kind)| (name.to_str().unwrap(), *kind)).collect();
-            let link = Kind::Link;
+            let link = DirEntryKind::Symlink;
             assert_eq!(
                 kinds,
-                [("device", link), ("docs", Kind::Folder), ("inside", link), ("outside", link)]
+                [("device", link), ("docs", DirEntryKind::Folder), ("inside", link), ("outside", link)]
             );
             let mut text = String::new();
-            opened.file("inside").unwrap().read_to_string(&mut text).unwrap();
+            opened.open_file("inside").unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "real");
             for name in ["outside", "device", "docs", "none"] {
-                assert!(opened.file(name).is_err(), "{name}");
+                assert!(opened.open_file(name).is_err(), "{name}");
             }
-            assert!(<$opened>::at(&path.join("none")).is_err());
+            assert!(<$opened>::open(&path.join("none")).is_err());
             assert_eq!(
-                <$opened>::at(&path.join("inside")).err().unwrap().kind(),
+                <$opened>::open(&path.join("inside")).err().unwrap().kind(),
                 io::ErrorKind::NotADirectory
             );
         }};
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_door_lists_alike_and_keeps_links_inside() {
-        names_and_files!(unix::Opened);
-        names_and_files!(portable::Opened);
+        names_and_files!(unix::SkillDir);
+        names_and_files!(portable::SkillDir);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Read};
 
-use crate::skill::{Head, MAX_HEAD, head_len};
+use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 
 /// Bytes of the first step, which holds most frontmatter; each further one doubles what was read.
-const STEP: usize = 4 << 10;
+const INITIAL_CHUNK: usize = 4 << 10;
 
 /// The frontmatter at the beginning of a file, or as much of the file as tells that it has none.
-pub(super) fn read(mut file: impl Read) -> io::Result<Vec<u8>> {
-    let mut head = vec![0; STEP];
+pub(super) fn read_frontmatter(mut file: impl Read) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; INITIAL_CHUNK];
     let mut filled = 0;
     loop {
         let read = match file.read(&mut head[filled..]) {
@@ -17,16 +17,16 @@ pub(super) fn read(mut file: impl Read) -> io::Result<Vec<u8>> {
             read => read?,
         };
         filled += read;
-        let length = match head_len(&head[..filled]) {
-            Head::Complete(length) => length,
-            Head::NeedMore if read > 0 && filled <= MAX_HEAD => {
+        let length = match frontmatter_len(&head[..filled]) {
+            FrontmatterLen::Complete(length) => length,
+            FrontmatterLen::NeedMore if read > 0 && filled <= MAX_FRONTMATTER => {
                 if filled == head.len() {
                     head.resize(2 * filled, 0);
                 }
                 continue;
             }
-            Head::NeedMore => filled,
-            Head::NoFrontmatter | Head::TooLarge => whole_letters(&head[..filled]),
+            FrontmatterLen::NeedMore => filled,
+            FrontmatterLen::NoFrontmatter | FrontmatterLen::TooLarge => complete_chars(&head[..filled]),
         };
         head.truncate(length);
         return Ok(head);
@@ -34,7 +34,7 @@ pub(super) fn read(mut file: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// A step may end within a letter, which is no fault of the file.
-fn whole_letters(head: &[u8]) -> usize {
+fn complete_chars(head: &[u8]) -> usize {
     match std::str::from_utf8(head) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => head.len(),

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use crate::host::strangers;
 
 /// Folders whose folders are homes.
-const OF_HOMES: [&str; 3] = ["/home", "/Users", "/var/home"];
+const HOME_PARENTS: [&str; 3] = ["/home", "/Users", "/var/home"];
 
 /// Whether a folder holds all that a user has, or more: a home, a folder above one that the system knows, the root of the file
 /// system. A home that only `HOME` names may lie in a project.
-pub fn holds_a_home(folder: &Path) -> bool {
+pub fn contains_home_dir(folder: &Path) -> bool {
     let Ok(folder) = std::fs::canonicalize(folder) else { return false };
-    let is_one_of_homes = OF_HOMES.iter().any(|homes| folder.parent() == Some(Path::new(homes)));
-    let known = || strangers::homes_of_people().into_iter().chain(OF_HOMES.map(PathBuf::from));
+    let is_one_of_homes = HOME_PARENTS.iter().any(|homes| folder.parent() == Some(Path::new(homes)));
+    let known = || strangers::home_dirs_of_all_users().into_iter().chain(HOME_PARENTS.map(PathBuf::from));
     folder.parent().is_none()
         || is_one_of_homes
-        || strangers::homes().contains(&folder)
+        || strangers::home_dirs().contains(&folder)
         || known().any(|home| home.starts_with(&folder))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn is_mounted_whole(folder: &Path) -> bool {
     // 36 35 98:0 /from /at rw,noatime …
     let parts = mounts.lines().map(|line| line.split(' ').skip(3));
     let mut own = parts.filter_map(|mut parts| Some((parts.next()?, parts.next()?)));
-    own.rfind(|(_, at)| Path::new(&spelled(at)) == folder).is_some_and(|(from, _)| from == "/")
+    own.rfind(|(_, at)| Path::new(&unescape_mount_path(at)) == folder).is_some_and(|(from, _)| from == "/")
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -37,7 +37,7 @@ pub(super) fn is_mounted_whole(_: &Path) -> bool {
 
 /// Spaces and their like are written as three digits.
 #[cfg(target_os = "linux")]
-fn spelled(text: &str) -> String {
+fn unescape_mount_path(text: &str) -> String {
     let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter))
 }
@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn the_root_and_what_holds_homes_are_no_projects() {
         for folder in ["/", "/home", "/../"] {
-            assert!(holds_a_home(Path::new(folder)) || !Path::new(folder).exists(), "{folder}");
+            assert!(contains_home_dir(Path::new(folder)) || !Path::new(folder).exists(), "{folder}");
         }
-        for home in strangers::homes() {
-            assert!(holds_a_home(&home) && holds_a_home(&home.join(".")), "{}", home.display());
-            assert!(home.parent().is_none_or(holds_a_home), "{}", home.display());
+        for home in strangers::home_dirs() {
+            assert!(contains_home_dir(&home) && contains_home_dir(&home.join(".")), "{}", home.display());
+            assert!(home.parent().is_none_or(contains_home_dir), "{}", home.display());
         }
         let project = tempfile::tempdir().unwrap();
-        assert!(!holds_a_home(project.path()) && !holds_a_home(&project.path().join("gone")));
+        assert!(!contains_home_dir(project.path()) && !contains_home_dir(&project.path().join("gone")));
     }
 }

@@ -26,19 +26,19 @@ mod skill;
 mod user;
 
 pub use catalog::Catalog;
-pub use folder::Folder;
-pub use home::holds_a_home;
+pub use folder::SkillFolder;
+pub use home::contains_home_dir;
 pub use problem::Problem;
 pub use project::project_root;
 pub use root::{Root, Scope};
 pub use roots::Roots;
-pub use shipped::Shipped;
+pub use shipped::BuiltinSkill;
 pub use skill::Skill;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use self::broken::Broken;
+use self::broken::BrokenSkill;
 use self::scan::Scan;
 use crate::error::Result;
 
@@ -46,9 +46,9 @@ use crate::error::Result;
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     skills: Vec<Skill>,
-    broken: Vec<Broken>,
+    broken: Vec<BrokenSkill>,
     problems: Vec<Problem>,
-    linked: BTreeSet<PathBuf>,
+    linked_folders: BTreeSet<PathBuf>,
 }
 
 impl Registry {
@@ -56,17 +56,17 @@ impl Registry {
     pub fn discover(roots: &Roots) -> Self {
         let mut scan = Scan::default();
         for (rank, root) in roots.iter().enumerate() {
-            scan.search(root, rank);
+            scan.scan_root(root, rank);
         }
-        if roots.has_shipped() {
-            scan.unpack(roots.iter().count());
+        if roots.has_builtin() {
+            scan.add_builtin(roots.iter().count());
         }
-        let Scan { mut skills, broken, mut problems, linked, .. } = scan;
-        problems.extend(order::rank(&mut skills));
+        let Scan { mut skills, broken, mut problems, linked_folders: linked, .. } = scan;
+        problems.extend(order::rank_skills(&mut skills));
         for problem in &problems {
             tracing::debug!(skipped = problem.skipped, "{problem}");
         }
-        Self { skills, broken, problems, linked }
+        Self { skills, broken, problems, linked_folders: linked }
     }
 
     /// Every skill that loads, shadowed ones included, by name; of one name the nearest comes first.
@@ -84,7 +84,7 @@ impl Registry {
     /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
     /// does not load.
     pub fn find(&self, name: &str) -> Result<&Skill> {
-        find::find(self, name, find::Sight::Everything)
+        find::find_skill(self, name, find::LookupScope::All)
     }
 
     /// The skill that another one means by that name. A skill of the user means none of a project by a plain name, and one inside
@@ -92,8 +92,8 @@ impl Registry {
     /// means what it says. Skills of a project, or of a root named by the caller, mean what everybody means.
     ///
     /// Fails as [`Registry::find`] does, and names the way out where only a nearer skill has the name.
-    pub fn find_for(&self, caller: &Skill, name: &str) -> Result<&Skill> {
-        find::find(self, name, find::Sight::Of(caller))
+    pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
+        find::find_skill(self, name, find::LookupScope::VisibleTo(caller))
     }
 
     /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.
@@ -104,12 +104,12 @@ impl Registry {
     /// The folders inside a project that hold skills because a link in a root leads there: relative to it, `/`-separated.
     /// With [`Roots::protected_folders`] they are what scripts may not change.
     pub fn linked_folders(&self, project: &Path) -> Vec<String> {
-        let project = project::real(project);
-        self.linked.iter().filter_map(|folder| project::below(&project, folder)).collect()
+        let project = project::real_path(project);
+        self.linked_folders.iter().filter_map(|folder| project::path_in_project(&project, folder)).collect()
     }
 
     /// What a model is shown: the visible skills, without those that only people may call.
     pub fn catalog(&self) -> Catalog<'_> {
-        Catalog::of(self)
+        Catalog::new(self)
     }
 }

@@ -7,23 +7,24 @@ use super::skill::Skill;
 use crate::skill::Severity;
 
 /// Sorts the skills by name and nearness and marks those that are shadowed. Answers with what there is to say about it.
-pub(super) fn rank(skills: &mut [Skill]) -> Vec<Problem> {
-    skills.sort_by(|a, b| nearness(a, b).then_with(|| a.file().cmp(&b.file())));
+pub(super) fn rank_skills(skills: &mut [Skill]) -> Vec<Problem> {
+    skills.sort_by(|a, b| compare_precedence(a, b).then_with(|| a.file_path().cmp(&b.file_path())));
     let mut problems = Vec::new();
     for namesakes in skills.chunk_by_mut(|a, b| a.name() == b.name()) {
         for at in 1..namesakes.len() {
-            namesakes[at].has_twin = nearness(&namesakes[at - 1], &namesakes[at]) == Ordering::Equal;
+            namesakes[at].has_duplicate =
+                compare_precedence(&namesakes[at - 1], &namesakes[at]) == Ordering::Equal;
         }
         let Some((winner, shadowed)) = namesakes.split_first_mut() else { continue };
         for loser in shadowed {
-            loser.shadowed_by = Some(winner.qualified());
-            problems.push(shadowing(winner, loser));
+            loser.shadowed_by = Some(winner.qualified_name());
+            problems.push(shadowed_problem(winner, loser));
         }
     }
     problems
 }
 
-fn nearness(a: &Skill, b: &Skill) -> Ordering {
+fn compare_precedence(a: &Skill, b: &Skill) -> Ordering {
     let key = |skill: &Skill| skill.address().origin.rank;
     a.name()
         .cmp(b.name())
@@ -31,14 +32,14 @@ fn nearness(a: &Skill, b: &Skill) -> Ordering {
         .then_with(|| Reverse(a.version()).cmp(&Reverse(b.version())))
 }
 
-fn shadowing(winner: &Skill, loser: &Skill) -> Problem {
-    let (name, mine, theirs) = (loser.name(), loser.qualified(), winner.qualified());
-    let is_tie = nearness(winner, loser) == Ordering::Equal;
+fn shadowed_problem(winner: &Skill, loser: &Skill) -> Problem {
+    let (name, mine, theirs) = (loser.name(), loser.qualified_name(), winner.qualified_name());
+    let is_tie = compare_precedence(winner, loser) == Ordering::Equal;
     let (severity, why) = if is_tie {
         (Severity::Warning, ", which has the same version and comes first")
     } else {
         (Severity::Info, "")
     };
     let message = format!("{mine} is shadowed: `{name}` stands for {theirs}{why}");
-    Problem::noted(loser.file(), severity, message).with_help(format!("call it {mine}"))
+    Problem::note(loser.file_path(), severity, message).with_help(format!("call it {mine}"))
 }

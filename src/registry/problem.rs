@@ -28,12 +28,16 @@ pub struct Problem {
 
 impl Problem {
     /// A file or folder left out, for that reason.
-    pub(super) fn skipped(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
-        Self { skipped: true, ..Self::noted(path, severity, message) }
+    pub(super) fn skipped_entry(
+        path: impl Into<PathBuf>,
+        severity: Severity,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { skipped: true, ..Self::note(path, severity, message) }
     }
 
     /// Something worth knowing about what was not left out.
-    pub(super) fn noted(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
+    pub(super) fn note(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             severity,
@@ -45,16 +49,16 @@ impl Problem {
     }
 
     /// A `SKILL.md` that does not load: the finding that blocks it, and all the others.
-    pub(super) fn unreadable(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
+    pub(super) fn not_loaded(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
         let cause = diagnostics.iter().find(|diagnostic| diagnostic.blocks);
         let message = cause.map_or("it does not load", |cause| &cause.message).to_owned();
         let help = cause.and_then(|cause| cause.help.clone());
-        Self { help, diagnostics, ..Self::skipped(path, Severity::Error, message) }
+        Self { help, diagnostics, ..Self::skipped_entry(path, Severity::Error, message) }
     }
 
     /// A contract by which its skill, which is listed, does not run.
-    pub(super) fn of_contract(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
-        Self { skipped: false, ..Self::unreadable(path, diagnostics) }
+    pub(super) fn invalid_contract(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
+        Self { skipped: false, ..Self::not_loaded(path, diagnostics) }
     }
 
     pub(super) fn with_help(self, help: impl Into<String>) -> Self {
@@ -62,7 +66,7 @@ impl Problem {
     }
 
     /// The finding that keeps the skill from loading.
-    pub fn cause(&self) -> Option<&Diagnostic> {
+    pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
 }
@@ -71,7 +75,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        match self.cause() {
+        match self.blocking_diagnostic() {
             Some(Diagnostic { line, column, .. }) => write!(f, "{path}:{line}:{column}: {}", self.message),
             None => write!(f, "{path}: {}", self.message),
         }

@@ -2,25 +2,25 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::home::{holds_a_home, is_mounted_whole};
-use super::origin::slashed;
-use crate::host::strangers::homes;
+use super::home::{contains_home_dir, is_mounted_whole};
+use super::origin::slash_separated;
+use crate::host::strangers::home_dirs;
 
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 ///
 /// The search ends below the homes of users and the root of a file system: what lies there in a folder of that name is the user's
 /// own, and no sign of a project. Whether `start` is such a folder itself says [`holds_a_home`](super::holds_a_home).
 pub fn project_root(start: &Path, product: &str) -> PathBuf {
-    let start = absolute(start);
+    let start = absolute_path(start);
     let own = format!(".{product}");
     let has_sign = |folder: &Path| folder.join(&own).exists() || folder.join(".git").exists();
-    let homes = homes();
+    let homes = home_dirs();
     let is_home = |folder: &Path| std::fs::canonicalize(folder).is_ok_and(|folder| homes.contains(&folder));
     for folder in start.ancestors() {
         let is_mount = is_mount(folder);
         if has_sign(folder) {
             let is_start = folder == start;
-            let is_end = holds_a_home(folder) || (is_mount && !is_start && is_mounted_whole(folder));
+            let is_end = contains_home_dir(folder) || (is_mount && !is_start && is_mounted_whole(folder));
             return if is_end { start } else { folder.to_owned() };
         }
         if is_mount || is_home(folder) {
@@ -44,7 +44,7 @@ fn is_mount(folder: &Path) -> bool {
 }
 
 /// The path from the root of the file system. Only where it holds `..` are links resolved: they decide where that leads.
-pub(super) fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute_path(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if absolute.components().any(|part| part == Component::ParentDir) {
         return std::fs::canonicalize(&absolute).unwrap_or(absolute);
@@ -53,7 +53,7 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The path without links on the way, as far down as it exists.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(super) fn real_path(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     match existing {
         Some((above, real)) => path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest)),
@@ -62,13 +62,13 @@ pub(super) fn real(path: &Path) -> PathBuf {
 }
 
 /// The place of a folder in a project, neither with links on the way, `/`-separated; nothing when it lies elsewhere.
-pub(super) fn below(project: &Path, folder: &Path) -> Option<String> {
-    folder.strip_prefix(project).ok().map(slashed)
+pub(super) fn path_in_project(project: &Path, folder: &Path) -> Option<String> {
+    folder.strip_prefix(project).ok().map(slash_separated)
 }
 
 /// As [`below`], with the links in the project left as they are: they are things in it too.
-pub(super) fn written_below(project: &Path, folder: &Path) -> Option<String> {
+pub(super) fn unresolved_path_in_project(project: &Path, folder: &Path) -> Option<String> {
     let root =
         folder.ancestors().find(|above| std::fs::canonicalize(above).is_ok_and(|real| real == project));
-    folder.strip_prefix(root?).ok().map(slashed)
+    folder.strip_prefix(root?).ok().map(slash_separated)
 }

@@ -15,7 +15,7 @@ pub enum Scope {
     /// The user's own.
     User,
     /// Inside the binary.
-    Shipped,
+    Builtin,
 }
 
 impl Scope {
@@ -25,7 +25,7 @@ impl Scope {
             Self::Explicit => "explicit",
             Self::Project => "project",
             Self::User => "user",
-            Self::Shipped => "shipped",
+            Self::Builtin => "shipped",
         }
     }
 }
@@ -50,12 +50,12 @@ pub struct Root {
     /// What qualified names call it, as in `project/.agents:name`.
     pub label: String,
     /// The folder; it need not exist.
-    pub place: PathBuf,
+    pub path: PathBuf,
 }
 
 impl Root {
     /// A root of that scope, called that, in that folder.
     pub fn new(scope: Scope, label: impl Into<String>, place: impl Into<PathBuf>) -> Self {
-        Self { scope, label: label.into(), place: place.into() }
+        Self { scope, label: label.into(), path: place.into() }
     }
 }

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use super::project::{absolute, below, real, written_below};
+use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
 use super::user;
 
 /// The folder of skills every client shares, and the one of clients that read only their own.
-const SHARED: &str = ".agents";
-const COMPAT: &str = ".claude";
+const AGENTS_FOLDER: &str = ".agents";
+const CLAUDE_FOLDER: &str = ".claude";
 
 /// Where to look for skills, nearest first, and whether those inside the binary come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     roots: Vec<Root>,
-    has_shipped: bool,
+    has_builtin: bool,
 }
 
 impl Roots {
@@ -22,11 +22,11 @@ impl Roots {
     /// `$<PRODUCT>_DATA_DIR/skills` (or `<product>/skills` in the platform's data folder) and `~/.agents/skills`, then the
     /// skills that ship inside the binary.
     pub fn standard(product: &str, project: &Path) -> Self {
-        let project = absolute(project);
+        let project = absolute_path(project);
         let own = format!(".{product}");
-        let in_project = [own.as_str(), SHARED]
+        let in_project = [own.as_str(), AGENTS_FOLDER]
             .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
-        let roots = Self { has_shipped: true, ..Self::empty() };
+        let roots = Self { has_builtin: true, ..Self::empty() };
         in_project.into_iter().chain(user::roots(product)).fold(roots, Self::with)
     }
 
@@ -39,7 +39,7 @@ impl Roots {
     pub fn with_compat(self) -> Self {
         let mut roots = Vec::new();
         for root in self.roots {
-            let compat = compat_of(&root);
+            let compat = compat_root(&root);
             roots.push(root);
             roots.extend(compat);
         }
@@ -49,21 +49,21 @@ impl Roots {
     /// Adds a root after those as near as it is. A label its scope already has gets a number, so that qualified names
     /// stay apart.
     pub fn with(mut self, mut root: Root) -> Self {
-        root.label = self.free_label(&root);
-        root.place = absolute(&root.place);
+        root.label = self.unique_label(&root);
+        root.path = absolute_path(&root.path);
         let at = self.roots.partition_point(|known| known.scope <= root.scope);
         self.roots.insert(at, root);
         self
     }
 
     /// Leaves out the skills inside the binary.
-    pub fn without_shipped(self) -> Self {
-        Self { has_shipped: false, ..self }
+    pub fn without_builtin(self) -> Self {
+        Self { has_builtin: false, ..self }
     }
 
     /// Whether the skills inside the binary belong to it.
-    pub fn has_shipped(&self) -> bool {
-        self.has_shipped
+    pub fn has_builtin(&self) -> bool {
+        self.has_builtin
     }
 
     /// The roots on disk, nearest first.
@@ -74,11 +74,12 @@ impl Roots {
     /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. What a link leads to inside
     /// the project is named as well, and so is `.claude/skills`, where other clients find what a script leaves there.
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
-        let project = real(&absolute(project));
+        let project = real_path(&absolute_path(project));
         let mut folders: Vec<String> = Vec::new();
-        let others = self.roots.iter().filter_map(compat_of);
-        for Root { place, .. } in self.roots.iter().cloned().chain(others) {
-            let inside = [written_below(&project, &place), below(&project, &real(&place))];
+        let others = self.roots.iter().filter_map(compat_root);
+        for Root { path: place, .. } in self.roots.iter().cloned().chain(others) {
+            let inside =
+                [unresolved_path_in_project(&project, &place), path_in_project(&project, &real_path(&place))];
             for folder in inside.into_iter().flatten() {
                 if !folders.contains(&folder) {
                     folders.push(folder);
@@ -88,7 +89,7 @@ impl Roots {
         folders
     }
 
-    fn free_label(&self, root: &Root) -> String {
+    fn unique_label(&self, root: &Root) -> String {
         let is_taken =
             |label: &str| self.roots.iter().any(|known| known.scope == root.scope && known.label == label);
         if !is_taken(&root.label) {
@@ -99,10 +100,10 @@ impl Roots {
     }
 }
 
-fn compat_of(root: &Root) -> Option<Root> {
-    let label = root.label.strip_suffix(SHARED)?;
-    let place = root.place.parent()?.with_file_name(COMPAT).join("skills");
-    Some(Root::new(root.scope, format!("{label}{COMPAT}"), place))
+fn compat_root(root: &Root) -> Option<Root> {
+    let label = root.label.strip_suffix(AGENTS_FOLDER)?;
+    let place = root.path.parent()?.with_file_name(CLAUDE_FOLDER).join("skills");
+    Some(Root::new(root.scope, format!("{label}{CLAUDE_FOLDER}"), place))
 }
 
 impl<'a> IntoIterator for &'a Roots {

@@ -7,105 +7,110 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::beside;
-use super::broken::Broken;
-use super::folder::Folder;
-use super::look::{Spot, Text, look};
-use super::origin::{Address, Origin};
+use super::broken::BrokenSkill;
+use super::folder::SkillFolder;
+use super::look::{FolderCandidate, SkillFile, inspect_folder};
+use super::origin::{RootOrigin, SkillAddress};
 use super::problem::Problem;
 use super::root::Root;
 use super::shipped::SHIPPED;
 use super::side_by_side;
 use super::skill::Skill;
 use crate::error::SkillError;
-use crate::skill::{Place, Severity, load};
+use crate::skill::{Severity, SkillLocation, load};
 
 /// How deep below a root a skill may lie.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 /// Folders of one root that are looked into.
-const MOST_FOLDERS: usize = 50_000;
+const MAX_FOLDERS: usize = 50_000;
 /// Names the folders of one root may hold together before no further level is looked into.
-const MOST_NAMES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// What was found so far.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) skills: Vec<Skill>,
-    pub(super) broken: Vec<Broken>,
+    pub(super) broken: Vec<BrokenSkill>,
     pub(super) problems: Vec<Problem>,
     /// Where links led that skills were found below.
-    pub(super) linked: BTreeSet<PathBuf>,
+    pub(super) linked_folders: BTreeSet<PathBuf>,
     /// Where links led.
-    targets: HashSet<PathBuf>,
+    link_targets: HashSet<PathBuf>,
     /// Folders looked into, without links: however many ways lead to one, it counts once.
-    seen: HashSet<PathBuf>,
+    visited_folders: HashSet<PathBuf>,
 }
 
 impl Scan {
     /// Adds what lies below a root.
-    pub(super) fn search(&mut self, root: &Root, rank: usize) {
-        let start = match std::fs::canonicalize(&root.place) {
-            Ok(real) => Spot { path: root.place.clone(), real, is_link: false },
-            Err(error) => return self.note_unreachable(&root.place, error),
+    pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
+        let start = match std::fs::canonicalize(&root.path) {
+            Ok(real) => FolderCandidate { path: root.path.clone(), real_path: real, is_link: false },
+            Err(error) => return self.report_unreachable(&root.path, error),
         };
-        let origin = Arc::new(Origin::of(root, rank));
+        let origin = Arc::new(RootOrigin::from_root(root, rank));
         let (mut level, mut folders, mut names) = (vec![start], 0, 0);
-        for _ in 0..=DEEPEST {
-            level = self.unseen(level);
-            let space = if names > MOST_NAMES { 0 } else { MOST_FOLDERS - folders };
-            self.shorten(&mut level, space, root);
+        for _ in 0..=MAX_DEPTH {
+            level = self.skip_visited(level);
+            let space = if names > MAX_ENTRIES { 0 } else { MAX_FOLDERS - folders };
+            self.cap_level(&mut level, space, root);
             folders += level.len();
-            let looked = side_by_side::map(&level, look);
+            let looked = side_by_side::parallel_map(&level, inspect_folder);
             let mut below = Vec::new();
             for (spot, looked) in level.into_iter().zip(looked) {
-                names += looked.names;
+                names += looked.entry_count;
                 self.problems.extend(looked.problems);
-                below.extend(looked.folders);
-                if let Some(text) = looked.text {
-                    let target = spot.real.ancestors().find(|above| self.targets.contains(*above));
-                    self.linked.extend(target.map(Path::to_owned));
-                    self.add(&origin, Folder::Disk(spot.path), text);
+                below.extend(looked.subfolders);
+                if let Some(text) = looked.skill_file {
+                    let target = spot.real_path.ancestors().find(|above| self.link_targets.contains(*above));
+                    self.linked_folders.extend(target.map(Path::to_owned));
+                    self.add_skill(&origin, SkillFolder::Disk(spot.path), text);
                 }
             }
             level = below;
         }
         if let Some(first) = level.first() {
             let message =
-                format!("{} folders lie more than {DEEPEST} deep and were not searched", level.len());
-            self.problems.push(Problem::skipped(&first.path, Severity::Info, message));
+                format!("{} folders lie more than {MAX_DEPTH} deep and were not searched", level.len());
+            self.problems.push(Problem::skipped_entry(&first.path, Severity::Info, message));
         }
     }
 
     /// Adds the skills inside the binary.
-    pub(super) fn unpack(&mut self, rank: usize) {
-        let origin = Arc::new(Origin::shipped(rank));
+    pub(super) fn add_builtin(&mut self, rank: usize) {
+        let origin = Arc::new(RootOrigin::builtin(rank));
         for shipped in SHIPPED {
             let file = "SKILL.md";
-            let place = Place { directory: shipped.name, file };
+            let place = SkillLocation { directory: shipped.name, file_name: file };
             let parsed = load(shipped.file(file).unwrap_or_default(), place);
-            let beside = parsed.manifest.as_ref().and_then(|manifest| beside::shipped(shipped, manifest));
-            self.add(&origin, Folder::Shipped(shipped), Text { file, parsed: Ok(parsed), beside });
+            let beside =
+                parsed.manifest.as_ref().and_then(|manifest| beside::builtin_contract(shipped, manifest));
+            self.add_skill(
+                &origin,
+                SkillFolder::Builtin(shipped),
+                SkillFile { file_name: file, parsed: Ok(parsed), contract_file: beside },
+            );
         }
     }
 
     /// The folders no way has led to yet; those that are no links themselves come first, so that they keep their own path.
-    fn unseen(&mut self, level: Vec<Spot>) -> Vec<Spot> {
+    fn skip_visited(&mut self, level: Vec<FolderCandidate>) -> Vec<FolderCandidate> {
         let (links, mut unseen): (Vec<_>, Vec<_>) = level.into_iter().partition(|spot| spot.is_link);
-        unseen.retain(|spot| self.seen.insert(spot.real.clone()));
-        let targets = side_by_side::map(&links, |link| std::fs::canonicalize(&link.path));
+        unseen.retain(|spot| self.visited_folders.insert(spot.real_path.clone()));
+        let targets = side_by_side::parallel_map(&links, |link| std::fs::canonicalize(&link.path));
         for (link, target) in links.into_iter().zip(targets) {
             match target {
-                Ok(target) if link.real.starts_with(&target) => {
+                Ok(target) if link.real_path.starts_with(&target) => {
                     let message = "the link leads back to a folder it lies in; it was not followed";
-                    self.problems.push(Problem::skipped(link.path, Severity::Warning, message));
+                    self.problems.push(Problem::skipped_entry(link.path, Severity::Warning, message));
                 }
-                Ok(target) if self.seen.insert(target.clone()) => {
-                    self.targets.insert(target.clone());
-                    unseen.push(Spot { real: target, ..link });
+                Ok(target) if self.visited_folders.insert(target.clone()) => {
+                    self.link_targets.insert(target.clone());
+                    unseen.push(FolderCandidate { real_path: target, ..link });
                 }
                 Ok(_) => {}
                 Err(error) => {
                     let message = SkillError::io("the link cannot be followed", error).to_string();
-                    self.problems.push(Problem::skipped(link.path, Severity::Warning, message));
+                    self.problems.push(Problem::skipped_entry(link.path, Severity::Warning, message));
                 }
             }
         }
@@ -113,20 +118,25 @@ impl Scan {
     }
 
     /// Takes the folders away for which there is no room, and says so.
-    fn shorten(&mut self, level: &mut Vec<Spot>, space: usize, root: &Root) {
+    fn cap_level(&mut self, level: &mut Vec<FolderCandidate>, space: usize, root: &Root) {
         if level.len() > space {
             let left_out = level.len() - space;
             let message = format!(
-                "too much lies below it (at most {MOST_FOLDERS} folders and {MOST_NAMES} names are looked at); \
+                "too much lies below it (at most {MAX_FOLDERS} folders and {MAX_ENTRIES} names are looked at); \
                  {left_out} folders and what they hold were not searched"
             );
-            self.problems.push(Problem::skipped(&root.place, Severity::Warning, message));
+            self.problems.push(Problem::skipped_entry(&root.path, Severity::Warning, message));
             level.truncate(space);
         }
     }
 
-    fn add(&mut self, origin: &Arc<Origin>, folder: Folder, Text { file, parsed, beside }: Text) {
-        let address = Address { origin: origin.clone(), folder, file };
+    fn add_skill(
+        &mut self,
+        origin: &Arc<RootOrigin>,
+        folder: SkillFolder,
+        SkillFile { file_name: file, parsed, contract_file: beside }: SkillFile,
+    ) {
+        let address = SkillAddress { origin: origin.clone(), folder, file_name: file };
         let broken = match parsed {
             Ok(parsed) => match parsed.manifest {
                 Some(manifest) => {
@@ -134,20 +144,20 @@ impl Scan {
                     self.problems.extend(skill.contract_problem());
                     return self.skills.push(skill);
                 }
-                None => Broken::text(address, parsed.diagnostics),
+                None => BrokenSkill::from_diagnostics(address, parsed.diagnostics),
             },
-            Err(error) => Broken::file(address, &error),
+            Err(error) => BrokenSkill::from_read_error(address, &error),
         };
         self.problems.push(broken.problem.clone());
         self.broken.push(broken);
     }
 
     /// A root that does not exist is no problem; one that is a link to nothing, or behind a locked door, is.
-    fn note_unreachable(&mut self, root: &Path, error: io::Error) {
+    fn report_unreachable(&mut self, root: &Path, error: io::Error) {
         if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(root).is_err() {
             return;
         }
         let message = SkillError::io("failed to look for skills", error).to_string();
-        self.problems.push(Problem::skipped(root, Severity::Warning, message));
+        self.problems.push(Problem::skipped_entry(root, Severity::Warning, message));
     }
 }

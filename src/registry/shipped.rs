@@ -2,14 +2,14 @@
 
 /// A skill whose files are part of the program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Shipped {
+pub struct BuiltinSkill {
     /// The name of its folder.
     pub name: &'static str,
     /// Its files: path below the folder, `/`-separated, and bytes; sorted by path.
     pub files: &'static [(&'static str, &'static [u8])],
 }
 
-impl Shipped {
+impl BuiltinSkill {
     /// The bytes of a file, where there is one at that path.
     pub fn file(&self, path: &str) -> Option<&'static [u8]> {
         self.files.iter().find(|(known, _)| *known == path).map(|(_, bytes)| *bytes)
@@ -17,17 +17,17 @@ impl Shipped {
 }
 
 /// Each row names a folder of `skills/` and the files of it that ship; the cases beside them do not.
-macro_rules! shipped {
+macro_rules! builtin_skills {
     ($($name:literal: $($file:literal),+;)*) => {
         /// Every skill inside the binary, by name.
-        pub const SHIPPED: &[Shipped] = &[$(Shipped {
+        pub const SHIPPED: &[BuiltinSkill] = &[$(BuiltinSkill {
             name: $name,
             files: &[$(($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/skills/", $name, "/", $file)))),+],
         }),*];
     };
 }
 
-shipped! {
+builtin_skills! {
     "changelog": "SKILL.md", "scripts/changelog.py";
     "release-notes": "SKILL.md", "skill.yaml";
     "repo-health": "SKILL.md", "skill.yaml";
@@ -60,7 +60,7 @@ mod tests {
     fn the_rows_are_the_folder_file_by_file() {
         let mut expected = BTreeSet::new();
         on_disk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("skills"), "", &mut expected);
-        let paths = |shipped: &'static Shipped| {
+        let paths = |shipped: &'static BuiltinSkill| {
             shipped.files.iter().map(move |(path, _)| format!("{}/{path}", shipped.name))
         };
         let rows: Vec<String> = SHIPPED.iter().flat_map(paths).collect();
@@ -69,11 +69,11 @@ mod tests {
 
     #[test]
     fn every_shipped_skill_is_valid() {
-        use crate::skill::{Place, Profile, parse};
+        use crate::skill::{Profile, SkillLocation, parse};
         for shipped in SHIPPED {
             let source = shipped.file("SKILL.md").unwrap();
-            let parsed = parse(source, Place { directory: shipped.name, file: "SKILL.md" });
-            assert!(parsed.loads() && parsed.valid(Profile::Spec), "{}", shipped.name);
+            let parsed = parse(source, SkillLocation { directory: shipped.name, file_name: "SKILL.md" });
+            assert!(parsed.is_loadable() && parsed.is_valid(Profile::Spec), "{}", shipped.name);
         }
     }
 }

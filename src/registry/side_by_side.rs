@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Below this many pieces starting a thread costs more than it gains.
-const WORTHWHILE: usize = 500;
+const MIN_ITEMS: usize = 500;
 /// Looking for skills is not worth more threads than this.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 /// Pieces a thread takes at a time, so that one on a busy core does not keep the others waiting.
-const BLOCK: usize = 32;
+const BLOCK_SIZE: usize = 32;
 
 /// What `work` makes of every item, in the items' order.
-pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn parallel_map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // Asking how many there may be reads the control groups, which takes longer than looking at a few folders.
-    let threads = || thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let threads = if items.len() < WORTHWHILE { 1 } else { threads() };
+    let threads = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+    let threads = if items.len() < MIN_ITEMS { 1 } else { threads() };
     if threads < 2 {
         return items.iter().map(work).collect();
     }
@@ -24,7 +24,7 @@ pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
         let mut done = Vec::new();
         loop {
             let block = taken.fetch_add(1, Ordering::Relaxed);
-            let Some(block_items) = items.chunks(BLOCK).nth(block) else { return done };
+            let Some(block_items) = items.chunks(BLOCK_SIZE).nth(block) else { return done };
             done.push((block, block_items.iter().map(&work).collect::<Vec<R>>()));
         }
     };
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_items() {
-        for count in [0, 1, WORTHWHILE - 1, WORTHWHILE, 10 * WORTHWHILE + 7] {
+        for count in [0, 1, MIN_ITEMS - 1, MIN_ITEMS, 10 * MIN_ITEMS + 7] {
             let items: Vec<usize> = (0..count).collect();
-            assert_eq!(map(&items, |item| item + 1), (1..=count).collect::<Vec<_>>());
+            assert_eq!(parallel_map(&items, |item| item + 1), (1..=count).collect::<Vec<_>>());
         }
     }
 }

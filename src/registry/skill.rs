@@ -2,41 +2,48 @@
 
 use std::path::PathBuf;
 
-use super::beside::Beside;
-use super::folder::Folder;
-use super::origin::Address;
+use super::beside::ContractFile;
+use super::folder::SkillFolder;
+use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::skill::{Contract, Diagnostic, Manifest, Place, parse};
+use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Bytes a `SKILL.md` may have, body included: 1 MiB, as other clients have it.
-const LARGEST_TEXT: u64 = 1 << 20;
+const MAX_SKILL_FILE_BYTES: u64 = 1 << 20;
 
 /// A skill on disk or inside the binary, known by the head of its `SKILL.md`.
 #[derive(Clone, Debug)]
 pub struct Skill {
-    address: Address,
+    address: SkillAddress,
     manifest: Manifest,
     diagnostics: Vec<Diagnostic>,
-    beside: Option<Beside>,
-    pub(super) has_twin: bool,
+    contract_file: Option<ContractFile>,
+    pub(super) has_duplicate: bool,
     pub(super) shadowed_by: Option<String>,
 }
 
 impl Skill {
     pub(super) fn new(
-        address: Address,
+        address: SkillAddress,
         mut manifest: Manifest,
         diagnostics: Vec<Diagnostic>,
-        beside: Option<Beside>,
+        beside: Option<ContractFile>,
     ) -> Self {
         let contract = beside.as_ref().and_then(|beside| beside.contract.as_ref());
         if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
             // Where both name one they agree, or there is no contract.
             manifest.version = version;
         }
-        Self { address, manifest, diagnostics, beside, has_twin: false, shadowed_by: None }
+        Self {
+            address,
+            manifest,
+            diagnostics,
+            contract_file: beside,
+            has_duplicate: false,
+            shadowed_by: None,
+        }
     }
 
     /// Its name, in Unicode NFKC.
@@ -66,27 +73,28 @@ impl Skill {
 
     /// The contract beside its `SKILL.md`; nothing where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
-        self.beside.as_ref()?.contract.as_ref()
+        self.contract_file.as_ref()?.contract.as_ref()
     }
 
     /// The contract's file, by its name in the skill's folder, whatever is wrong with it.
     pub fn contract_file(&self) -> Option<&'static str> {
-        self.beside.as_ref().map(|beside| beside.file)
+        self.contract_file.as_ref().map(|beside| beside.file_name)
     }
 
     /// What is wrong with its contract, or worth knowing. What blocks keeps the skill from running.
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
-        self.beside.as_ref().map_or(&[], |beside| &beside.diagnostics)
+        self.contract_file.as_ref().map_or(&[], |beside| &beside.diagnostics)
     }
 
     /// Why it cannot run by its contract: `invalid-skill`, with the line. Makes its schemas ready the first time.
-    pub fn contract_fault(&self) -> Option<SkillError> {
-        let beside = self.beside.as_ref()?;
-        let Some(cause) = beside.cause() else { return self.schema_fault(beside) };
+    pub fn contract_error(&self) -> Option<SkillError> {
+        let beside = self.contract_file.as_ref()?;
+        let Some(cause) = beside.blocking_diagnostic() else { return self.schema_error(beside) };
         let Diagnostic { line, column, message, help, .. } = cause;
         let place = format!("{}:{line}:{column}", self.contract_path(beside).display());
         let sentence = format!("the skill `{}` does not run: {place}: {message}", self.name());
-        let location = Location { file: beside.file.to_owned(), line: Some(*line), column: Some(*column) };
+        let location =
+            Location { file: beside.file_name.to_owned(), line: Some(*line), column: Some(*column) };
         let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
         Some(match help {
             Some(help) => error.with_help(help),
@@ -95,7 +103,7 @@ impl Skill {
     }
 
     /// Why nothing could be held against its inputs or outputs.
-    fn schema_fault(&self, beside: &Beside) -> Option<SkillError> {
+    fn schema_error(&self, beside: &ContractFile) -> Option<SkillError> {
         let contract = beside.contract.as_ref()?;
         let mut sections = [("inputs", &contract.inputs), ("outputs", &contract.outputs)].into_iter();
         sections.find_map(|(section, schema)| {
@@ -104,7 +112,7 @@ impl Skill {
             let place = format!("{}:{line}", self.contract_path(beside).display());
             let sentence =
                 format!("the skill `{name}` does not run: {place}: the {section} do not stand: {why}");
-            let location = Location { file: beside.file.to_owned(), line: Some(line), column: None };
+            let location = Location { file: beside.file_name.to_owned(), line: Some(line), column: None };
             let error = SkillError::new(ErrorKind::InvalidSkill, sentence).with_location(location);
             Some(error.with_help("`metier validate` shows the place"))
         })
@@ -112,15 +120,15 @@ impl Skill {
 
     /// The same for those who list what is wrong.
     pub(super) fn contract_problem(&self) -> Option<Problem> {
-        let beside = self.beside.as_ref()?;
-        beside.cause()?;
-        Some(Problem::of_contract(self.contract_path(beside), beside.diagnostics.clone()))
+        let beside = self.contract_file.as_ref()?;
+        beside.blocking_diagnostic()?;
+        Some(Problem::invalid_contract(self.contract_path(beside), beside.diagnostics.clone()))
     }
 
-    fn contract_path(&self, beside: &Beside) -> PathBuf {
+    fn contract_path(&self, beside: &ContractFile) -> PathBuf {
         match self.folder() {
-            Folder::Disk(folder) => folder.join(beside.file),
-            Folder::Shipped(_) => PathBuf::from(format!("{}/{}", self.path(), beside.file)),
+            SkillFolder::Disk(folder) => folder.join(beside.file_name),
+            SkillFolder::Builtin(_) => PathBuf::from(format!("{}/{}", self.path(), beside.file_name)),
         }
     }
 
@@ -136,16 +144,16 @@ impl Skill {
 
     /// Its `SKILL.md`, to show; `shipped:NAME` when it is inside the binary.
     pub fn path(&self) -> String {
-        self.file().display().to_string()
+        self.file_path().display().to_string()
     }
 
     /// Its qualified name in full: `scope/root:name@version`. Of skills in one root that agree in all of it, all but the
     /// first have their folder after the root: `scope/root/folder:name@version`.
-    pub fn qualified(&self) -> String {
+    pub fn qualified_name(&self) -> String {
         let (scope, label) = (self.scope(), self.root_label());
         let (name, version) = (self.name(), self.version());
-        if self.has_twin {
-            return format!("{scope}/{label}/{}:{name}@{version}", self.address.below_root());
+        if self.has_duplicate {
+            return format!("{scope}/{label}/{}:{name}@{version}", self.address.path_in_root());
         }
         format!("{scope}/{label}:{name}@{version}")
     }
@@ -156,7 +164,7 @@ impl Skill {
     }
 
     /// Where its files are.
-    pub fn folder(&self) -> &Folder {
+    pub fn folder(&self) -> &SkillFolder {
         &self.address.folder
     }
 
@@ -169,9 +177,10 @@ impl Skill {
 
     /// The text below the frontmatter, trimmed, read now. `invalid-skill` when it is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
-        let source = self.folder().read(self.address.file, LARGEST_TEXT)?;
-        let directory = self.address.directory();
-        let parsed = parse(&source, Place { directory: &directory, file: self.address.file });
+        let source = self.folder().read(self.address.file_name, MAX_SKILL_FILE_BYTES)?;
+        let directory = self.address.folder_name();
+        let parsed =
+            parse(&source, SkillLocation { directory: &directory, file_name: self.address.file_name });
         let body = parsed.manifest.and_then(|manifest| source.get(manifest.body_offset..));
         if let Some(body) = body.and_then(|body| std::str::from_utf8(body).ok()) {
             return Ok(body.trim().to_owned());
@@ -187,11 +196,11 @@ impl Skill {
         self.folder().files_in("scripts")
     }
 
-    pub(super) fn file(&self) -> PathBuf {
+    pub(super) fn file_path(&self) -> PathBuf {
         self.address.path()
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &SkillAddress {
         &self.address
     }
 }

@@ -10,7 +10,7 @@ use super::root::{Root, Scope};
 /// The user's roots; fewer where there is no home to look in.
 pub(super) fn roots(product: &str) -> Vec<Root> {
     let platform = etcetera::base_strategy::choose_native_strategy().ok();
-    let named = std::env::var_os(variable(product));
+    let named = std::env::var_os(data_dir_variable(product));
     let data = data_folder(named, product, platform.as_ref().map(BaseStrategy::data_dir));
     let own = data.map(|data| Root::new(Scope::User, product, data.join("skills")));
     let home = platform.as_ref().map(BaseStrategy::home_dir);
@@ -19,7 +19,7 @@ pub(super) fn roots(product: &str) -> Vec<Root> {
 }
 
 /// `METIER_DATA_DIR` for metier.
-fn variable(product: &str) -> String {
+fn data_dir_variable(product: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     product.chars().map(letter).chain("_DATA_DIR".chars()).collect()
 }
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn each_product_has_its_own_variable() {
-        assert_eq!(variable("metier"), "METIER_DATA_DIR");
-        assert_eq!(variable("my-agent"), "MY_AGENT_DATA_DIR");
+        assert_eq!(data_dir_variable("metier"), "METIER_DATA_DIR");
+        assert_eq!(data_dir_variable("my-agent"), "MY_AGENT_DATA_DIR");
     }
 
     #[test]

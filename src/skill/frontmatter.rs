@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 /// The most bytes that byte order mark, blank lines and frontmatter may take together: 64 KiB.
-pub const MAX_HEAD: usize = 64 * 1024;
+pub const MAX_FRONTMATTER: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How much of a file its head takes, as far as the bytes read so far can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
+pub enum FrontmatterLen {
     /// The head is the first so many bytes, closing line included.
     Complete(usize),
     /// The closing line has not come yet. At the end of the file, [`parse`](super::parse) what there is.
@@ -24,14 +24,18 @@ pub enum Head {
 }
 
 /// How many bytes of a file are byte order mark, blank lines and frontmatter, for those who read it in steps.
-pub fn head_len(partial: &[u8]) -> Head {
-    match cut(partial) {
-        Cut::Found(found) if partial[..found.end].ends_with(b"\n") => Head::Complete(found.end),
+pub fn frontmatter_len(partial: &[u8]) -> FrontmatterLen {
+    match find_frontmatter(partial) {
+        FrontmatterMatch::Found(found) if partial[..found.body_start].ends_with(b"\n") => {
+            FrontmatterLen::Complete(found.body_start)
+        }
         // `---` may still go on to be `---x`.
-        Cut::Found(_) | Cut::Unclosed(_) => Head::NeedMore,
-        Cut::Missing(line) if may_still_open(&partial[line.clone()]) => Head::NeedMore,
-        Cut::Missing(_) => Head::NoFrontmatter,
-        Cut::TooLarge(_) => Head::TooLarge,
+        FrontmatterMatch::Found(_) | FrontmatterMatch::Unclosed(_) => FrontmatterLen::NeedMore,
+        FrontmatterMatch::Missing(line) if may_become_delimiter(&partial[line.clone()]) => {
+            FrontmatterLen::NeedMore
+        }
+        FrontmatterMatch::Missing(_) => FrontmatterLen::NoFrontmatter,
+        FrontmatterMatch::TooLarge(_) => FrontmatterLen::TooLarge,
     }
 }
 
@@ -40,18 +44,18 @@ pub fn head_len(partial: &[u8]) -> Head {
 pub(super) struct Frontmatter {
     pub(super) has_byte_order_mark: bool,
     /// Blank lines before the opening one.
-    pub(super) blank: Range<usize>,
+    pub(super) blank_lines: Range<usize>,
     /// The opening line, without its end.
     pub(super) opening: Range<usize>,
     /// The lines between the delimiters.
     pub(super) yaml: Range<usize>,
     /// Where the body starts.
-    pub(super) end: usize,
+    pub(super) body_start: usize,
 }
 
 /// What looking for the delimiters found; ranges show where to point.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum FrontmatterMatch {
     Found(Frontmatter),
     /// The first line that is not blank is not a delimiter.
     Missing(Range<usize>),
@@ -60,38 +64,38 @@ pub(super) enum Cut {
     TooLarge(Range<usize>),
 }
 
-pub(super) fn cut(source: &[u8]) -> Cut {
+pub(super) fn find_frontmatter(source: &[u8]) -> FrontmatterMatch {
     let has_byte_order_mark = source.starts_with(BYTE_ORDER_MARK);
     let start = if has_byte_order_mark { BYTE_ORDER_MARK.len() } else { 0 };
     let mut lines = lines(source, start);
     let Some(first) = lines.find(|line| !is_blank(&source[line.clone()])) else {
-        return if source.len() > MAX_HEAD {
-            Cut::TooLarge(start..start)
+        return if source.len() > MAX_FRONTMATTER {
+            FrontmatterMatch::TooLarge(start..start)
         } else {
-            Cut::Missing(start..start)
+            FrontmatterMatch::Missing(start..start)
         };
     };
     let opening = first.start..first.start + source[first.clone()].trim_ascii_end().len();
     if !is_delimiter(&source[first.clone()]) {
-        return Cut::Missing(first);
+        return FrontmatterMatch::Missing(first);
     }
     let closing = lines.find(|line| is_delimiter(&source[line.clone()]));
     match closing {
-        Some(closing) => Cut::Found(Frontmatter {
+        Some(closing) => FrontmatterMatch::Found(Frontmatter {
             has_byte_order_mark,
-            blank: start..first.start,
+            blank_lines: start..first.start,
             opening,
             yaml: first.end..closing.start,
-            end: closing.end,
+            body_start: closing.end,
         }),
-        None if source.len() > MAX_HEAD => Cut::TooLarge(opening),
-        None => Cut::Unclosed(opening),
+        None if source.len() > MAX_FRONTMATTER => FrontmatterMatch::TooLarge(opening),
+        None => FrontmatterMatch::Unclosed(opening),
     }
 }
 
 /// The lines within the cap, each with its end.
 fn lines(source: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
-    let capped = &source[..source.len().min(MAX_HEAD)];
+    let capped = &source[..source.len().min(MAX_FRONTMATTER)];
     capped[start..].split_inclusive(|&byte| byte == b'\n').scan(start, |offset, line| {
         let range = *offset..*offset + line.len();
         *offset = range.end;
@@ -108,7 +112,7 @@ fn is_delimiter(line: &[u8]) -> bool {
 }
 
 /// A line without its end yet, that may grow into a delimiter.
-fn may_still_open(line: &[u8]) -> bool {
+fn may_become_delimiter(line: &[u8]) -> bool {
     b"---".starts_with(line) || BYTE_ORDER_MARK.starts_with(line)
 }
 
@@ -117,8 +121,8 @@ mod tests {
     use super::*;
 
     fn yaml(source: &str) -> Option<&str> {
-        match cut(source.as_bytes()) {
-            Cut::Found(found) => Some(&source[found.yaml]),
+        match find_frontmatter(source.as_bytes()) {
+            FrontmatterMatch::Found(found) => Some(&source[found.yaml]),
             _ => None,
         }
     }
@@ -138,18 +142,18 @@ mod tests {
     fn a_head_is_known_as_soon_as_its_closing_line_is_read() {
         let file = b"\n---\na: b\n---\nbody";
         for length in 0..file.len() {
-            let expected = if length < 14 { Head::NeedMore } else { Head::Complete(14) };
-            assert_eq!(head_len(&file[..length]), expected, "{length} bytes");
+            let expected = if length < 14 { FrontmatterLen::NeedMore } else { FrontmatterLen::Complete(14) };
+            assert_eq!(frontmatter_len(&file[..length]), expected, "{length} bytes");
         }
     }
 
     #[test]
     fn a_head_that_cannot_come_is_refused_early() {
-        assert_eq!(head_len(b"# Title"), Head::NoFrontmatter);
-        assert_eq!(head_len(b"--x"), Head::NoFrontmatter);
-        assert_eq!(head_len(&vec![b'\n'; MAX_HEAD + 1]), Head::TooLarge);
+        assert_eq!(frontmatter_len(b"# Title"), FrontmatterLen::NoFrontmatter);
+        assert_eq!(frontmatter_len(b"--x"), FrontmatterLen::NoFrontmatter);
+        assert_eq!(frontmatter_len(&vec![b'\n'; MAX_FRONTMATTER + 1]), FrontmatterLen::TooLarge);
         let mut endless = b"---\n".to_vec();
-        endless.resize(MAX_HEAD + 1, b'a');
-        assert_eq!(head_len(&endless), Head::TooLarge);
+        endless.resize(MAX_FRONTMATTER + 1, b'a');
+        assert_eq!(frontmatter_len(&endless), FrontmatterLen::TooLarge);
     }
 }

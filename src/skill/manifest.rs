@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::unknown::{self, UnknownKey};
 use super::yaml::Entry;
 use super::{metadata, name, runtime, text, tools, version};
@@ -31,12 +31,12 @@ pub struct Manifest {
     /// Where the body starts, in bytes of the file.
     pub body_offset: usize,
     /// The lines of what a contract may name as well.
-    pub(crate) lines: Lines,
+    pub(crate) lines: ManifestLines,
 }
 
 /// The lines of a file that some of its values stand on, from 1; nothing for what is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Lines {
+pub(crate) struct ManifestLines {
     pub(crate) name: Option<u32>,
     pub(crate) version: Option<u32>,
     pub(crate) runtime: Option<u32>,
@@ -62,7 +62,7 @@ pub(super) fn read(
     entries: &[Entry],
     directory: &str,
     body_offset: usize,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticSink<'_>,
 ) -> Option<Manifest> {
     let field = |key: &str| find(entries, key);
     let name = name::read(field("name"), directory, report);
@@ -76,7 +76,7 @@ pub(super) fn read(
     let version = version::read(find(nested, "version"), report);
     let unknown = unknown::read(entries, report);
     let line = |entry: Option<&Entry>| entry.map(|entry| report.line(entry.node.span.start));
-    let lines = Lines {
+    let lines = ManifestLines {
         name: line(field("name")),
         version: line(find(nested, "version")),
         runtime: line(field("runtime").or_else(|| find(nested, "runtime"))),

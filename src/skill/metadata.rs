@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule;
 use super::yaml::{Entry, Node, Value};
 
 /// The entries of the metadata map; none when it is absent or something else.
-pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut Report<'_>) -> &'a [Entry] {
+pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
     let Some(Entry { node, .. }) = entry else { return &[] };
     match &node.value {
         Value::Map(entries) => entries,
@@ -21,31 +21,31 @@ pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut Report<'_>) -> 
 }
 
 /// Scalars as the text they were written with, lists and maps as they are.
-pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Map<String, Json> {
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<String, Json> {
     let nested: Vec<_> = entries.iter().filter(|entry| entry.node.text().is_none()).collect();
     if let Some(first) = nested.first() {
-        let keys = listed(nested.iter().map(|entry| entry.key.as_str()));
+        let keys = join_keys(nested.iter().map(|entry| entry.key.as_str()));
         let message = format!("metadata values must be strings; {keys} hold lists or maps");
         report
             .add(&rule::METADATA_NESTED, &first.key_span, message)
             .help("kept as it is; other clients may refuse it or turn it into text");
     }
-    entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+    entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()
 }
 
 /// A node as JSON, every scalar a string of its source text.
-pub(super) fn json(node: &Node) -> Json {
+pub(super) fn string_json(node: &Node) -> Json {
     match &node.value {
         Value::Scalar(text) => Json::String(text.clone()),
-        Value::List(items) => Json::Array(items.iter().map(json).collect()),
+        Value::List(items) => Json::Array(items.iter().map(string_json).collect()),
         Value::Map(entries) => {
-            Json::Object(entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect())
+            Json::Object(entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect())
         }
     }
 }
 
 /// Up to five keys, quoted, for a sentence.
-fn listed<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> String {
+fn join_keys<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 5;
     let rest = keys.len().saturating_sub(SHOWN);
     let shown = keys.take(SHOWN).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");

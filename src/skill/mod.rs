@@ -29,10 +29,10 @@ mod tests;
 
 pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
-pub use frontmatter::{Head, MAX_HEAD, head_len};
+pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 pub use manifest::Manifest;
 pub use name::suggested_name;
-pub use parsed::{Loaded, Parsed, Place, load, parse};
+pub use parsed::{LoadedSkill, ParsedSkill, SkillLocation, load, parse};
 pub use profile::{Profile, UnknownProfile};
 pub use rule::{RULES, Rule};
 pub use unknown::{KeyClass, UnknownKey};

@@ -4,37 +4,37 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule::{self, Rule};
 use super::yaml::{Entry, Node};
 
 const MAX_CHARS: usize = 64;
 
 /// A fault of a name and the sentence for it.
-pub(super) type Fault = (&'static Rule, String);
+pub(super) type NameProblem = (&'static Rule, String);
 
 /// The skill's name; the directory's stands in where there is none to read.
-pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut Report<'_>) -> String {
+pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
     let Some(Entry { node, .. }) = entry else {
         let message = "Missing required field in frontmatter: name";
-        report.missing(&rule::NAME_MISSING, message).help(format!("add `name: {directory}`"));
-        return normalised(directory);
+        report.add_missing(&rule::NAME_MISSING, message).help(format!("add `name: {directory}`"));
+        return normalise(directory);
     };
-    match written(node, report) {
-        Some(raw) => checked(raw, node, directory, report),
-        None => normalised(directory),
+    match name_text(node, report) {
+        Some(raw) => check_name(raw, node, directory, report),
+        None => normalise(directory),
     }
 }
 
 /// The name as identity: trimmed, NFKC.
-pub(super) fn normalised(name: &str) -> String {
+pub(super) fn normalise(name: &str) -> String {
     name.trim().nfkc().collect()
 }
 
 /// What is wrong with a normalised name by itself. `is_allowed` says which characters may join the hyphen.
-pub(super) fn faults(name: &str, is_allowed: fn(char) -> bool) -> Vec<Fault> {
+pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<NameProblem> {
     let length = name.chars().count();
-    let checks: [(bool, Fault); 5] = [
+    let checks: [(bool, NameProblem); 5] = [
         (
             length > MAX_CHARS,
             (&rule::NAME_TOO_LONG, format!("name exceeds {MAX_CHARS} character limit ({length} characters)")),
@@ -62,13 +62,13 @@ pub(super) fn faults(name: &str, is_allowed: fn(char) -> bool) -> Vec<Fault> {
 }
 
 /// Whether a normalised name is another than the directory's.
-pub(super) fn mismatch(name: &str, directory: &str) -> Option<Fault> {
+pub(super) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
     let expected: String = directory.nfkc().collect();
     let message = || format!("directory name `{directory}` must match skill name `{name}`");
     (expected != name).then(|| (&rule::NAME_MISMATCH, message()))
 }
 
-fn written<'a>(node: &'a Node, report: &mut Report<'_>) -> Option<&'a str> {
+fn name_text<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<&'a str> {
     let Some(raw) = node.text() else {
         report.add(&rule::NAME_NOT_TEXT, &node.span, "name must be text, not a list or a map");
         return None;
@@ -80,16 +80,16 @@ fn written<'a>(node: &'a Node, report: &mut Report<'_>) -> Option<&'a str> {
     Some(raw)
 }
 
-fn checked(raw: &str, node: &Node, directory: &str, report: &mut Report<'_>) -> String {
-    let name = normalised(raw);
+fn check_name(raw: &str, node: &Node, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
+    let name = normalise(raw);
     let suggestion = suggested_name(&name);
-    for (rule, message) in faults(&name, is_letter_or_digit) {
+    for (rule, message) in name_problems(&name, is_letter_or_digit) {
         let diagnostic = report.add(rule, &node.span, message);
         if let Some(suggestion) = &suggestion {
             diagnostic.help(format!("call it `{suggestion}`, and its directory too"));
         }
     }
-    if let Some((rule, message)) = mismatch(&name, directory) {
+    if let Some((rule, message)) = directory_mismatch(&name, directory) {
         report.add(rule, &node.span, message).help("rename the directory or the skill");
     }
     if name != raw.trim() {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn codes(name: &str) -> Vec<&'static str> {
-        faults(name, is_letter_or_digit).iter().map(|(rule, _)| rule.code).collect()
+        name_problems(name, is_letter_or_digit).iter().map(|(rule, _)| rule.code).collect()
     }
 
     #[test]

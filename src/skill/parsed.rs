@@ -3,61 +3,61 @@
 use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Severity};
-use super::frontmatter::{self, Cut, Frontmatter, MAX_HEAD};
+use super::frontmatter::{self, Frontmatter, FrontmatterMatch, MAX_FRONTMATTER};
 use super::manifest::{self, Manifest};
 use super::profile::Profile;
-use super::report::{Report, control_character};
+use super::report::{DiagnosticSink, find_control_character};
 use super::rule;
-use super::yaml::{self, Fault, Tree, Value};
+use super::yaml::{self, Tree, Value, YamlError};
 use super::{repair, skills_ref};
 
 /// Where a `SKILL.md` lies, as far as the rules look at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct SkillLocation<'a> {
     /// The name of the skill's folder; a caller given `.` finds out the real one first.
     pub directory: &'a str,
     /// The name of the file, `SKILL.md` as a rule.
-    pub file: &'a str,
+    pub file_name: &'a str,
 }
 
 /// What a `SKILL.md` says and what is wrong with it.
 #[derive(Debug, Clone)]
-pub struct Parsed {
+pub struct ParsedSkill {
     /// What the skill says about itself; there exactly when the skill loads.
     pub manifest: Option<Manifest>,
     /// What the specification's profile finds, in the file's order as far as that is known.
     pub diagnostics: Vec<Diagnostic>,
-    reference: Vec<Diagnostic>,
+    skills_ref_diagnostics: Vec<Diagnostic>,
 }
 
-impl Parsed {
+impl ParsedSkill {
     /// Whether the skill is valid as the profile reads the specification.
-    pub fn valid(&self, profile: Profile) -> bool {
-        self.found(profile).iter().all(|diagnostic| diagnostic.severity < Severity::Error)
+    pub fn is_valid(&self, profile: Profile) -> bool {
+        self.diagnostics_of(profile).iter().all(|diagnostic| diagnostic.severity < Severity::Error)
     }
 
     /// Whether a lenient client loads the skill: a description is there and the YAML can be read, if need be after
     /// quoting values. Everything else only warns.
-    pub fn loads(&self) -> bool {
+    pub fn is_loadable(&self) -> bool {
         self.manifest.is_some()
     }
 
     /// What the profile has to say. An [error](Severity::Error) among it is what makes the skill invalid.
     pub fn diagnostics(&self, profile: Profile) -> impl Iterator<Item = &Diagnostic> {
-        self.found(profile).iter()
+        self.diagnostics_of(profile).iter()
     }
 
-    fn found(&self, profile: Profile) -> &[Diagnostic] {
+    fn diagnostics_of(&self, profile: Profile) -> &[Diagnostic] {
         match profile {
             Profile::Spec => &self.diagnostics,
-            Profile::SkillsRef => &self.reference,
+            Profile::SkillsRef => &self.skills_ref_diagnostics,
         }
     }
 }
 
 /// What loading a skill takes of its `SKILL.md`: no verdicts but this one.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedSkill {
     /// What the skill says about itself; there exactly when the skill loads.
     pub manifest: Option<Manifest>,
     /// What the specification's profile finds.
@@ -67,113 +67,118 @@ pub struct Loaded {
 /// Parses a `SKILL.md`: the whole file, or at least its head as [`head_len`](super::head_len) measures it.
 ///
 /// Never fails and never reads more than [`MAX_HEAD`] bytes of frontmatter; hostile text ends in a diagnostic.
-pub fn parse(source: &[u8], place: Place<'_>) -> Parsed {
-    let Examined { text, reading, diagnostics } = examine(source, place);
+pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {
+    let Examination { text, reading, diagnostics } = examine(source, place);
     let (manifest, reference) = match reading {
-        Reading::Refused => (None, diagnostics.clone()),
-        Reading::WithoutYaml => (None, skills_ref::check(text, place, None, &diagnostics)),
-        Reading::Yaml(yaml) => {
-            let known = (&yaml.at, yaml.tree.as_ref());
+        ParseProgress::Rejected => (None, diagnostics.clone()),
+        ParseProgress::NoYaml => (None, skills_ref::check(text, place, None, &diagnostics)),
+        ParseProgress::Yaml(yaml) => {
+            let known = (&yaml.range, yaml.tree.as_ref());
             let reference = skills_ref::check(text, place, Some(known), &diagnostics);
             (yaml.manifest, reference)
         }
     };
-    Parsed { manifest, diagnostics, reference }
+    ParsedSkill { manifest, diagnostics, skills_ref_diagnostics: reference }
 }
 
 /// As [`parse`], for those who load a skill and hold it against no other profile.
-pub fn load(source: &[u8], place: Place<'_>) -> Loaded {
-    let Examined { reading, diagnostics, .. } = examine(source, place);
-    let manifest = if let Reading::Yaml(yaml) = reading { yaml.manifest } else { None };
-    Loaded { manifest, diagnostics }
+pub fn load(source: &[u8], place: SkillLocation<'_>) -> LoadedSkill {
+    let Examination { reading, diagnostics, .. } = examine(source, place);
+    let manifest = if let ParseProgress::Yaml(yaml) = reading { yaml.manifest } else { None };
+    LoadedSkill { manifest, diagnostics }
 }
 
 /// A `SKILL.md` with everything said that the specification has to say.
-struct Examined<'a> {
+struct Examination<'a> {
     text: &'a str,
-    reading: Reading,
+    reading: ParseProgress,
     diagnostics: Vec<Diagnostic>,
 }
 
-fn examine<'a>(source: &'a [u8], place: Place<'_>) -> Examined<'a> {
-    let cut = frontmatter::cut(source);
-    let text = valid_prefix(source, &cut);
-    let mut report = Report::on(text);
-    check_file_name(place.file, &mut report);
+fn examine<'a>(source: &'a [u8], place: SkillLocation<'_>) -> Examination<'a> {
+    let cut = frontmatter::find_frontmatter(source);
+    let text = utf8_prefix(source, &cut);
+    let mut report = DiagnosticSink::new(text);
+    check_file_name(place.file_name, &mut report);
     let reading = match cut {
-        Cut::TooLarge(at) => {
-            let message = format!("frontmatter is not closed within {} KiB", MAX_HEAD / 1024);
+        FrontmatterMatch::TooLarge(at) => {
+            let message = format!("frontmatter is not closed within {} KiB", MAX_FRONTMATTER / 1024);
             let help = "move the long text below the closing `---`";
             report.add(&rule::FRONTMATTER_TOO_LARGE, &at, message).help(help);
-            Reading::Refused
+            ParseProgress::Rejected
         }
         _ if text.len() < source.len() => {
-            refuse_encoding(source, text.len(), &mut report);
-            Reading::Refused
+            report_encoding(source, text.len(), &mut report);
+            ParseProgress::Rejected
         }
-        Cut::Missing(at) => {
+        FrontmatterMatch::Missing(at) => {
             let message = "SKILL.md must start with YAML frontmatter (---)";
             let help = "put `---`, name, description and `---` on lines of their own before the text";
             report.add(&rule::FRONTMATTER_MISSING, &at, message).help(help);
-            Reading::WithoutYaml
+            ParseProgress::NoYaml
         }
-        Cut::Unclosed(at) => {
+        FrontmatterMatch::Unclosed(at) => {
             let message = "frontmatter is not properly closed with ---";
             let help = "put `---` on a line of its own after the last key";
             report.add(&rule::FRONTMATTER_UNCLOSED, &at, message).help(help);
-            Reading::WithoutYaml
+            ParseProgress::NoYaml
         }
-        Cut::Found(found) => read(text, &found, place, &mut report),
+        FrontmatterMatch::Found(found) => read(text, &found, place, &mut report),
     };
-    Examined { text, reading, diagnostics: report.finish() }
+    Examination { text, reading, diagnostics: report.finish() }
 }
 
 /// How far reading went.
-enum Reading {
+enum ParseProgress {
     /// No validator can say more.
-    Refused,
+    Rejected,
     /// No YAML between delimiters; the reference may look for it elsewhere.
-    WithoutYaml,
+    NoYaml,
     /// To the end.
-    Yaml(Box<Yaml>),
+    Yaml(Box<ParsedYaml>),
 }
 
 /// The YAML between the delimiters as it stands, and the manifest it gave, perhaps after repair.
-struct Yaml {
-    at: Range<usize>,
-    tree: Result<Tree, Fault>,
+struct ParsedYaml {
+    range: Range<usize>,
+    tree: Result<Tree, YamlError>,
     manifest: Option<Manifest>,
 }
 
-fn read(text: &str, found: &Frontmatter, place: Place<'_>, report: &mut Report<'_>) -> Reading {
-    report.open_at(found.opening.clone());
-    note_surroundings(text, found, report);
-    if let Some(at) = control_character(&text[..found.end]) {
+fn read(
+    text: &str,
+    found: &Frontmatter,
+    place: SkillLocation<'_>,
+    report: &mut DiagnosticSink<'_>,
+) -> ParseProgress {
+    report.set_opening(found.opening.clone());
+    lint_surroundings(text, found, report);
+    if let Some(at) = find_control_character(&text[..found.body_start]) {
         let character = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("the frontmatter holds the control character U+{character:04X} at byte {at}");
         report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
-        return Reading::WithoutYaml;
+        return ParseProgress::NoYaml;
     }
     let at = found.yaml.clone();
     let tree = yaml::parse_within(text, &at);
     let manifest = match &tree {
         Ok(tree) => read_tree(tree, found, place, report),
         Err(fault) => {
-            repair(text, &at, fault, report).and_then(|tree| read_tree(&tree, found, place, report))
+            repair_yaml(text, &at, fault, report).and_then(|tree| read_tree(&tree, found, place, report))
         }
     };
-    Reading::Yaml(Box::new(Yaml { at, tree, manifest }))
+    ParseProgress::Yaml(Box::new(ParsedYaml { range: at, tree, manifest }))
 }
 
 fn read_tree(
     tree: &Tree,
     found: &Frontmatter,
-    place: Place<'_>,
-    report: &mut Report<'_>,
+    place: SkillLocation<'_>,
+    report: &mut DiagnosticSink<'_>,
 ) -> Option<Manifest> {
     match &tree.root {
         Some(yaml::Node { value: Value::Map(entries), .. }) => {
-            manifest::read(entries, place.directory, found.end, report)
+            manifest::read(entries, place.directory, found.body_start, report)
         }
         root => {
             let at = root.as_ref().map_or_else(|| found.opening.clone(), |root| root.span.clone());
@@ -188,11 +193,16 @@ fn read_tree(
 const REPAIRABLE: [rule::Rule; 2] = [rule::YAML_INVALID, rule::YAML_KEY_NOT_TEXT];
 
 /// A second try with quotes around the values that are not YAML; says what became of it.
-fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_>) -> Option<Tree> {
+fn repair_yaml(
+    text: &str,
+    yaml: &Range<usize>,
+    fault: &YamlError,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<Tree> {
     let tree = if REPAIRABLE.contains(fault.rule) {
         repair::quote_values(&text[yaml.clone()]).and_then(|repaired| {
             let mut tree = yaml::parse(&repaired.text).ok()?;
-            tree.relocate(&|offset| yaml.start + repaired.original(offset));
+            tree.relocate(&|offset| yaml.start + repaired.original_offset(offset));
             Some(tree)
         })
     } else {
@@ -208,7 +218,7 @@ fn repair(text: &str, yaml: &Range<usize>, fault: &Fault, report: &mut Report<'_
     tree
 }
 
-fn check_file_name(file: &str, report: &mut Report<'_>) {
+fn check_file_name(file: &str, report: &mut DiagnosticSink<'_>) {
     let rule = match file {
         "SKILL.md" => return,
         "skill.md" => &rule::FILE_NAME_LOWERCASE,
@@ -218,34 +228,34 @@ fn check_file_name(file: &str, report: &mut Report<'_>) {
 }
 
 /// What is odd around the frontmatter, and costs nothing here.
-fn note_surroundings(text: &str, found: &Frontmatter, report: &mut Report<'_>) {
+fn lint_surroundings(text: &str, found: &Frontmatter, report: &mut DiagnosticSink<'_>) {
     if found.has_byte_order_mark {
         let message = "the file starts with a byte order mark";
         report.add(&rule::BYTE_ORDER_MARK, &(0..0), message).help("save it as UTF-8 without one");
     }
-    if !found.blank.is_empty() {
+    if !found.blank_lines.is_empty() {
         let message = "blank lines stand before the frontmatter";
-        report.add(&rule::LEADING_BLANK_LINES, &found.blank, message).help("start the file with `---`");
+        report.add(&rule::LEADING_BLANK_LINES, &found.blank_lines, message).help("start the file with `---`");
     }
-    if let Some(at) = text[..found.end].find("\r\n") {
+    if let Some(at) = text[..found.body_start].find("\r\n") {
         report.add(&rule::CRLF, &(at..at), "lines end in CR LF");
     }
-    if let Some(at) = control_character(&text[found.end..]) {
-        let at = found.end + at;
+    if let Some(at) = find_control_character(&text[found.body_start..]) {
+        let at = found.body_start + at;
         let message = format!("the body holds a control character at byte {at}");
         report.add(&rule::BODY_CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
     }
 }
 
-fn refuse_encoding(source: &[u8], at: usize, report: &mut Report<'_>) {
+fn report_encoding(source: &[u8], at: usize, report: &mut DiagnosticSink<'_>) {
     let byte = source.get(at).copied().unwrap_or_default();
     let message = format!("the file is not UTF-8: byte 0x{byte:02X} at offset {at}");
     report.add(&rule::NOT_UTF8, &(at..at), message).help("save it as UTF-8");
 }
 
 /// The text up to the first byte that is not UTF-8, and no further than a head may reach.
-fn valid_prefix<'a>(source: &'a [u8], cut: &Cut) -> &'a str {
-    let reach = if matches!(cut, Cut::TooLarge(_)) { MAX_HEAD } else { source.len() };
+fn utf8_prefix<'a>(source: &'a [u8], cut: &FrontmatterMatch) -> &'a str {
+    let reach = if matches!(cut, FrontmatterMatch::TooLarge(_)) { MAX_FRONTMATTER } else { source.len() };
     let within = &source[..source.len().min(reach)];
     within.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }

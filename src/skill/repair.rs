@@ -8,25 +8,26 @@ use std::ops::Range;
 use super::yaml::{self, Style, Value};
 
 /// A text with quotes put in.
-pub(super) struct Repaired {
+pub(super) struct RepairedYaml {
     pub(super) text: String,
     /// Where a quote was inserted, in bytes of the repaired text, ascending.
-    inserted: Vec<usize>,
+    inserted_quotes: Vec<usize>,
 }
 
-impl Repaired {
+impl RepairedYaml {
     /// The place in the original text of a place in the repaired one.
-    pub(super) fn original(&self, offset: usize) -> usize {
-        offset - self.inserted.partition_point(|&quote| quote < offset)
+    pub(super) fn original_offset(&self, offset: usize) -> usize {
+        offset - self.inserted_quotes.partition_point(|&quote| quote < offset)
     }
 }
 
 /// The text with single quotes around each `key: value` whose value is no YAML by itself; nothing when there is none.
-pub(super) fn quote_values(text: &str) -> Option<Repaired> {
-    let mut repaired = Repaired { text: String::with_capacity(text.len() + 16), inserted: Vec::new() };
+pub(super) fn quote_values(text: &str) -> Option<RepairedYaml> {
+    let mut repaired =
+        RepairedYaml { text: String::with_capacity(text.len() + 16), inserted_quotes: Vec::new() };
     let mut copied = 0;
     for value in values(text) {
-        if stands_alone(&text[value.clone()]) {
+        if is_valid_yaml(&text[value.clone()]) {
             continue;
         }
         repaired.text.push_str(&text[copied..value.start]);
@@ -41,12 +42,12 @@ pub(super) fn quote_values(text: &str) -> Option<Repaired> {
         copied = value.end;
     }
     repaired.text.push_str(&text[copied..]);
-    (!repaired.inserted.is_empty()).then_some(repaired)
+    (!repaired.inserted_quotes.is_empty()).then_some(repaired)
 }
 
-impl Repaired {
+impl RepairedYaml {
     fn insert_quote(&mut self) {
-        self.inserted.push(self.text.len());
+        self.inserted_quotes.push(self.text.len());
         self.text.push('\'');
     }
 }
@@ -102,7 +103,7 @@ fn indent_of(line: &str) -> usize {
 }
 
 /// Whether YAML can take the value where it stands: alone it is a scalar, or a list or map in flow style.
-fn stands_alone(value: &str) -> bool {
+fn is_valid_yaml(value: &str) -> bool {
     let Ok(yaml::Tree { root: Some(root), .. }) = yaml::parse(value) else { return false };
     matches!(root.value, Value::Scalar(_)) || root.style == Style::Flow
 }
@@ -120,9 +121,9 @@ mod tests {
             .text
             .bytes()
             .enumerate()
-            .filter(|(at, _)| !repaired.inserted.contains(at))
+            .filter(|(at, _)| !repaired.inserted_quotes.contains(at))
             .map(|(at, byte)| {
-                assert_eq!(text.as_bytes()[repaired.original(at)], byte);
+                assert_eq!(text.as_bytes()[repaired.original_offset(at)], byte);
                 char::from(byte)
             })
             .collect();

@@ -1,18 +1,22 @@
 //! `runtime`: which language the skill's script is in, at top level or under `metadata`.
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule;
 use super::yaml::Entry;
 
 /// The runtime named; where the two places differ, the top level counts and the difference is an error.
-pub(super) fn read(top: Option<&Entry>, nested: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn read(
+    top: Option<&Entry>,
+    nested: Option<&Entry>,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<String> {
     if let Some(entry) = top {
         let message = "runtime stands at top level, where strict validators refuse it";
         report
             .add(&rule::RUNTIME_AT_TOP_LEVEL, &entry.key_span, message)
             .help("move it under `metadata:` to please them");
     }
-    let (outer, inner) = (named(top, report), named(nested, report));
+    let (outer, inner) = (runtime_name(top, report), runtime_name(nested, report));
     if let (Some(outer), Some(inner), Some(entry)) = (&outer, &inner, nested)
         && outer != inner
     {
@@ -22,7 +26,7 @@ pub(super) fn read(top: Option<&Entry>, nested: Option<&Entry>, report: &mut Rep
     outer.or(inner)
 }
 
-fn named(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+fn runtime_name(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let node = &entry?.node;
     match node.text().map(str::trim) {
         Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),

@@ -8,32 +8,32 @@ mod strict;
 use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Severity};
-use super::frontmatter::MAX_HEAD;
-use super::name::{self, normalised};
-use super::parsed::Place;
-use super::report::{Report, control_character};
+use super::frontmatter::MAX_FRONTMATTER;
+use super::name::{self, normalise};
+use super::parsed::SkillLocation;
+use super::report::{DiagnosticSink, find_control_character};
 use super::rule;
 use super::text::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
-use super::yaml::{self, Entry, Fault, Node, Tree, Value};
+use super::yaml::{self, Entry, Node, Tree, Value, YamlError};
 
 const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
 
 /// YAML already parsed, and where it stood.
-type Known<'a> = (&'a Range<usize>, Result<&'a Tree, &'a Fault>);
+type KnownYaml<'a> = (&'a Range<usize>, Result<&'a Tree, &'a YamlError>);
 
 /// The reference's errors; and, as warnings, what keeps the skill from loading here.
 ///
 /// `known` serves the usual case that the reference cuts at the same place.
 pub(super) fn check(
     text: &str,
-    place: Place<'_>,
-    known: Option<Known<'_>>,
+    place: SkillLocation<'_>,
+    known: Option<KnownYaml<'_>>,
     spec: &[Diagnostic],
 ) -> Vec<Diagnostic> {
-    let mut report = Report::on(text);
-    report.open_at(0..text.len().min(3));
-    if FILES.contains(&place.file) {
+    let mut report = DiagnosticSink::new(text);
+    report.set_opening(0..text.len().min(3));
+    if FILES.contains(&place.file_name) {
         check_text(text, place, known, &mut report);
     } else {
         report.add(&rule::FILE_NAME, &(0..0), "Missing required file: SKILL.md");
@@ -48,7 +48,12 @@ pub(super) fn check(
     found
 }
 
-fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &mut Report<'_>) {
+fn check_text(
+    text: &str,
+    place: SkillLocation<'_>,
+    known: Option<KnownYaml<'_>>,
+    report: &mut DiagnosticSink<'_>,
+) {
     let Some(after) = text.strip_prefix("---") else {
         let message = "SKILL.md must start with YAML frontmatter (---)";
         report.add(&rule::FRONTMATTER_MISSING, &(0..0), message);
@@ -56,7 +61,7 @@ fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &m
     };
     let Some(length) = after.find("---") else {
         let message = "SKILL.md frontmatter not properly closed with ---";
-        report.missing(&rule::FRONTMATTER_UNCLOSED, message);
+        report.add_missing(&rule::FRONTMATTER_UNCLOSED, message);
         return;
     };
     let yaml = 3..3 + length;
@@ -64,8 +69,8 @@ fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &m
         Some((at, tree)) if at.end == yaml.end && text[yaml.start..at.start].trim().is_empty() => {
             check_yaml(text, &yaml, place, tree, report);
         }
-        _ if length > MAX_HEAD => {
-            report.missing(&rule::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");
+        _ if length > MAX_FRONTMATTER => {
+            report.add_missing(&rule::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");
         }
         _ => check_yaml(text, &yaml, place, yaml::parse_within(text, &yaml).as_ref(), report),
     }
@@ -74,11 +79,11 @@ fn check_text(text: &str, place: Place<'_>, known: Option<Known<'_>>, report: &m
 fn check_yaml(
     text: &str,
     yaml: &Range<usize>,
-    place: Place<'_>,
-    tree: Result<&Tree, &Fault>,
-    report: &mut Report<'_>,
+    place: SkillLocation<'_>,
+    tree: Result<&Tree, &YamlError>,
+    report: &mut DiagnosticSink<'_>,
 ) {
-    if let Some(at) = control_character(&text[yaml.clone()]) {
+    if let Some(at) = find_control_character(&text[yaml.clone()]) {
         let at = yaml.start + at;
         report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), "the frontmatter holds a control character");
         return;
@@ -90,19 +95,19 @@ fn check_yaml(
             return;
         }
     };
-    if let Some((span, what)) = strict::refusal(text, yaml, tree) {
+    if let Some((span, what)) = strict::first_refusal(text, yaml, tree) {
         report.add(&rule::YAML_NOT_STRICT, &span, format!("Invalid YAML in frontmatter: {what}"));
         return;
     }
     match &tree.root {
         Some(Node { value: Value::Map(entries), .. }) => check_entries(entries, place, report),
         _ => {
-            report.missing(&rule::NOT_A_MAP, "SKILL.md frontmatter must be a YAML mapping");
+            report.add_missing(&rule::NOT_A_MAP, "SKILL.md frontmatter must be a YAML mapping");
         }
     }
 }
 
-fn check_entries(entries: &[Entry], place: Place<'_>, report: &mut Report<'_>) {
+fn check_entries(entries: &[Entry], place: SkillLocation<'_>, report: &mut DiagnosticSink<'_>) {
     check_keys(entries, report);
     let field = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
     check_name(field("name"), place.directory, report);
@@ -112,7 +117,7 @@ fn check_entries(entries: &[Entry], place: Place<'_>, report: &mut Report<'_>) {
     }
 }
 
-fn check_keys(entries: &[Entry], report: &mut Report<'_>) {
+fn check_keys(entries: &[Entry], report: &mut DiagnosticSink<'_>) {
     let unexpected = || entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str()));
     let Some(first) = unexpected().next() else { return };
     let mut keys: Vec<_> = unexpected().map(|entry| entry.key.as_str()).collect();
@@ -122,25 +127,25 @@ fn check_keys(entries: &[Entry], report: &mut Report<'_>) {
     report.add(&rule::KEY_UNEXPECTED, &first.key_span, message).help("move them under `metadata:`");
 }
 
-fn check_name(node: Option<&Node>, directory: &str, report: &mut Report<'_>) {
+fn check_name(node: Option<&Node>, directory: &str, report: &mut DiagnosticSink<'_>) {
     let Some(node) = node else {
-        report.missing(&rule::NAME_MISSING, "Missing required field in frontmatter: name");
+        report.add_missing(&rule::NAME_MISSING, "Missing required field in frontmatter: name");
         return;
     };
     let Some(raw) = node.text().filter(|text| !text.trim().is_empty()) else {
         report.add(&rule::NAME_EMPTY, &node.span, "name must be a non-empty string");
         return;
     };
-    let name = normalised(raw);
-    let faults = name::faults(&name, is_alphanumeric_in_python);
-    for (rule, message) in faults.into_iter().chain(name::mismatch(&name, directory)) {
+    let name = normalise(raw);
+    let faults = name::name_problems(&name, is_alphanumeric_in_python);
+    for (rule, message) in faults.into_iter().chain(name::directory_mismatch(&name, directory)) {
         report.add(rule, &node.span, message);
     }
 }
 
-fn check_description(node: Option<&Node>, report: &mut Report<'_>) {
+fn check_description(node: Option<&Node>, report: &mut DiagnosticSink<'_>) {
     let Some(node) = node else {
-        report.missing(&rule::DESCRIPTION_MISSING, "Missing required field in frontmatter: description");
+        report.add_missing(&rule::DESCRIPTION_MISSING, "Missing required field in frontmatter: description");
         return;
     };
     let Some(text) = node.text().filter(|text| !text.trim().is_empty()) else {
@@ -154,7 +159,7 @@ fn check_description(node: Option<&Node>, report: &mut Report<'_>) {
     }
 }
 
-fn check_compatibility(node: &Node, report: &mut Report<'_>) {
+fn check_compatibility(node: &Node, report: &mut DiagnosticSink<'_>) {
     let Some(text) = node.text() else {
         report.add(&rule::COMPATIBILITY_NOT_TEXT, &node.span, "compatibility must be a string");
         return;

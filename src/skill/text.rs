@@ -1,6 +1,6 @@
 //! The fields that are free text: description, license, compatibility.
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule::{self, Rule};
 use super::yaml::{Entry, Node};
 
@@ -8,11 +8,11 @@ pub(super) const MAX_DESCRIPTION: usize = 1024;
 pub(super) const MAX_COMPATIBILITY: usize = 500;
 
 /// The description, trimmed; nothing when the skill cannot be offered without one.
-pub(super) fn description(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn description(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
     const HELP: &str = "say in a sentence what the skill does and when to use it";
     let Some(Entry { node, .. }) = entry else {
         let message = "Missing required field in frontmatter: description";
-        report.missing(&rule::DESCRIPTION_MISSING, message).help(HELP);
+        report.add_missing(&rule::DESCRIPTION_MISSING, message).help(HELP);
         return None;
     };
     let text = text(node, &rule::DESCRIPTION_NOT_TEXT, "description", report)?;
@@ -21,16 +21,16 @@ pub(super) fn description(entry: Option<&Entry>, report: &mut Report<'_>) -> Opt
         report.add(&rule::DESCRIPTION_EMPTY, &node.span, message).help(HELP);
         return None;
     }
-    limit(node, &text, MAX_DESCRIPTION, &rule::DESCRIPTION_TOO_LONG, "description", report);
+    check_length(node, &text, MAX_DESCRIPTION, &rule::DESCRIPTION_TOO_LONG, "description", report);
     Some(text)
 }
 
-pub(super) fn license(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn license(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let text = text(&entry?.node, &rule::LICENSE_NOT_TEXT, "license", report)?;
     (!text.is_empty()).then_some(text)
 }
 
-pub(super) fn compatibility(entry: Option<&Entry>, report: &mut Report<'_>) -> Option<String> {
+pub(super) fn compatibility(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let node = &entry?.node;
     let text = text(node, &rule::COMPATIBILITY_NOT_TEXT, "compatibility", report)?;
     if text.is_empty() {
@@ -38,12 +38,12 @@ pub(super) fn compatibility(entry: Option<&Entry>, report: &mut Report<'_>) -> O
         report.add(&rule::COMPATIBILITY_EMPTY, &node.span, message).help("remove the line");
         return None;
     }
-    limit(node, &text, MAX_COMPATIBILITY, &rule::COMPATIBILITY_TOO_LONG, "compatibility", report);
+    check_length(node, &text, MAX_COMPATIBILITY, &rule::COMPATIBILITY_TOO_LONG, "compatibility", report);
     Some(text)
 }
 
 /// The trimmed text of a scalar; null is empty.
-fn text(node: &Node, not_text: &Rule, field: &str, report: &mut Report<'_>) -> Option<String> {
+fn text(node: &Node, not_text: &Rule, field: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     match node.text() {
         Some(_) if node.is_null() => Some(String::new()),
         Some(text) => Some(text.trim().to_owned()),
@@ -54,7 +54,14 @@ fn text(node: &Node, not_text: &Rule, field: &str, report: &mut Report<'_>) -> O
     }
 }
 
-fn limit(node: &Node, text: &str, limit: usize, rule: &Rule, field: &str, report: &mut Report<'_>) {
+fn check_length(
+    node: &Node,
+    text: &str,
+    limit: usize,
+    rule: &Rule,
+    field: &str,
+    report: &mut DiagnosticSink<'_>,
+) {
     let length = text.chars().count();
     if length > limit {
         let message = format!("{field} exceeds {limit} character limit ({length} characters)");

@@ -1,13 +1,13 @@
 //! `allowed-tools`: the space string of the specification, and the comma string and list that clients take.
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule;
 use super::yaml::{Entry, Node, Value};
 
 const HELP: &str = "write one line with spaces: `allowed-tools: Read Bash(git add:*)`";
 
 /// The tools in the order given, each once as written.
-pub(super) fn read(entry: Option<&Entry>, report: &mut Report<'_>) -> Vec<String> {
+pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Vec<String> {
     let Some(Entry { node, .. }) = entry else { return Vec::new() };
     match &node.value {
         Value::Scalar(_) if node.is_null() => Vec::new(),
@@ -23,8 +23,8 @@ pub(super) fn read(entry: Option<&Entry>, report: &mut Report<'_>) -> Vec<String
     }
 }
 
-fn from_text(text: &str, node: &Node, report: &mut Report<'_>) -> Vec<String> {
-    let split = split(text);
+fn from_text(text: &str, node: &Node, report: &mut DiagnosticSink<'_>) -> Vec<String> {
+    let split = split_tools(text);
     if split.has_commas {
         report.add(&rule::ALLOWED_TOOLS_FORM, &node.span, "allowed-tools is separated by commas").help(HELP);
     }
@@ -35,7 +35,7 @@ fn from_text(text: &str, node: &Node, report: &mut Report<'_>) -> Vec<String> {
     split.tools
 }
 
-fn from_item(item: &Node, report: &mut Report<'_>) -> Option<Vec<String>> {
+fn from_item(item: &Node, report: &mut DiagnosticSink<'_>) -> Option<Vec<String>> {
     let Some(text) = item.text() else {
         report
             .add(&rule::ALLOWED_TOOLS_NOT_TEXT, &item.span, "an allowed tool is a list or a map")
@@ -43,19 +43,19 @@ fn from_item(item: &Node, report: &mut Report<'_>) -> Option<Vec<String>> {
         return None;
     };
     let tool = text.trim();
-    (!tool.is_empty()).then(|| split(tool).tools)
+    (!tool.is_empty()).then(|| split_tools(tool).tools)
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Split {
+struct SplitTools {
     tools: Vec<String>,
     has_commas: bool,
     unbalanced: bool,
 }
 
 /// Splits at spaces and commas outside parentheses: `Bash(git add:*)` is one tool.
-fn split(text: &str) -> Split {
-    let mut split = Split::default();
+fn split_tools(text: &str) -> SplitTools {
+    let mut split = SplitTools::default();
     let mut tool = String::new();
     let mut depth = 0_usize;
     for character in text.chars() {
@@ -78,7 +78,7 @@ fn split(text: &str) -> Split {
     split
 }
 
-impl Split {
+impl SplitTools {
     fn end(&mut self, tool: &mut String) {
         if !tool.is_empty() {
             self.tools.push(std::mem::take(tool));
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn spaces_and_commas_separate_outside_parentheses() {
-        assert_eq!(split("Read  Bash(git add:*)\tWrite").tools, ["Read", "Bash(git add:*)", "Write"]);
-        assert_eq!(split("Bash(a, b), Read,").tools, ["Bash(a, b)", "Read"]);
-        assert_eq!(split("Bash(f(x) y) Read").tools, ["Bash(f(x) y)", "Read"]);
-        assert_eq!(split(" , ").tools, [""; 0]);
+        assert_eq!(split_tools("Read  Bash(git add:*)\tWrite").tools, ["Read", "Bash(git add:*)", "Write"]);
+        assert_eq!(split_tools("Bash(a, b), Read,").tools, ["Bash(a, b)", "Read"]);
+        assert_eq!(split_tools("Bash(f(x) y) Read").tools, ["Bash(f(x) y)", "Read"]);
+        assert_eq!(split_tools(" , ").tools, [""; 0]);
     }
 
     #[test]
     fn a_lonely_parenthesis_is_noticed() {
-        assert!(split("Bash(git add Read").unbalanced);
-        assert!(split("Read) Write").unbalanced);
-        assert!(!split("Bash(git:*) Read").unbalanced);
+        assert!(split_tools("Bash(git add Read").unbalanced);
+        assert!(split_tools("Read) Write").unbalanced);
+        assert!(!split_tools("Bash(git:*) Read").unbalanced);
     }
 }

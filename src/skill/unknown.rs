@@ -2,17 +2,17 @@
 
 use serde_json::Value as Json;
 
-use super::metadata::json;
-use super::report::Report;
+use super::metadata::string_json;
+use super::report::DiagnosticSink;
 use super::rule::{self, Rule};
 use super::yaml::Entry;
 
 /// The keys the specification has, and metier's `runtime`.
-pub(super) const KNOWN: [&str; 7] =
+pub(super) const KNOWN_KEYS: [&str; 7] =
     ["name", "description", "license", "compatibility", "metadata", "allowed-tools", "runtime"];
 
 /// How many unknown keys get a diagnostic of their own.
-const SHOWN: usize = 32;
+const MAX_REPORTED: usize = 32;
 
 /// A top-level key outside the specification, kept as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ const EXTENSIONS: &[(&str, &str)] = &[
 ];
 
 /// Keys people put at top level that say something about the skill; lowercase, with hyphens.
-const ABOUT_THE_SKILL: &[&str] = &[
+const METADATA_KEYS: &[&str] = &[
     "author",
     "authors",
     "author-url",
@@ -128,26 +128,26 @@ const ABOUT_THE_SKILL: &[&str] = &[
 ];
 
 /// The unknown keys of a frontmatter, each with a warning.
-pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Vec<UnknownKey> {
-    let unknown: Vec<_> = entries.iter().filter(|entry| !KNOWN.contains(&entry.key.as_str())).collect();
-    for entry in unknown.iter().take(SHOWN) {
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<UnknownKey> {
+    let unknown: Vec<_> = entries.iter().filter(|entry| !KNOWN_KEYS.contains(&entry.key.as_str())).collect();
+    for entry in unknown.iter().take(MAX_REPORTED) {
         warn(entry, report);
     }
-    if let Some(first) = unknown.get(SHOWN) {
-        let message = format!("{} more unknown keys", unknown.len() - SHOWN);
+    if let Some(first) = unknown.get(MAX_REPORTED) {
+        let message = format!("{} more unknown keys", unknown.len() - MAX_REPORTED);
         report.add(&rule::KEY_UNKNOWN, &first.key_span, message);
     }
     let kept = |entry: &&Entry| UnknownKey {
         key: entry.key.clone(),
-        class: class(&entry.key),
-        value: json(&entry.node),
+        class: classify(&entry.key),
+        value: string_json(&entry.node),
     };
     unknown.iter().map(kept).collect()
 }
 
-fn warn(entry: &Entry, report: &mut Report<'_>) {
+fn warn(entry: &Entry, report: &mut DiagnosticSink<'_>) {
     let key = &entry.key;
-    let (rule, message, help): (&Rule, _, _) = match class(key) {
+    let (rule, message, help): (&Rule, _, _) = match classify(key) {
         KeyClass::Extension(clients) => (
             &rule::KEY_EXTENSION,
             format!("`{key}` is an extension of {clients}"),
@@ -172,7 +172,7 @@ fn warn(entry: &Entry, report: &mut Report<'_>) {
     report.add(rule, &entry.key_span, message).help(help);
 }
 
-fn class(key: &str) -> KeyClass {
+fn classify(key: &str) -> KeyClass {
     if let Some(&(_, clients)) = EXTENSIONS.iter().find(|(extension, _)| *extension == key) {
         return KeyClass::Extension(clients);
     }
@@ -181,20 +181,20 @@ fn class(key: &str) -> KeyClass {
         return KeyClass::Unknown;
     }
     let spelt = key.to_lowercase().replace(['_', ' '], "-");
-    if ABOUT_THE_SKILL.contains(&spelt.as_str()) {
+    if METADATA_KEYS.contains(&spelt.as_str()) {
         return KeyClass::BelongsInMetadata;
     }
-    meant(&spelt, &KNOWN).map_or(KeyClass::Unknown, KeyClass::Typo)
+    closest_key(&spelt, &KNOWN_KEYS).map_or(KeyClass::Unknown, KeyClass::Typo)
 }
 
 /// The known key a typing slip away, if any.
-pub(super) fn meant<'a>(spelt: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near = |known: &&&str| strsim::osa_distance(spelt, known) <= slips(known);
+pub(super) fn closest_key<'a>(spelt: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = |known: &&&str| strsim::osa_distance(spelt, known) <= max_distance(known);
     known.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
 }
 
 /// How many letters may be wrong: one in short keys, two in long ones.
-fn slips(known: &str) -> usize {
+fn max_distance(known: &str) -> usize {
     if known.len() < 6 { 1 } else { 2 }
 }
 
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn keys_are_told_apart() {
-        assert_eq!(class("argument-hint"), KeyClass::Extension("Claude Code, VS Code and mux"));
-        assert_eq!(class("version"), KeyClass::BelongsInMetadata);
-        assert_eq!(class("frobnicate"), KeyClass::Unknown);
+        assert_eq!(classify("argument-hint"), KeyClass::Extension("Claude Code, VS Code and mux"));
+        assert_eq!(classify("version"), KeyClass::BelongsInMetadata);
+        assert_eq!(classify("frobnicate"), KeyClass::Unknown);
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
             ("licence", "license"),
             ("meta-data", "metadata"),
         ] {
-            assert_eq!(class(typed), KeyClass::Typo(meant), "{typed}");
+            assert_eq!(classify(typed), KeyClass::Typo(meant), "{typed}");
         }
-        assert_eq!(class(&"n".repeat(60_000)), KeyClass::Unknown);
+        assert_eq!(classify(&"n".repeat(60_000)), KeyClass::Unknown);
     }
 }

@@ -2,23 +2,23 @@
 
 use semver::Version;
 
-use super::report::Report;
+use super::report::DiagnosticSink;
 use super::rule;
 use super::yaml::Entry;
 
-const NONE: Version = Version::new(0, 0, 0);
+const DEFAULT_VERSION: Version = Version::new(0, 0, 0);
 
 /// The version in the metadata; 0.0.0 when there is none or it cannot be read as one.
-pub(super) fn read(entry: Option<&Entry>, report: &mut Report<'_>) -> Version {
-    let Some(Entry { node, .. }) = entry else { return NONE };
+pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Version {
+    let Some(Entry { node, .. }) = entry else { return DEFAULT_VERSION };
     let text = node.text().unwrap_or_default().trim();
     if let Ok(version) = Version::parse(text) {
         return version;
     }
-    let Some(version) = completed(text) else {
+    let Some(version) = complete_version(text) else {
         let message = format!("version `{text}` is not a semantic version; it counts as 0.0.0");
         report.add(&rule::VERSION_NOT_SEMANTIC, &node.span, message).help("write it as MAJOR.MINOR.PATCH");
-        return NONE;
+        return DEFAULT_VERSION;
     };
     let message = format!("version `{text}` is read as {version}");
     report.add(&rule::VERSION_SHORT, &node.span, message).help(format!("write `version: \"{version}\"`"));
@@ -26,7 +26,7 @@ pub(super) fn read(entry: Option<&Entry>, report: &mut Report<'_>) -> Version {
 }
 
 /// `v1.2` is 1.2.0.
-fn completed(text: &str) -> Option<Version> {
+fn complete_version(text: &str) -> Option<Version> {
     let number = text.strip_prefix(['v', 'V']).unwrap_or(text);
     [String::new(), ".0".to_owned(), ".0.0".to_owned()]
         .iter()
@@ -39,10 +39,10 @@ mod tests {
 
     #[test]
     fn short_versions_are_completed() {
-        assert_eq!(completed("1.10"), Some(Version::new(1, 10, 0)));
-        assert_eq!(completed("v2"), Some(Version::new(2, 0, 0)));
-        assert_eq!(completed("v1.2.3"), Some(Version::new(1, 2, 3)));
-        assert_eq!(completed("latest"), None);
-        assert_eq!(completed(""), None);
+        assert_eq!(complete_version("1.10"), Some(Version::new(1, 10, 0)));
+        assert_eq!(complete_version("v2"), Some(Version::new(2, 0, 0)));
+        assert_eq!(complete_version("v1.2.3"), Some(Version::new(1, 2, 3)));
+        assert_eq!(complete_version("latest"), None);
+        assert_eq!(complete_version(""), None);
     }
 }

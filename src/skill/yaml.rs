@@ -65,18 +65,18 @@ pub(crate) struct Tree {
     /// Nothing when there were only comments and blanks.
     pub(crate) root: Option<Node>,
     /// The first anchor, alias or tag: legal, and refused by stricter parsers.
-    pub(super) property: Option<Range<usize>>,
+    pub(super) first_property: Option<Range<usize>>,
 }
 
 /// Why there is no tree.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct YamlError {
     pub(crate) rule: &'static Rule,
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
 }
 
-pub(crate) fn parse(text: &str) -> Result<Tree, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Tree, YamlError> {
     let options = options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
@@ -84,32 +84,32 @@ pub(crate) fn parse(text: &str) -> Result<Tree, Fault> {
     };
     let mut builder = Builder::default();
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| Fault::from_scan(&error))?;
-        builder.take(event, &span)?;
+        let (event, span) = event.map_err(|error| YamlError::from_scan_error(&error))?;
+        builder.handle_event(event, &span)?;
     }
     Ok(builder.finish())
 }
 
 /// The tree of a part of a larger text, its spans counted in the larger one.
-pub(super) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, Fault> {
+pub(super) fn parse_within(text: &str, part: &Range<usize>) -> Result<Tree, YamlError> {
     let place = |offset| part.start + offset;
     match parse(&text[part.clone()]) {
         Ok(mut tree) => {
             tree.relocate(&place);
             Ok(tree)
         }
-        Err(fault) => Err(Fault { span: moved(&fault.span, &place), ..fault }),
+        Err(fault) => Err(YamlError { span: map_span(&fault.span, &place), ..fault }),
     }
 }
 
-fn moved(span: &Range<usize>, place: &impl Fn(usize) -> usize) -> Range<usize> {
+fn map_span(span: &Range<usize>, place: &impl Fn(usize) -> usize) -> Range<usize> {
     place(span.start)..place(span.end)
 }
 
 impl Tree {
     /// Every span moved by one rule.
     pub(super) fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
-        self.property = self.property.as_ref().map(|span| moved(span, place));
+        self.first_property = self.first_property.as_ref().map(|span| map_span(span, place));
         if let Some(root) = &mut self.root {
             root.relocate(place);
         }
@@ -131,7 +131,7 @@ impl Node {
     }
 
     fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
-        self.span = moved(&self.span, place);
+        self.span = map_span(&self.span, place);
         match &mut self.value {
             Value::Scalar(_) => {}
             Value::List(items) => items.iter_mut().for_each(|item| item.relocate(place)),
@@ -140,12 +140,14 @@ impl Node {
     }
 
     /// How many values it holds, itself included, how many bytes of text, and how deep it goes.
-    fn weight(&self) -> Weight {
+    fn weight(&self) -> NodeWeight {
         match &self.value {
-            Value::Scalar(text) => Weight { nodes: 1, text: text.len(), depth: 0 },
-            Value::List(items) => items.iter().map(Self::weight).fold(Weight::COLLECTION, Weight::holding),
+            Value::Scalar(text) => NodeWeight { nodes: 1, text: text.len(), depth: 0 },
+            Value::List(items) => {
+                items.iter().map(Self::weight).fold(NodeWeight::COLLECTION, NodeWeight::plus_child)
+            }
             Value::Map(entries) => {
-                entries.iter().map(Entry::weight).fold(Weight::COLLECTION, Weight::holding)
+                entries.iter().map(Entry::weight).fold(NodeWeight::COLLECTION, NodeWeight::plus_child)
             }
         }
     }
@@ -153,33 +155,33 @@ impl Node {
 
 impl Entry {
     fn relocate(&mut self, place: &impl Fn(usize) -> usize) {
-        self.key_span = moved(&self.key_span, place);
+        self.key_span = map_span(&self.key_span, place);
         self.node.relocate(place);
     }
 
-    fn weight(&self) -> Weight {
-        let Weight { nodes, text, depth } = self.node.weight();
-        Weight { nodes: nodes + 1, text: text + self.key.len(), depth }
+    fn weight(&self) -> NodeWeight {
+        let NodeWeight { nodes, text, depth } = self.node.weight();
+        NodeWeight { nodes: nodes + 1, text: text + self.key.len(), depth }
     }
 }
 
 #[derive(Clone, Copy)]
-struct Weight {
+struct NodeWeight {
     nodes: usize,
     text: usize,
     depth: usize,
 }
 
-impl Weight {
+impl NodeWeight {
     const COLLECTION: Self = Self { nodes: 1, text: 0, depth: 1 };
 
-    fn holding(self, inner: Self) -> Self {
+    fn plus_child(self, inner: Self) -> Self {
         let depth = self.depth.max(inner.depth + 1);
         Self { nodes: self.nodes + inner.nodes, text: self.text + inner.text, depth }
     }
 }
 
-impl Fault {
+impl YamlError {
     pub(crate) fn help(&self) -> &'static str {
         match *self.rule {
             rule::YAML_DUPLICATE_KEY => "keep one of them",
@@ -190,15 +192,15 @@ impl Fault {
         }
     }
 
-    fn from_scan(error: &ScanError) -> Self {
+    fn from_scan_error(error: &ScanError) -> Self {
         let at = error.marker().byte_offset().unwrap_or_default();
         match error.kind() {
-            ErrorKind::RecursionLimitExceeded => Self::too_deep(at..at),
+            ErrorKind::RecursionLimitExceeded => Self::too_deep_error(at..at),
             kind => Self { rule: &rule::YAML_INVALID, span: at..at, message: kind.to_string() },
         }
     }
 
-    fn too_deep(span: Range<usize>) -> Self {
+    fn too_deep_error(span: Range<usize>) -> Self {
         let message = format!("lists and maps are nested more than {MAX_DEPTH} deep");
         Self { rule: &rule::YAML_TOO_DEEP, span, message }
     }

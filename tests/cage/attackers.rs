@@ -7,35 +7,36 @@ use std::sync::{LazyLock, Mutex};
 
 use tempfile::TempDir;
 
-use crate::case::NotRun;
-use crate::not_run::found;
+use crate::case::SkipReason;
+use crate::not_run::find_program;
 
-struct Built {
+struct CompiledAttackers {
     folder: TempDir,
     programs: HashMap<&'static str, PathBuf>,
 }
 
-static BUILT: LazyLock<Mutex<Built>> =
-    LazyLock::new(|| Mutex::new(Built { folder: tempfile::tempdir().unwrap(), programs: HashMap::new() }));
+static COMPILED: LazyLock<Mutex<CompiledAttackers>> = LazyLock::new(|| {
+    Mutex::new(CompiledAttackers { folder: tempfile::tempdir().unwrap(), programs: HashMap::new() })
+});
 
 /// Where the sources lie; a copy of them where the package itself may not be read by whoever runs the tests.
-pub const SOURCES: &str = "METIER_CAGE_ATTACKERS";
+pub const SOURCES_VARIABLE: &str = "METIER_CAGE_ATTACKERS";
 
 /// The program made of `attackers/NAME.c`.
-pub fn program(name: &'static str) -> Result<PathBuf, NotRun> {
-    made(name, &[])
+pub fn program(name: &'static str) -> Result<PathBuf, SkipReason> {
+    compile(name, &[])
 }
 
 /// The same as a library that other programs can be made to load.
-pub fn library(name: &'static str) -> Result<PathBuf, NotRun> {
-    made(name, &["-shared", "-fPIC"])
+pub fn library(name: &'static str) -> Result<PathBuf, SkipReason> {
+    compile(name, &["-shared", "-fPIC"])
 }
 
-fn made(name: &'static str, flags: &[&str]) -> Result<PathBuf, NotRun> {
-    let compiler = ["cc", "clang", "gcc"].into_iter().find(|compiler| found(compiler).is_some());
-    let compiler = compiler.ok_or_else(|| NotRun::Here("there is no C compiler".into()))?;
+fn compile(name: &'static str, flags: &[&str]) -> Result<PathBuf, SkipReason> {
+    let compiler = ["cc", "clang", "gcc"].into_iter().find(|compiler| find_program(compiler).is_some());
+    let compiler = compiler.ok_or_else(|| SkipReason::Unsupported("there is no C compiler".into()))?;
     // Those of a case that failed are as good as before.
-    let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut built = COMPILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(program) = built.programs.get(name) {
         return Ok(program.clone());
     }
@@ -56,6 +57,6 @@ fn made(name: &'static str, flags: &[&str]) -> Result<PathBuf, NotRun> {
 
 /// The folder of the attackers.
 pub fn sources() -> PathBuf {
-    std::env::var_os(SOURCES)
+    std::env::var_os(SOURCES_VARIABLE)
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cage/attackers"), PathBuf::from)
 }

@@ -16,25 +16,25 @@ use metier::policy::CancelToken;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::not_run::say;
-use crate::stage::{self, Stage};
+use crate::not_run::print_uncaptured;
+use crate::stage::{self, Fixture};
 use crate::survivors;
 
 const RUNS: usize = 1000;
 const AT_A_TIME: usize = 16;
 const RESIDENT: usize = 500 << 20;
 /// By then the helper runs and every allocator has its arenas.
-const WARM: usize = 200;
+const WARM_UP_RUNS: usize = 200;
 
 /// Processes of runs that are under way at once in any host, however slowly it starts them.
-const SOME: usize = 4;
+const CONCURRENT_RUNS: usize = 4;
 
 /// Says which host a process of this test is.
-const HOST: &str = "METIER_CAGE_HOST";
+const HOST_VARIABLE: &str = "METIER_CAGE_HOST";
 
 /// What a run does, and how it must end.
 #[derive(Clone, Copy)]
-struct Kind {
+struct RunKind {
     script: &'static str,
     stop: Stop,
     ends: Option<ErrorKind>,
@@ -47,48 +47,48 @@ enum Stop {
     Cancel(u64),
 }
 
-const KINDS: [Kind; 7] = [
-    Kind { script: "echo hi", stop: Stop::Never, ends: None },
-    Kind { script: "echo a | tr a b; exit 3", stop: Stop::Never, ends: Some(ErrorKind::Script) },
-    Kind { script: "setsid sleep 1000 & (sleep 1000 &) ; echo hi", stop: Stop::Never, ends: None },
-    Kind { script: "sleep 1000 & sleep 1000", stop: Stop::Deadline(150), ends: Some(ErrorKind::Deadline) },
-    Kind { script: "trap '' TERM; sleep 1000", stop: Stop::Cancel(30), ends: Some(ErrorKind::Cancelled) },
-    Kind {
+const KINDS: [RunKind; 7] = [
+    RunKind { script: "echo hi", stop: Stop::Never, ends: None },
+    RunKind { script: "echo a | tr a b; exit 3", stop: Stop::Never, ends: Some(ErrorKind::Script) },
+    RunKind { script: "setsid sleep 1000 & (sleep 1000 &) ; echo hi", stop: Stop::Never, ends: None },
+    RunKind { script: "sleep 1000 & sleep 1000", stop: Stop::Deadline(150), ends: Some(ErrorKind::Timeout) },
+    RunKind { script: "trap '' TERM; sleep 1000", stop: Stop::Cancel(30), ends: Some(ErrorKind::Cancelled) },
+    RunKind {
         script: "setsid sleep 1000 & sleep 1000",
         stop: Stop::Cancel(1),
         ends: Some(ErrorKind::Cancelled),
     },
-    Kind { script: "yes", stop: Stop::Never, ends: Some(ErrorKind::Output) },
+    RunKind { script: "yes", stop: Stop::Never, ends: Some(ErrorKind::Output) },
 ];
 
 #[test]
 fn a_thousand_runs_leave_nothing_behind() {
     if is_host("churns") {
-        return churn();
+        return churning_host();
     }
-    let (mut host, mark, _, _folder) = host("churn::a_thousand_runs_leave_nothing_behind", "churns");
+    let (mut host, mark, _, _folder) = start_host("churn::a_thousand_runs_leave_nothing_behind", "churns");
     assert!(host.wait().unwrap().success(), "see above");
-    survivors::none(&mark);
+    survivors::assert_none(&mark);
 }
 
 #[test]
 fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
     if is_host("dies") {
-        return churn();
+        return churning_host();
     }
     let (mut host, mark, said, _folder) =
-        host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
+        start_host("churn::a_host_that_is_killed_takes_every_tree_and_its_helper_along", "dies");
     let helper = said.iter().find_map(|line| line.strip_prefix("helper ")?.parse::<i32>().ok()).unwrap();
     // It is in the middle of things.
     let began = Instant::now();
-    while survivors::of(&mark).len() < SOME {
+    while survivors::with_mark(&mark).len() < CONCURRENT_RUNS {
         assert!(began.elapsed() < Duration::from_mins(1), "it does not get going");
         std::thread::sleep(Duration::from_millis(2));
     }
     let watchers = survivors::children_of(helper);
     host.kill().unwrap();
     let killed = Instant::now();
-    survivors::none(&mark);
+    survivors::assert_none(&mark);
     let lives = |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok() && !survivors::is_zombie(*pid);
     while watchers.iter().chain([&helper]).any(lives) {
         assert!(killed.elapsed() < Duration::from_secs(5), "the helper or a stub lives on");
@@ -100,39 +100,42 @@ fn a_host_that_is_killed_takes_every_tree_and_its_helper_along() {
 #[test]
 fn a_host_that_is_killed_leaves_no_folders() {
     if is_host("sleeps") {
-        return sleep();
+        return sleeping_host();
     }
-    let (mut host, mark, _, folder) = host("churn::a_host_that_is_killed_leaves_no_folders", "sleeps");
+    let (mut host, mark, _, folder) = start_host("churn::a_host_that_is_killed_leaves_no_folders", "sleeps");
     // One for each run, and one for all of them.
-    assert_eq!(scratch(folder.path()), SOME + 1);
+    assert_eq!(count_temp_dirs(folder.path()), CONCURRENT_RUNS + 1);
     host.kill().unwrap();
     host.wait().unwrap();
-    survivors::none(&mark);
+    survivors::assert_none(&mark);
     let killed = Instant::now();
-    while scratch(folder.path()) > 0 {
-        assert!(killed.elapsed() < Duration::from_secs(10), "{} were left", scratch(folder.path()));
+    while count_temp_dirs(folder.path()) > 0 {
+        assert!(killed.elapsed() < Duration::from_secs(10), "{} were left", count_temp_dirs(folder.path()));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// A host in the midst of a few long runs.
-fn sleep() {
-    let (stage, engine) = ready();
-    let long = Kind { script: "mkdir \"$HOME/kept\"; sleep 1000", stop: Stop::Never, ends: None };
+fn sleeping_host() {
+    let (stage, engine) = host_fixture();
+    let long = RunKind { script: "mkdir \"$HOME/kept\"; sleep 1000", stop: Stop::Never, ends: None };
     std::thread::scope(|scope| {
-        for _ in 0..SOME {
-            scope.spawn(|| engine.run(one(&stage, long).0));
+        for _ in 0..CONCURRENT_RUNS {
+            scope.spawn(|| engine.run(run_of_kind(&stage, long).0));
         }
-        let kept = || survivors::of(stage.mark()).len() >= 2 * SOME && scratch(&std::env::temp_dir()) > SOME;
+        let kept = || {
+            survivors::with_mark(stage.mark()).len() >= 2 * CONCURRENT_RUNS
+                && count_temp_dirs(&std::env::temp_dir()) > CONCURRENT_RUNS
+        };
         while !kept() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        say("warm");
+        print_uncaptured("warm");
     });
 }
 
 /// Folders that the host or its runs have made for themselves.
-fn scratch(folder: &Path) -> usize {
+fn count_temp_dirs(folder: &Path) -> usize {
     let inside = |folder: &Path, start: &'static str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries
@@ -148,7 +151,7 @@ fn scratch(folder: &Path) -> usize {
 fn what_hosts_leave_that_are_killed_as_they_start_the_next_one_clears_away() {
     const KILLED: u32 = 60;
     let Some(program) = stage::helper() else { return };
-    let stage = Stage::bash("true");
+    let stage = Fixture::bash("true");
     stage.write("project/.metier/skills/s/SKILL.md", "---\nname: s\ndescription: runs\n---\n");
     stage.write("project/.metier/skills/s/scripts/run.bash", "echo ran");
     stage.write(
@@ -182,24 +185,24 @@ fn what_hosts_leave_that_are_killed_as_they_start_the_next_one_clears_away() {
             std::thread::sleep(if number % 2 == 0 { early } else { late });
             host.kill().unwrap();
             host.wait().unwrap();
-            most = most.max(scratch(&temporary));
+            most = most.max(count_temp_dirs(&temporary));
             most_drafts = most_drafts.max(drafts());
         }
         let said = metier("s").output().unwrap();
         assert_eq!(said.stdout, b"ran\n", "{said:?}");
         // A helper may still be clearing up after its host.
         let ended = Instant::now();
-        while scratch(&temporary) > 0 || drafts() > 0 {
+        while count_temp_dirs(&temporary) > 0 || drafts() > 0 {
             assert!(
                 ended.elapsed() < Duration::from_secs(10),
                 "{} and {} drafts were left",
-                scratch(&temporary),
+                count_temp_dirs(&temporary),
                 drafts()
             );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    say(&format!("at most {most} folders and {most_drafts} drafts lay there meanwhile"));
+    print_uncaptured(&format!("at most {most} folders and {most_drafts} drafts lay there meanwhile"));
 }
 
 #[test]
@@ -208,22 +211,22 @@ fn a_helper_that_is_killed_is_started_again() {
         return lose_helpers();
     }
     let (mut host, mark, _, _folder) =
-        host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
+        start_host("churn::a_helper_that_is_killed_is_started_again", "loses its helper");
     assert!(host.wait().unwrap().success(), "see above");
-    survivors::none(&mark);
+    survivors::assert_none(&mark);
 }
 
 fn is_host(what: &str) -> bool {
-    std::env::var(HOST).is_ok_and(|host| host == what)
+    std::env::var(HOST_VARIABLE).is_ok_and(|host| host == what)
 }
 
 /// A process that is such a host, the mark of its runs, what it said until it was warm, and the folder of all it makes: who is
 /// killed clears nothing away.
-fn host(test: &str, what: &str) -> (Child, String, Vec<String>, TempDir) {
+fn start_host(test: &str, what: &str) -> (Child, String, Vec<String>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(HOST, what)
+        .env(HOST_VARIABLE, what)
         .env("TMPDIR", folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -231,25 +234,25 @@ fn host(test: &str, what: &str) -> (Child, String, Vec<String>, TempDir) {
         .unwrap();
     let mut lines = BufReader::new(host.stderr.take().unwrap()).lines().map_while(Result::ok);
     let until_warm: Vec<String> = lines.by_ref().take_while(|line| line != "warm").collect();
-    std::thread::spawn(move || lines.for_each(|line| say(&line)));
+    std::thread::spawn(move || lines.for_each(|line| print_uncaptured(&line)));
     let mark = until_warm.iter().find_map(|line| line.strip_prefix("mark "));
     let mark = mark.unwrap_or_else(|| panic!("{}", until_warm.join("\n"))).to_owned();
     (host, mark, until_warm, folder)
 }
 
 /// The project of a host, with a skill whose script does as its argument says.
-fn ready() -> (Arc<Stage>, Arc<Engine>) {
-    let stage = Stage::bash("eval \"$1\"").output(1 << 16);
+fn host_fixture() -> (Arc<Fixture>, Arc<Engine>) {
+    let stage = Fixture::bash("eval \"$1\"").output(1 << 16);
     let engine = stage.engine();
-    say(&format!("mark {}", stage.mark()));
+    print_uncaptured(&format!("mark {}", stage.mark()));
     (Arc::new(stage), Arc::new(engine))
 }
 
-fn one(stage: &Stage, kind: Kind) -> (metier::engine::Invocation, CancelToken) {
+fn run_of_kind(stage: &Fixture, kind: RunKind) -> (metier::engine::Invocation, CancelToken) {
     let token = CancelToken::new();
     let limits = metier::policy::Limits::default().output(1 << 16);
     let limits = match kind.stop {
-        Stop::Deadline(milliseconds) => limits.deadline(Duration::from_millis(milliseconds)),
+        Stop::Deadline(milliseconds) => limits.timeout(Duration::from_millis(milliseconds)),
         _ => limits,
     };
     (stage.invocation().args([kind.script]).limits(limits).cancel(token.clone()), token)
@@ -257,7 +260,7 @@ fn one(stage: &Stage, kind: Kind) -> (metier::engine::Invocation, CancelToken) {
 
 /// What a host has of the system's.
 #[derive(Debug)]
-struct Held {
+struct HostUsage {
     descriptors: usize,
     /// KiB.
     resident: u64,
@@ -266,33 +269,33 @@ struct Held {
     helper: u64,
 }
 
-fn held() -> Held {
+fn host_usage() -> HostUsage {
     let children = survivors::children();
-    let helper = children.first().map_or(0, |pid| survivors::resident(*pid));
-    Held {
+    let helper = children.first().map_or(0, |pid| survivors::resident_kib(*pid));
+    HostUsage {
         descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
-        resident: survivors::resident(std::process::id().cast_signed()),
+        resident: survivors::resident_kib(std::process::id().cast_signed()),
         children,
         helper,
     }
 }
 
-fn churn() {
-    let (stage, engine) = ready();
+fn churning_host() {
+    let (stage, engine) = host_fixture();
     let mut memory = vec![0_u8; RESIDENT];
     memory.iter_mut().step_by(4096).for_each(|page| *page = 1);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
-    spin(&runtime, &stage, &engine, WARM);
-    let warm = held();
-    say(&format!("helper {}", warm.children[0]));
-    say("warm");
+    run_many(&runtime, &stage, &engine, WARM_UP_RUNS);
+    let warm = host_usage();
+    print_uncaptured(&format!("helper {}", warm.children[0]));
+    print_uncaptured("warm");
     let began = Instant::now();
-    spin(&runtime, &stage, &engine, RUNS);
+    run_many(&runtime, &stage, &engine, RUNS);
     let took = began.elapsed();
-    survivors::none(stage.mark());
-    let end = held();
-    say(&format!("churn: {RUNS} runs in {took:?}; {warm:?} before, {end:?} after"));
+    survivors::assert_none(stage.mark());
+    let end = host_usage();
+    print_uncaptured(&format!("churn: {RUNS} runs in {took:?}; {warm:?} before, {end:?} after"));
     assert_eq!(survivors::zombies(), 0);
     assert_eq!(end.children, warm.children, "one helper, and the same");
     // The copy of a large host takes a moment to go. One stub waits for the next run.
@@ -310,7 +313,7 @@ fn churn() {
 }
 
 /// So many runs of all kinds, some of them side by side.
-fn spin(runtime: &tokio::runtime::Runtime, stage: &Arc<Stage>, engine: &Arc<Engine>, runs: usize) {
+fn run_many(runtime: &tokio::runtime::Runtime, stage: &Arc<Fixture>, engine: &Arc<Engine>, runs: usize) {
     let next = Arc::new(AtomicUsize::new(0));
     let lanes: Vec<_> = (0..AT_A_TIME)
         .map(|_| {
@@ -322,7 +325,7 @@ fn spin(runtime: &tokio::runtime::Runtime, stage: &Arc<Stage>, engine: &Arc<Engi
                         return;
                     }
                     let kind = KINDS[number % KINDS.len()];
-                    let (invocation, token) = one(&stage, kind);
+                    let (invocation, token) = run_of_kind(&stage, kind);
                     let run = engine.run_async(invocation);
                     if let Stop::Cancel(after) = kind.stop {
                         tokio::spawn(async move {
@@ -330,7 +333,7 @@ fn spin(runtime: &tokio::runtime::Runtime, stage: &Arc<Stage>, engine: &Arc<Engi
                             token.cancel();
                         });
                     }
-                    judge(kind, &run.await);
+                    assert_end(kind, &run.await);
                 }
             })
         })
@@ -343,33 +346,34 @@ fn spin(runtime: &tokio::runtime::Runtime, stage: &Arc<Stage>, engine: &Arc<Engi
 }
 
 #[track_caller]
-fn judge(kind: Kind, outcome: &Outcome) {
+fn assert_end(kind: RunKind, outcome: &Outcome) {
     let ended = outcome.result.as_ref().err().map(metier::error::SkillError::kind);
     assert_eq!(ended, kind.ends, "{}: {:?}", kind.script, outcome.result);
 }
 
 /// Kills the helper while runs are under way: those go on to their end, and the next have another.
 fn lose_helpers() {
-    let (stage, engine) = ready();
-    say("warm");
-    let short = Kind { script: "sleep 1; echo hi", stop: Stop::Never, ends: None };
+    let (stage, engine) = host_fixture();
+    print_uncaptured("warm");
+    let short = RunKind { script: "sleep 1; echo hi", stop: Stop::Never, ends: None };
     for _ in 0..10 {
-        judge(KINDS[0], &engine.run(one(&stage, KINDS[0]).0));
+        assert_end(KINDS[0], &engine.run(run_of_kind(&stage, KINDS[0]).0));
         std::thread::scope(|scope| {
-            let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| engine.run(one(&stage, short).0))).collect();
+            let runs: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| engine.run(run_of_kind(&stage, short).0))).collect();
             std::thread::sleep(Duration::from_millis(400));
             let helper = survivors::children()[0];
             kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
-            judge(KINDS[2], &engine.run(one(&stage, KINDS[2]).0));
+            assert_end(KINDS[2], &engine.run(run_of_kind(&stage, KINDS[2]).0));
             assert!(!survivors::children().contains(&helper), "it was not waited for");
             for run in runs {
-                judge(short, &run.join().unwrap());
+                assert_end(short, &run.join().unwrap());
             }
         });
         assert_eq!(survivors::zombies(), 0);
     }
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     if stage::helper().is_none() {
-        say("the helper was a copy of the host");
+        print_uncaptured("the helper was a copy of the host");
     }
 }

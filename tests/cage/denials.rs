@@ -2,17 +2,17 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use metier::policy::Tier;
+use metier::policy::SandboxLevel;
 
-use crate::not_run::{found, not_run};
-use crate::stage::{self, Stage};
+use crate::not_run::{find_program, not_run};
+use crate::stage::{self, Fixture};
 
 /// Command it takes, the script, and what it is told.
-type Told = (&'static str, Stage, &'static str);
+type DenialCase = (&'static str, Fixture, &'static str);
 
-fn network() -> Vec<Told> {
+fn network() -> Vec<DenialCase> {
     let net = "the cage allows no network; if the script needs it, run with --allow net";
-    let bash = |text: &str| Stage::bash(text);
+    let bash = |text: &str| Fixture::bash(text);
     let urllib = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')";
     let named = "import urllib.request\nurllib.request.urlopen('http://example.com/')";
     let socket = "import socket\nsocket.create_connection(('127.0.0.1', 9))";
@@ -26,21 +26,21 @@ fn network() -> Vec<Told> {
         ("wget", bash("wget -O- http://example.com/"), net),
         ("git", bash("git ls-remote https://example.com/x.git"), net),
         ("bash", bash("exec 3<>/dev/tcp/127.0.0.1/9"), net),
-        ("python3", Stage::python(urllib), net),
-        ("python3", Stage::python(named), net),
-        ("python3", Stage::python(socket), net),
-        ("python3", Stage::python(server), net),
-        ("node", Stage::node(get), net),
-        ("node", Stage::node(fetch), net),
-        ("node", Stage::node(listen), net),
-        ("node", Stage::node("require('os').networkInterfaces()"), net),
+        ("python3", Fixture::python(urllib), net),
+        ("python3", Fixture::python(named), net),
+        ("python3", Fixture::python(socket), net),
+        ("python3", Fixture::python(server), net),
+        ("node", Fixture::node(get), net),
+        ("node", Fixture::node(fetch), net),
+        ("node", Fixture::node(listen), net),
+        ("node", Fixture::node("require('os').networkInterfaces()"), net),
     ]
 }
 
 /// What no grant but the one for everything opens, and what a program is that is not there.
-fn others() -> Vec<Told> {
+fn others() -> Vec<DenialCase> {
     let all = "if the script needs it, run with --allow exec:unsandboxed";
-    let bash = |text: &str| Stage::bash(text);
+    let bash = |text: &str| Fixture::bash(text);
     let watch = "require('fs').watch('.', () => {})";
     let path = "require('net').createServer().listen(process.env.HOME + '/s')";
     let local = "import socket\nsocket.socket(socket.AF_UNIX)";
@@ -48,13 +48,13 @@ fn others() -> Vec<Told> {
         ("script", bash("script -qc true /dev/null"), "has no terminal and can make none; if"),
         (
             "python3",
-            Stage::python("import pty; pty.spawn(['true'])"),
+            Fixture::python("import pty; pty.spawn(['true'])"),
             "has no terminal and can make none; if",
         ),
-        ("node", Stage::node(watch), "may look at them again and again; if"),
-        ("node", Stage::node(path), all),
-        ("python3", Stage::python("import multiprocessing\nmultiprocessing.Manager()"), all),
-        ("python3", Stage::python(local).grant("net"), "no local sockets with a path (AF_UNIX); pipes"),
+        ("node", Fixture::node(watch), "may look at them again and again; if"),
+        ("node", Fixture::node(path), all),
+        ("python3", Fixture::python("import multiprocessing\nmultiprocessing.Manager()"), all),
+        ("python3", Fixture::python(local).grant("net"), "no local sockets with a path (AF_UNIX); pipes"),
         (
             "flock",
             bash("flock \"$HOME/lock\" true"),
@@ -62,7 +62,7 @@ fn others() -> Vec<Told> {
         ),
         (
             "python3",
-            Stage::python("import fcntl, os\nfcntl.flock(open(os.environ['HOME'] + '/x', 'w'), 2)"),
+            Fixture::python("import fcntl, os\nfcntl.flock(open(os.environ['HOME'] + '/x', 'w'), 2)"),
             "--allow write",
         ),
         (
@@ -73,55 +73,55 @@ fn others() -> Vec<Told> {
     ]
 }
 
-fn files() -> Vec<Told> {
+fn files() -> Vec<DenialCase> {
     let write = "run with --allow write";
     vec![
         (
             "bash",
-            Stage::bash(
+            Fixture::bash(
                 "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock' >&2; exit 1",
             ),
             "through a local socket, with or without the network; if the script needs it, run with --allow exec:unsandboxed",
         ),
-        ("bash", Stage::bash("echo x > out"), "not change out; if it should, run with --allow write"),
-        ("bash", Stage::bash("touch new"), write),
-        ("bash", Stage::bash("mkdir deep || exit 1"), write),
-        ("bash", Stage::bash("rm own"), write),
+        ("bash", Fixture::bash("echo x > out"), "not change out; if it should, run with --allow write"),
+        ("bash", Fixture::bash("touch new"), write),
+        ("bash", Fixture::bash("mkdir deep || exit 1"), write),
+        ("bash", Fixture::bash("rm own"), write),
         (
             "python3",
-            Stage::python("open('out.txt', 'w')"),
+            Fixture::python("open('out.txt', 'w')"),
             "not change out.txt; if it should, run with --allow write",
         ),
-        ("python3", Stage::python("import os; os.mkdir(os.environ['METIER_PROJECT_DIR'] + '/d')"), write),
-        ("node", Stage::node("require('fs').writeFileSync('out.txt', '')"), write),
-        ("git", Stage::bash("git init -q ."), write),
+        ("python3", Fixture::python("import os; os.mkdir(os.environ['METIER_PROJECT_DIR'] + '/d')"), write),
+        ("node", Fixture::node("require('fs').writeFileSync('out.txt', '')"), write),
+        ("git", Fixture::bash("git init -q ."), write),
         (
             "bash",
-            Stage::bash("echo x > .git/config").file("project/.git/x", ""),
+            Fixture::bash("echo x > .git/config").file("project/.git/x", ""),
             "run with --allow write:.git/config",
         ),
-        ("bash", Stage::bash("mkdir new").grant("write:new"), "make its folder before"),
-        ("bash", Stage::bash("echo x > /usr/x"), "write to the project"),
-        ("bash", Stage::bash("cat ../outside/secret"), "lies outside of the project"),
+        ("bash", Fixture::bash("mkdir new").grant("write:new"), "make its folder before"),
+        ("bash", Fixture::bash("echo x > /usr/x"), "write to the project"),
+        ("bash", Fixture::bash("cat ../outside/secret"), "lies outside of the project"),
         (
             "bash",
-            Stage::bash("cat link").link("../outside/secret", "project/link"),
+            Fixture::bash("cat link").link("../outside/secret", "project/link"),
             "lies outside of the project",
         ),
-        ("python3", Stage::python("open('/var/lib/dpkg/status')"), "copy what it needs into the project"),
+        ("python3", Fixture::python("open('/var/lib/dpkg/status')"), "copy what it needs into the project"),
         (
             "python3",
-            Stage::python("import multiprocessing; multiprocessing.Lock()"),
+            Fixture::python("import multiprocessing; multiprocessing.Lock()"),
             "the cage has no memory that programs share by name (/dev/shm); if the script needs it, run with --allow shm",
         ),
     ]
 }
 
 #[test]
-fn a_script_that_met_its_cage_is_told_which_grant_would_let_it_through() {
+fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
     let mut untold = Vec::new();
     for (command, stage, told) in network().into_iter().chain(files()).chain(others()) {
-        if found(command).is_none() {
+        if find_program(command).is_none() {
             not_run("a denial in its words", &format!("{command} is not installed"));
             continue;
         }
@@ -140,8 +140,8 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
     const FOLDER: &str = "METIER_CAGE_PROGRAMS";
     if std::env::var_os(FOLDER).is_some() {
         for stage in [
-            Stage::bash("own-tool --version"),
-            Stage::python("import subprocess; subprocess.run(['own-tool'])"),
+            Fixture::bash("own-tool --version"),
+            Fixture::python("import subprocess; subprocess.run(['own-tool'])"),
         ] {
             let ran = stage.run();
             let help = ran.error().help().unwrap_or_default();
@@ -150,7 +150,7 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
         }
         return;
     }
-    if found("python3").is_none() {
+    if find_program("python3").is_none() {
         return not_run("a program of the user's", "python3 is not installed");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -172,37 +172,37 @@ fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
 }
 
 #[test]
-fn a_script_that_looked_for_a_secret_is_told_that_it_is_kept() {
-    if let Err(reason) = stage::gives(Tier::Namespaces) {
+fn a_script_that_looked_for_a_secret_is_told_that_it_is_protected() {
+    if let Err(reason) = stage::check_level(SandboxLevel::Namespaces) {
         return not_run("a secret that is kept", &reason);
     }
-    let ran = Stage::bash("cat .env").file("project/.env", "secret").run();
+    let ran = Fixture::bash("cat .env").file("project/.env", "secret").run();
     let help = ran.error().help().unwrap_or_default();
     assert!(help.contains("if it should read it, run with --allow read:.env"), "{help}");
 }
 
 #[test]
-fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_cages() {
+fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
     for stage in [
-        Stage::bash("echo broken >&2; exit 3"),
-        Stage::bash("cat missing"),
-        Stage::bash("echo 'could not resolve host' >&2; exit 1").grant("net"),
-        Stage::bash("curl -sS http://127.0.0.1:9/").grant("net"),
-        Stage::python("raise ValueError('no')"),
-        Stage::python("open('missing')"),
+        Fixture::bash("echo broken >&2; exit 3"),
+        Fixture::bash("cat missing"),
+        Fixture::bash("echo 'could not resolve host' >&2; exit 1").grant("net"),
+        Fixture::bash("curl -sS http://127.0.0.1:9/").grant("net"),
+        Fixture::python("raise ValueError('no')"),
+        Fixture::python("open('missing')"),
     ] {
         let ran = stage.run();
         let help = ran.error().help().unwrap_or_default();
         assert!(!help.contains("cage") && !help.contains("--allow"), "{help:?}\n{}", ran.process().stderr);
     }
     // Nor one that had no cage.
-    let ran = Stage::bash("echo 'could not resolve host' >&2; exit 1").grant("exec:unsandboxed").run();
+    let ran = Fixture::bash("echo 'could not resolve host' >&2; exit 1").grant("exec:unsandboxed").run();
     assert_eq!(ran.error().help(), None);
 }
 
 #[test]
 fn a_skill_that_lists_its_permissions_is_told_to_list_the_missing_one() {
-    let stage = Stage::bash("exec 3<>/dev/tcp/127.0.0.1/9");
+    let stage = Fixture::bash("exec 3<>/dev/tcp/127.0.0.1/9");
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: write\n---\n");
     let ran = stage.run();
     let help = ran.error().help().unwrap_or_default();

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use metier::engine::Engine;
 use metier::error::ErrorKind;
 use metier::host::LogLevel;
-use metier::policy::{Isolation, Tier};
+use metier::policy::{SandboxLevel, SandboxMode};
 
 use crate::attackers;
-use crate::not_run::{found, not_run};
-use crate::stage::{self, Stage};
+use crate::not_run::{find_program, not_run};
+use crate::stage::{self, Fixture};
 use crate::survivors;
 
 /// A helper program that is started by this line of shell, in which `"$@"` is the real one with its argument.
-fn helper(stage: &Stage, line: &str) -> Option<PathBuf> {
+fn helper(stage: &Fixture, line: &str) -> Option<PathBuf> {
     let real = stage::helper()?;
     let program = stage.at("helper");
     fs::write(&program, format!("#!/bin/sh\nset -- {} \"$@\"\n{line}\n", real.display())).unwrap();
@@ -23,24 +23,24 @@ fn helper(stage: &Stage, line: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-fn engine(stage: &Stage, line: &str) -> Option<Engine> {
+fn engine(stage: &Fixture, line: &str) -> Option<Engine> {
     Some(stage.builder().helper(helper(stage, line)?).build().unwrap())
 }
 
 /// Where no namespace can be made, everything else is put up.
 #[test]
-fn a_machine_without_namespaces_has_a_cage_all_the_same() {
-    if found("unshare").is_none() {
+fn a_machine_without_namespaces_has_a_sandbox_all_the_same() {
+    if find_program("unshare").is_none() {
         return not_run("a machine without namespaces", "unshare is not installed");
     }
-    let stage = Stage::bash("echo ran; cat ../outside/secret 2>/dev/null || echo refused");
+    let stage = Fixture::bash("echo ran; cat ../outside/secret 2>/dev/null || echo refused");
     // Who is nobody in its namespace may make no other.
     let Some(engine) = engine(&stage, "exec unshare --user \"$@\"") else {
         return not_run("a machine without namespaces", "the command line is not built in");
     };
     let outcome = engine.run(stage.invocation());
     let (held, process) = (outcome.sandbox.unwrap(), outcome.process.unwrap());
-    assert_eq!((held.tier, process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
+    assert_eq!((held.level, process.stdout.as_str()), ("landlock", "ran\nrefused\n"), "{process:?}");
     assert!(held.files && held.network && held.signals && held.tree_kill, "{held:?}");
     assert!(!held.protected_paths && !held.metadata_outside && !held.process_count, "{held:?}");
 }
@@ -51,7 +51,7 @@ fn a_host_that_is_sent_signals_all_the_time_runs_scripts_as_ever() {
     let (Ok(library), Some(metier)) = (attackers::library("signals"), stage::helper()) else {
         return not_run("a host that is sent signals", "there is no C compiler, or no command line");
     };
-    let stage = Stage::bash("")
+    let stage = Fixture::bash("")
         .file("project/.metier/skills/y/SKILL.md", "---\nname: y\ndescription: runs\n---\n")
         .file("project/.metier/skills/y/scripts/main.sh", "echo ran");
     for round in 0..5 {
@@ -67,10 +67,10 @@ fn a_host_that_is_sent_signals_all_the_time_runs_scripts_as_ever() {
 /// A secret that is covered where the project lies can be read where it lies as well.
 #[test]
 fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
-    if let Err(reason) = stage::gives(Tier::Namespaces) {
+    if let Err(reason) = stage::check_level(SandboxLevel::Namespaces) {
         return not_run("a project that is mounted twice", &reason);
     }
-    let stage = Stage::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
+    let stage = Fixture::bash("cat .env 2>/dev/null; cat \"$1/.env\" 2>/dev/null; echo ran")
         .file("project/.env", "secret\n");
     fs::create_dir(stage.at("again")).unwrap();
     let (project, again) = (stage.name("project"), stage.name("again"));
@@ -89,7 +89,8 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
     assert_eq!((error.kind(), twice.process.is_some()), (ErrorKind::SandboxUnavailable, false), "{error}");
     // Who takes what can be had is told that it is not guarded, and it is not.
     let line = line(&format!("mount --bind {project} {again} &&"));
-    let builder = stage.builder().helper(helper(&stage, &line).unwrap()).isolation(Isolation::BestEffort);
+    let builder =
+        stage.builder().helper(helper(&stage, &line).unwrap()).sandbox_mode(SandboxMode::BestEffort);
     let best = builder.build().unwrap().run(stage.invocation());
     assert_eq!(best.process.unwrap().stdout, "secret\nran\n");
     assert!(!best.sandbox.unwrap().protected_paths);
@@ -100,30 +101,34 @@ fn a_script_does_not_run_in_a_project_that_is_mounted_twice() {
 /// the best that can be done is said to be less.
 #[test]
 fn a_tree_that_cannot_be_killed_is_not_said_to_be_gone() {
-    if found("unshare").is_none() {
+    if find_program("unshare").is_none() {
         return not_run("a tree that cannot be killed", "unshare is not installed");
     }
-    let stage = Stage::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
+    let stage = Fixture::bash("(setsid sleep 1000 >/dev/null 2>&1 </dev/null &); echo ran").deadline(20_000);
     let line = "exec unshare --user --map-current-user --mount sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"";
     let Some(program) = helper(&stage, line) else {
         return not_run("a tree that cannot be killed", "the command line is not built in");
     };
     let engine = |isolation| {
-        let builder = stage.builder().helper(&program).isolation(isolation).tier(Tier::Walk);
+        let builder = stage
+            .builder()
+            .helper(&program)
+            .sandbox_mode(isolation)
+            .sandbox_level(SandboxLevel::LandlockUnscoped);
         builder.build().unwrap()
     };
-    let required = engine(Isolation::Required).run(stage.invocation());
+    let required = engine(SandboxMode::Required).run(stage.invocation());
     let error = required.result.unwrap_err();
     assert_eq!((error.kind(), required.sandbox), (ErrorKind::SandboxUnavailable, None), "{error:?}");
-    survivors::none(stage.mark());
-    let best = engine(Isolation::BestEffort).run(stage.invocation());
+    survivors::assert_none(stage.mark());
+    let best = engine(SandboxMode::BestEffort).run(stage.invocation());
     let held = best.sandbox.unwrap();
     assert!(held.files && !held.tree_kill, "{held:?} {:?}", best.process);
-    let left = survivors::of(stage.mark());
+    let left = survivors::with_mark(stage.mark());
     assert!(!left.is_empty(), "it was gone after all");
     for pid in left {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
     }
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
 }

@@ -7,10 +7,10 @@ use std::os::unix::fs::symlink;
 use metier::policy::ExecutionMode;
 use serde_json::{Value, json};
 
-use crate::case::TIERS;
-use crate::not_run::{found, not_run};
+use crate::case::LEVELS;
+use crate::not_run::{find_program, not_run};
 use crate::ordinary;
-use crate::stage::{self, Stage};
+use crate::stage::{self, Fixture};
 
 /// A language, the command it takes, and a script that answers its input, a list of calls, with what became of each: `done`, or the
 /// kind of its error.
@@ -80,7 +80,7 @@ for name, *args in json.load(sys.stdin): print(name, json.dumps(args))')
 ];
 
 /// A project whose history a file names, with secrets under other names and a repository under a name of its own.
-fn named_by_a_file(stage: Stage) -> Stage {
+fn git_file_project(stage: Fixture) -> Fixture {
     let stage = stage
         .file("project/.git", "gitdir: meta\n")
         .file("project/meta/hooks/own", "theirs\n")
@@ -98,7 +98,7 @@ fn named_by_a_file(stage: Stage) -> Stage {
 }
 
 /// One whose history is a link, and whose configuration names a folder of hooks.
-fn led_to_by_a_link(stage: Stage) -> Stage {
+fn git_link_project(stage: Fixture) -> Fixture {
     let stage = stage
         .file("project/real/config", "[core]\n\thooksPath = .husky/_\n# theirs\n")
         .file("project/real/hooks/own", "theirs\n")
@@ -153,7 +153,7 @@ fn calls_on_a_link() -> Vec<Value> {
 }
 
 /// The text of every file in the project, by its path.
-fn texts(stage: &Stage) -> Vec<(String, String)> {
+fn texts(stage: &Fixture) -> Vec<(String, String)> {
     let mut folders = vec![stage.at("project")];
     let mut texts = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -170,7 +170,13 @@ fn texts(stage: &Stage) -> Vec<(String, String)> {
     texts
 }
 
-fn hold(script: &str, text: &str, mode: ExecutionMode, lay_out: fn(Stage) -> Stage, mut calls: Vec<Value>) {
+fn assert_protected(
+    script: &str,
+    text: &str,
+    mode: ExecutionMode,
+    lay_out: fn(Fixture) -> Fixture,
+    mut calls: Vec<Value>,
+) {
     let refused = calls.len();
     calls.extend([
         json!(["read_file", "plain"]),
@@ -178,7 +184,7 @@ fn hold(script: &str, text: &str, mode: ExecutionMode, lay_out: fn(Stage) -> Sta
         json!(["mkdir", "new"]),
     ]);
     let head = "---\nname: x\ndescription: tries\nallowed-tools: read write\n---\n";
-    let stage = lay_out(Stage::new(script, text).file("skills/x/SKILL.md", head)).grant("write");
+    let stage = lay_out(Fixture::new(script, text).file("skills/x/SKILL.md", head)).grant("write");
     let stage = stage.input(Value::from(calls.clone())).deadline(120_000);
     let before = texts(&stage);
     let outcome = stage.engine().run(stage.invocation().execution_mode(mode));
@@ -190,7 +196,7 @@ fn hold(script: &str, text: &str, mode: ExecutionMode, lay_out: fn(Stage) -> Sta
             end,
             if at < refused { "denied" } else { "done" },
             "{script} in {:?}: {call}",
-            stage::tier()
+            stage::level()
         );
     }
     let after: Vec<_> = texts(&stage)
@@ -202,13 +208,13 @@ fn hold(script: &str, text: &str, mode: ExecutionMode, lay_out: fn(Stage) -> Sta
 
 #[test]
 fn every_language_meets_the_same_protection() {
-    for (tier, name) in [TIERS[0], TIERS[1]] {
-        if let Err(reason) = stage::gives(tier) {
+    for (tier, name) in [LEVELS[0], LEVELS[1]] {
+        if let Err(reason) = stage::check_level(tier) {
             not_run(&format!("protection from every language in the level {name}"), &reason);
             continue;
         }
         for (script, needs, text) in LANGUAGES {
-            if let Some(command) = needs.filter(|command| found(command).is_none()) {
+            if let Some(command) = needs.filter(|command| find_program(command).is_none()) {
                 not_run("protection from every language", &format!("{command} is not installed"));
                 continue;
             }
@@ -218,8 +224,8 @@ fn every_language_meets_the_same_protection() {
             }
             let is_external = needs.is_some();
             for mode in ExecutionMode::all().take(if is_external { 1 } else { 2 }) {
-                hold(script, text, mode, named_by_a_file, calls_on_a_file());
-                hold(script, text, mode, led_to_by_a_link, calls_on_a_link());
+                assert_protected(script, text, mode, git_file_project, calls_on_a_file());
+                assert_protected(script, text, mode, git_link_project, calls_on_a_link());
             }
         }
     }
@@ -227,5 +233,5 @@ fn every_language_meets_the_same_protection() {
 
 #[test]
 fn every_language_of_an_ordinary_user_meets_the_same_protection() {
-    ordinary::run("identities::every_language_meets_the_same_protection");
+    ordinary::run_as_nobody("identities::every_language_meets_the_same_protection");
 }

@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::case::TIERS;
-use crate::not_run::{found, not_run};
+use crate::case::LEVELS;
+use crate::not_run::{find_program, not_run};
 use crate::ordinary;
-use crate::stage::{self, Stage};
+use crate::stage::{self, Fixture};
 
 const PYTHON: &str = include_str!("honest/python.py");
 const NODE: &str = include_str!("honest/node.cjs");
@@ -18,57 +18,59 @@ const LOCKS: &str = include_str!("honest/locks.bash");
 
 #[test]
 fn scripts_find_what_they_need() {
-    for (tier, _) in [TIERS[0], TIERS[1]] {
-        stage::set_tier(tier);
+    for (tier, _) in [LEVELS[0], LEVELS[1]] {
+        stage::set_level(tier);
         find_what_they_need();
     }
 }
 
 fn find_what_they_need() {
     for (command, stage, said) in [
-        ("python3", Stage::python(PYTHON), "11 checks\n"),
-        ("node", Stage::node(NODE), "11 checks\n"),
-        ("bash", Stage::bash(SHELL), "34 checks\n"),
+        ("python3", Fixture::python(PYTHON), "11 checks\n"),
+        ("node", Fixture::node(NODE), "11 checks\n"),
+        ("bash", Fixture::bash(SHELL), "34 checks\n"),
         (
             "git",
-            Stage::bash(GIT).grant("write"),
+            Fixture::bash(GIT).grant("write"),
             "2\n 2 files changed, 2 insertions(+), 1 deletion(-)\nsrc/two\n",
         ),
     ] {
-        if found(command).is_none() {
+        if find_program(command).is_none() {
             not_run("scripts find what they need", &format!("{command} is not installed"));
             continue;
         }
-        stage.deadline(120_000).run().says(said);
+        stage.deadline(120_000).run().assert_stdout(said);
     }
 }
 
 /// Programs that skills call: what works without a grant, and what is installed of it here.
 #[test]
 fn programs_people_use_find_what_they_need() {
-    for (tier, _) in [TIERS[0], TIERS[1]] {
-        stage::set_tier(tier);
-        let ran = Stage::bash(PROGRAMS).deadline(240_000).run();
-        for missing in ran.well().process().stderr.lines().filter_map(|line| line.strip_prefix("missing ")) {
+    for (tier, _) in [LEVELS[0], LEVELS[1]] {
+        stage::set_level(tier);
+        let ran = Fixture::bash(PROGRAMS).deadline(240_000).run();
+        for missing in
+            ran.assert_ok().process().stderr.lines().filter_map(|line| line.strip_prefix("missing "))
+        {
             not_run("programs people use", &format!("{missing} is not installed"));
         }
-        ran.says("29 programs\n");
+        ran.assert_stdout("29 programs\n");
         // With a grant to write a lock is one, for each who asks; without it nobody is told that they have it.
-        if found("flock").is_some() {
-            Stage::bash(LOCKS).grant("write").deadline(120_000).run().says("held\n200\n");
-            Stage::bash(LOCKS).deadline(120_000).run().says("no lock\n");
+        if find_program("flock").is_some() {
+            Fixture::bash(LOCKS).grant("write").deadline(120_000).run().assert_stdout("held\n200\n");
+            Fixture::bash(LOCKS).deadline(120_000).run().assert_stdout("no lock\n");
         }
     }
 }
 
 #[test]
 fn programs_people_use_find_what_they_need_as_an_ordinary_user() {
-    ordinary::run("interpreters::programs_people_use_find_what_they_need");
+    ordinary::run_as_nobody("interpreters::programs_people_use_find_what_they_need");
 }
 
 #[test]
 fn scripts_of_an_ordinary_user_find_what_they_need() {
-    ordinary::run("interpreters::scripts_find_what_they_need");
+    ordinary::run_as_nobody("interpreters::scripts_find_what_they_need");
 }
 
 /// The system's own, where another comes first on `PATH`.
@@ -77,15 +79,17 @@ fn the_python_of_the_system_finds_what_it_needs() {
     if !Path::new("/usr/bin/python3").exists() {
         return not_run("the system's Python", "there is no /usr/bin/python3");
     }
-    let stage = Stage::bash("exec /usr/bin/python3 checks.py").file("project/checks.py", PYTHON);
-    stage.deadline(120_000).run().says("11 checks\n");
+    let stage = Fixture::bash("exec /usr/bin/python3 checks.py").file("project/checks.py", PYTHON);
+    stage.deadline(120_000).run().assert_stdout("11 checks\n");
 }
 
 /// An environment in the project leads to an interpreter outside of it.
 #[test]
 fn an_environment_in_the_project_runs() {
-    let Some(python) = found("python3") else { return not_run("an environment", "python3 is not installed") };
-    let stage = Stage::bash(
+    let Some(python) = find_program("python3") else {
+        return not_run("an environment", "python3 is not installed");
+    };
+    let stage = Fixture::bash(
         ".venv/bin/python -c 'import sys, json, sqlite3, ssl; print(sys.prefix != sys.base_prefix)'
         . .venv/bin/activate && python -c 'import sys; print(sys.prefix)'",
     );
@@ -98,7 +102,7 @@ fn an_environment_in_the_project_runs() {
     if !made.status.success() {
         return not_run("an environment", &String::from_utf8_lossy(&made.stderr));
     }
-    stage.run().says(&format!("True\n{}\n", stage.name("project/.venv")));
+    stage.run().assert_stdout(&format!("True\n{}\n", stage.name("project/.venv")));
 }
 
 /// What lies beside an activated environment is not the environment's, and neither is what lies beside the interpreter that it
@@ -108,7 +112,7 @@ fn an_activated_environment_opens_no_more_than_its_own_parts() {
     const HOME: &str = "METIER_CAGE_ENVIRONMENT";
     if let Some(home) = std::env::var_os(HOME) {
         let at = |path: &str| Path::new(&home).join(path).to_str().unwrap().to_owned();
-        let stage = Stage::bash(
+        let stage = Fixture::bash(
             "python3 -c 'import own; print(own.word)'; for file; do cat \"$file\" 2> /dev/null || echo refused; done; echo $PATH",
         );
         let ran = stage
@@ -117,13 +121,15 @@ fn an_activated_environment_opens_no_more_than_its_own_parts() {
         let path = std::env::var("PATH").unwrap();
         let reachable =
             path.split(':').filter(|folder| !folder.ends_with("elsewhere")).collect::<Vec<_>>().join(":");
-        let said = ran.said().to_owned();
+        let said = ran.stdout().to_owned();
         let (client, rest) = said.trim_end().rsplit_once('\n').map(|(said, path)| (path, said)).unwrap();
         assert_eq!(rest, "mine\nrefused\nrefused\nrefused\nown");
         assert!(client.ends_with(&reachable), "{client} is not {reachable}");
         return;
     }
-    let Some(python) = found("python3") else { return not_run("an environment", "python3 is not installed") };
+    let Some(python) = find_program("python3") else {
+        return not_run("an environment", "python3 is not installed");
+    };
     let home = tempfile::tempdir().unwrap();
     let here = |path: &str| home.path().join(path);
     let made =
@@ -173,12 +179,14 @@ fn an_activated_environment_opens_no_more_than_its_own_parts() {
 #[test]
 fn a_shell_script_calls_the_interpreters_of_the_user() {
     for command in ["python3", "node"] {
-        let Some(path) = found(command) else {
+        let Some(path) = find_program(command) else {
             not_run("a shell script that calls an interpreter", &format!("{command} is not installed"));
             continue;
         };
         let version = Command::new(&path).arg("--version").output().unwrap();
-        Stage::bash(&format!("{command} --version")).run().says(&String::from_utf8_lossy(&version.stdout));
+        Fixture::bash(&format!("{command} --version"))
+            .run()
+            .assert_stdout(&String::from_utf8_lossy(&version.stdout));
     }
 }
 
@@ -189,9 +197,9 @@ fn a_link_to_an_interpreter_does_not_open_what_lies_around_it() {
     if let Some(home) = std::env::var_os(HOME) {
         let keys = Path::new(&home).join(".local/share/keyrings/login");
         let own = Path::new(&home).join("other/lib/own");
-        let stage = Stage::bash("python3; for file; do cat \"$file\" 2>/dev/null || echo refused; done");
+        let stage = Fixture::bash("python3; for file; do cat \"$file\" 2>/dev/null || echo refused; done");
         let (keys, own) = (keys.to_str().unwrap(), own.to_str().unwrap());
-        stage.args(&[keys, own]).run().says("ran\nrefused\nown\n");
+        stage.args(&[keys, own]).run().assert_stdout("ran\nrefused\nown\n");
         return;
     }
     let home = tempfile::tempdir().unwrap();

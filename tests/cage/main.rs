@@ -23,10 +23,10 @@ mod workers;
 
 #[test]
 fn every_attack_is_held() {
-    case::run_all(cases::of);
+    case::run_all(cases::cases_for);
 }
 
 #[test]
 fn every_attack_of_an_ordinary_user_is_held() {
-    ordinary::run("every_attack_is_held");
+    ordinary::run_as_nobody("every_attack_is_held");
 }

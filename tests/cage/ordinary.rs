@@ -6,28 +6,28 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::not_run::{not_run, record, say};
+use crate::not_run::{not_run, print_uncaptured, record};
 use crate::{attackers, stage};
 
 /// The user whom every system gives to what belongs to nobody.
 const NOBODY: u32 = 65_534;
 
 /// Runs the test of this name again, in a process of an ordinary user's with folders of its own.
-pub fn run(test: &str) {
+pub fn run_as_nobody(test: &str) {
     if !rustix::process::geteuid().is_root() {
         not_run("the attacks of an ordinary user", "these are that user's already");
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    settle(home.path());
+    copy_tests(home.path());
     let mut command = Command::new(home.path().join("tests"));
-    furnish(&mut command, home.path(), test);
+    set_environment(&mut command, home.path(), test);
     let ended = command.gid(NOBODY).uid(NOBODY).output().unwrap();
     let (out, error) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     for line in error.lines() {
         match line.strip_prefix("not run: ") {
             Some(line) => record(line),
-            None if line.starts_with("cage:") => say(line),
+            None if line.starts_with("cage:") => print_uncaptured(line),
             None => {}
         }
     }
@@ -35,7 +35,7 @@ pub fn run(test: &str) {
 }
 
 /// Copies what the tests need into a folder of that user's: neither programs nor sources need lie where others may read.
-pub fn settle(home: &Path) {
+pub fn copy_tests(home: &Path) {
     let here = |name: &str| home.join(name);
     fs::copy(std::env::current_exe().unwrap(), here("tests")).unwrap();
     fs::create_dir(here("attackers")).unwrap();
@@ -47,17 +47,17 @@ pub fn settle(home: &Path) {
         fs::copy(helper, here("helper")).unwrap();
     }
     fs::create_dir(here("tmp")).unwrap();
-    give(home, NOBODY);
+    change_owner(home, NOBODY);
 }
 
 /// The arguments and the environment of the tests in such a folder.
-pub fn furnish(command: &mut Command, home: &Path, test: &str) {
+pub fn set_environment(command: &mut Command, home: &Path, test: &str) {
     if stage::helper().is_some() {
-        command.env(stage::HELPER, home.join("helper"));
+        command.env(stage::HELPER_VARIABLE, home.join("helper"));
     }
     command
         .args(["--exact", test, "--nocapture"])
-        .env(attackers::SOURCES, home.join("attackers"))
+        .env(attackers::SOURCES_VARIABLE, home.join("attackers"))
         .env("HOME", home)
         .env("TMPDIR", home.join("tmp"))
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -65,13 +65,13 @@ pub fn furnish(command: &mut Command, home: &Path, test: &str) {
 }
 
 /// Makes a folder and what is in it a user's.
-pub fn give(path: &Path, user: u32) {
+pub fn change_owner(path: &Path, user: u32) {
     chown(path, Some(user), Some(user)).unwrap();
     let is_folder = path.is_dir();
     fs::set_permissions(path, Permissions::from_mode(if is_folder { 0o700 } else { 0o500 })).unwrap();
     if is_folder {
         for entry in fs::read_dir(path).unwrap() {
-            give(&entry.unwrap().path(), user);
+            change_owner(&entry.unwrap().path(), user);
         }
     }
 }

@@ -9,52 +9,52 @@ use std::time::Duration;
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::SkillError;
 use metier::host::{ProcessReport, SandboxReport};
-use metier::policy::{Limits, Tier};
+use metier::policy::{Limits, SandboxLevel};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::attackers;
-use crate::case::NotRun;
+use crate::case::SkipReason;
 
 /// Names the helper where the one that was built may not be run by whoever runs the tests.
-pub const HELPER: &str = "METIER_CAGE_HELPER";
+pub const HELPER_VARIABLE: &str = "METIER_CAGE_HELPER";
 
 /// The program that starts scripts in cages; without the command line the host itself does.
 pub fn helper() -> Option<PathBuf> {
-    let named = std::env::var_os(HELPER).map(PathBuf::from);
+    let named = std::env::var_os(HELPER_VARIABLE).map(PathBuf::from);
     // The variable is set for builds that leave the command out, too.
     let built = if cfg!(feature = "cli") { option_env!("CARGO_BIN_EXE_metier") } else { None };
     named.or_else(|| built.map(PathBuf::from))
 }
 
 thread_local! {
-    static TIER: Cell<Tier> = const { Cell::new(Tier::Namespaces) };
+    static LEVEL: Cell<SandboxLevel> = const { Cell::new(SandboxLevel::Namespaces) };
 }
 
 /// The tier of all stages that this thread makes from now on.
-pub fn set_tier(tier: Tier) {
-    TIER.set(tier);
+pub fn set_level(tier: SandboxLevel) {
+    LEVEL.set(tier);
 }
 
 /// That of this thread's stages.
-pub fn tier() -> Tier {
-    TIER.get()
+pub fn level() -> SandboxLevel {
+    LEVEL.get()
 }
 
 /// Whether this machine has what a tier takes, and if not, what it has.
-pub fn gives(tier: Tier) -> Result<(), String> {
-    set_tier(tier);
-    let got = Stage::bash("true").run().sandbox().tier;
-    if got == named(tier) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
+pub fn check_level(tier: SandboxLevel) -> Result<(), String> {
+    set_level(tier);
+    let got = Fixture::bash("true").run().sandbox().level;
+    if got == reported_level(tier) { Ok(()) } else { Err(format!("this machine gives {got} only")) }
 }
 
-fn named(tier: Tier) -> &'static str {
-    if tier == Tier::Namespaces { "namespaces" } else { "landlock" }
+fn reported_level(tier: SandboxLevel) -> &'static str {
+    if tier == SandboxLevel::Namespaces { "namespaces" } else { "landlock" }
 }
 
-pub struct Stage {
-    tier: Tier,
+pub struct Fixture {
+    level: SandboxLevel,
     folder: TempDir,
     script: String,
     grants: Vec<&'static str>,
@@ -63,12 +63,12 @@ pub struct Stage {
     limits: Limits,
 }
 
-impl Stage {
+impl Fixture {
     /// A skill called `x` whose only script is this, under this name. The project holds `own`, the folder beside it `secret`.
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         let folder = tempfile::Builder::new().prefix("cage-").tempdir().unwrap();
         let stage = Self {
-            tier: tier(),
+            level: level(),
             folder,
             script: format!("scripts/{name}"),
             grants: Vec::new(),
@@ -96,7 +96,7 @@ impl Stage {
     }
 
     /// An attacker in C, with arguments for each time it is called.
-    pub fn attacker(name: &'static str, args: &[&str]) -> Result<Self, NotRun> {
+    pub fn attacker(name: &'static str, args: &[&str]) -> Result<Self, SkipReason> {
         let program = attackers::program(name)?;
         let stage = Self::bash(&format!("exec \"$METIER_SKILL_DIR/{name}\" \"$@\""));
         fs::copy(program, stage.at(&format!("skills/x/{name}"))).unwrap();
@@ -119,7 +119,7 @@ impl Stage {
     }
 
     pub fn deadline(mut self, milliseconds: u64) -> Self {
-        self.limits = self.limits.deadline(Duration::from_millis(milliseconds));
+        self.limits = self.limits.timeout(Duration::from_millis(milliseconds));
         self
     }
 
@@ -168,7 +168,7 @@ impl Stage {
 
     pub fn builder(&self) -> EngineBuilder {
         let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", self.at("skills")));
-        let builder = Engine::builder(self.at("project")).roots(roots).tier(self.tier);
+        let builder = Engine::builder(self.at("project")).roots(roots).sandbox_level(self.level);
         match helper() {
             Some(program) => builder.helper(program),
             None => builder,
@@ -189,21 +189,21 @@ impl Stage {
         self.grants.iter().fold(invocation, |invocation, grant| invocation.grant(grant.parse().unwrap()))
     }
 
-    pub fn run(&self) -> Ran {
-        self.ran(self.engine().run(self.invocation()))
+    pub fn run(&self) -> RunResult {
+        self.result(self.engine().run(self.invocation()))
     }
 
     /// An outcome of this stage's.
-    pub fn ran(&self, outcome: Outcome) -> Ran {
-        Ran(outcome, self.tier)
+    pub fn result(&self, outcome: Outcome) -> RunResult {
+        RunResult(outcome, self.level)
     }
 }
 
 /// What came of a run, for the eye of a test.
 #[derive(Debug)]
-pub struct Ran(pub Outcome, Tier);
+pub struct RunResult(pub Outcome, SandboxLevel);
 
-impl Ran {
+impl RunResult {
     #[track_caller]
     pub fn process(&self) -> &ProcessReport {
         self.0.process.as_ref().unwrap_or_else(|| panic!("nothing ran: {:?}", self.0.result))
@@ -216,12 +216,12 @@ impl Ran {
 
     /// Whether it belongs in namespaces.
     pub fn is_in_namespaces(&self) -> bool {
-        self.1 == Tier::Namespaces
+        self.1 == SandboxLevel::Namespaces
     }
 
     /// What it said on standard output.
     #[track_caller]
-    pub fn said(&self) -> &str {
+    pub fn stdout(&self) -> &str {
         &self.process().stdout
     }
 
@@ -232,16 +232,16 @@ impl Ran {
 
     /// It went well, in a cage.
     #[track_caller]
-    pub fn well(&self) -> &Self {
+    pub fn assert_ok(&self) -> &Self {
         assert!(self.0.result.is_ok(), "{:?}\n{:?}", self.0.result, self.0.process);
         let held = self.sandbox();
         assert!(held.files && held.tree_kill && held.unix_sockets, "{held:?}");
-        assert_eq!(held.tier, named(self.1), "{held:?}");
+        assert_eq!(held.level, reported_level(self.1), "{held:?}");
         self
     }
 
     /// Whether the log of the run has a warning with these words.
-    pub fn warned(&self, words: &str) -> bool {
+    pub fn has_warning(&self, words: &str) -> bool {
         self.0
             .log
             .iter()
@@ -250,18 +250,18 @@ impl Ran {
 
     /// It tried `attempts` things, and each was refused in one of these ways.
     #[track_caller]
-    pub fn refused(&self, attempts: usize, ways: &[&str]) {
-        self.well();
-        let attempted: Vec<&str> = self.said().lines().filter(|line| line.contains(": ")).collect();
-        assert_eq!(attempted.len(), attempts, "{}", self.said());
+    pub fn assert_refused(&self, attempts: usize, ways: &[&str]) {
+        self.assert_ok();
+        let attempted: Vec<&str> = self.stdout().lines().filter(|line| line.contains(": ")).collect();
+        assert_eq!(attempted.len(), attempts, "{}", self.stdout());
         let refused = |line: &str| ways.iter().any(|way| line.ends_with(&format!(": {way}")));
         let got_through: Vec<_> = attempted.into_iter().filter(|line| !refused(line)).collect();
         assert!(got_through.is_empty(), "{got_through:?}");
     }
 
     #[track_caller]
-    pub fn says(&self, expected: &str) {
-        self.well();
-        assert_eq!(self.said(), expected, "{}", self.process().stderr);
+    pub fn assert_stdout(&self, expected: &str) {
+        self.assert_ok();
+        assert_eq!(self.stdout(), expected, "{}", self.process().stderr);
     }
 }

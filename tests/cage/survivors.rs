@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 /// Processes that carry this text in their environment or arguments, or stand below it as a folder; not this one.
-pub fn of(mark: &str) -> Vec<i32> {
+pub fn with_mark(mark: &str) -> Vec<i32> {
     let own = std::process::id().cast_signed();
     all().filter(|pid| *pid != own && is_marked(*pid, mark)).collect()
 }
@@ -24,22 +24,22 @@ fn is_marked(pid: i32, mark: &str) -> bool {
 
 /// Fails when somebody marked so lives for longer than a moment.
 #[track_caller]
-pub fn none(mark: &str) {
+pub fn assert_none(mark: &str) {
     let began = Instant::now();
-    while !of(mark).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?} are still alive", of(mark));
+    while !with_mark(mark).is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?} are still alive", with_mark(mark));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// The first process of a run's script.
 #[track_caller]
-pub fn leader(mark: &str) -> i32 {
+pub fn first_process(mark: &str) -> i32 {
     let began = Instant::now();
     loop {
-        let marked = of(mark);
+        let marked = with_mark(mark);
         // Any of them may end, or begin, while this looks.
-        let is_first = |pid: &&i32| started_by(**pid).is_some_and(|parent| !marked.contains(&parent));
+        let is_first = |pid: &&i32| parent_id(**pid).is_some_and(|parent| !marked.contains(&parent));
         if let Some(first) = marked.iter().find(is_first) {
             return *first;
         }
@@ -50,12 +50,12 @@ pub fn leader(mark: &str) -> i32 {
 
 /// The parent of a process.
 pub fn parent(pid: i32) -> Pid {
-    started_by(pid).and_then(Pid::from_raw).unwrap()
+    parent_id(pid).and_then(Pid::from_raw).unwrap()
 }
 
 /// The parent of a process that may be gone.
-fn started_by(pid: i32) -> Option<i32> {
-    words(pid)?[1].parse().ok()
+fn parent_id(pid: i32) -> Option<i32> {
+    stat_fields(pid)?[1].parse().ok()
 }
 
 /// Children of this process.
@@ -65,7 +65,7 @@ pub fn children() -> Vec<i32> {
 
 /// Children of a process.
 pub fn children_of(parent: i32) -> Vec<i32> {
-    all().filter(|pid| words(*pid).is_some_and(|words| words[1] == parent.to_string())).collect()
+    all().filter(|pid| stat_fields(*pid).is_some_and(|words| words[1] == parent.to_string())).collect()
 }
 
 /// Children of this process that ended and were not waited for.
@@ -75,11 +75,11 @@ pub fn zombies() -> usize {
 
 /// Whether a process ended and was not waited for.
 pub fn is_zombie(pid: i32) -> bool {
-    words(pid).is_some_and(|words| words[0] == "Z")
+    stat_fields(pid).is_some_and(|words| words[0] == "Z")
 }
 
 /// KiB of memory a process has of its own and with others.
-pub fn resident(pid: i32) -> u64 {
+pub fn resident_kib(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_default()
@@ -91,7 +91,7 @@ fn all() -> impl Iterator<Item = i32> {
 }
 
 /// The state of a process, its parent, and what else the system says after its name.
-fn words(pid: i32) -> Option<Vec<String>> {
+fn stat_fields(pid: i32) -> Option<Vec<String>> {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = status.rsplit_once(") ")?;
     Some(rest.split(' ').map(str::to_owned).collect())

@@ -12,21 +12,21 @@ use metier::error::ErrorKind;
 use metier::policy::ExecutionMode;
 use serde_json::json;
 
-use crate::case::TIERS;
+use crate::case::LEVELS;
 use crate::not_run::not_run;
-use crate::stage::{self, Ran, Stage};
+use crate::stage::{self, Fixture, RunResult};
 use crate::{attackers, ordinary, survivors};
 
 /// As long as a loaded machine may take to kill a process.
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Runs a test in each level that this machine has.
-fn in_each_level(test: impl Fn()) {
-    for (tier, name) in [TIERS[0], TIERS[1]] {
+fn for_each_level(test: impl Fn()) {
+    for (tier, name) in [LEVELS[0], LEVELS[1]] {
         if stage::helper().is_none() {
             return not_run("worker processes", "the command line is not built in");
         }
-        match stage::gives(tier) {
+        match stage::check_level(tier) {
             Ok(()) => test(),
             Err(reason) => not_run(&format!("worker processes in the level {name}"), &reason),
         }
@@ -34,14 +34,14 @@ fn in_each_level(test: impl Fn()) {
 }
 
 /// A stage whose worker processes carry its mark in their name.
-fn marked(script: &str, text: &str) -> Stage {
-    let stage = Stage::new(script, text).file("project/.env", "SECRET=1");
-    beside(&stage, "helper");
+fn marked_fixture(script: &str, text: &str) -> Fixture {
+    let stage = Fixture::new(script, text).file("project/.env", "SECRET=1");
+    copy_helper(&stage, "helper");
     stage
 }
 
 /// The helper once more, in the stage.
-fn beside(stage: &Stage, name: &str) {
+fn copy_helper(stage: &Fixture, name: &str) {
     let helper = stage::helper().unwrap();
     let own = stage.at(name);
     if fs::hard_link(&helper, &own).is_err() {
@@ -49,29 +49,29 @@ fn beside(stage: &Stage, name: &str) {
     }
 }
 
-fn engine(stage: &Stage) -> Engine {
+fn engine(stage: &Fixture) -> Engine {
     stage.builder().helper(stage.at("helper")).build().unwrap()
 }
 
-fn invocation(stage: &Stage) -> Invocation {
+fn invocation(stage: &Fixture) -> Invocation {
     stage.invocation().execution_mode(ExecutionMode::Worker)
 }
 
-fn run(stage: &Stage) -> Ran {
-    stage.ran(engine(stage).run(invocation(stage)))
+fn run(stage: &Fixture) -> RunResult {
+    stage.result(engine(stage).run(invocation(stage)))
 }
 
 /// The worker processes of a stage.
-fn workers(stage: &Stage) -> usize {
+fn count_workers(stage: &Fixture) -> usize {
     let is_worker = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).any(|word| word == b"__metier-worker")
     };
-    survivors::of(stage.mark()).iter().filter(|pid| is_worker(pid)).count()
+    survivors::with_mark(stage.mark()).iter().filter(|pid| is_worker(pid)).count()
 }
 
 #[track_caller]
-fn soon(what: &str, holds: impl Fn() -> bool) {
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < MOMENT * 4, "{what}");
@@ -81,15 +81,17 @@ fn soon(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn scripts_run_in_workers_as_in_the_host() {
-    in_each_level(|| {
-        let ran =
-            run(&marked("main.lua", "ctx.log('info', 'hi') return {ctx.read_file('own'), input.n + 1}")
-                .input(json!({"n": 1})));
-        assert_eq!(*ran.well().0.result.as_ref().unwrap(), json!(["own\n", 2]));
+    for_each_level(|| {
+        let ran = run(&marked_fixture(
+            "main.lua",
+            "ctx.log('info', 'hi') return {ctx.read_file('own'), input.n + 1}",
+        )
+        .input(json!({"n": 1})));
+        assert_eq!(*ran.assert_ok().0.result.as_ref().unwrap(), json!(["own\n", 2]));
         assert_eq!(ran.0.log[0].message, "hi");
         if cfg!(feature = "rhai-runtime") {
-            let ran = run(&marked("main.rhai", "ctx.read_file(\"own\")"));
-            assert_eq!(*ran.well().0.result.as_ref().unwrap(), json!("own\n"));
+            let ran = run(&marked_fixture("main.rhai", "ctx.read_file(\"own\")"));
+            assert_eq!(*ran.assert_ok().0.result.as_ref().unwrap(), json!("own\n"));
         }
         for (script, kind) in [
             ("ctx.write('new', 'x')", ErrorKind::Denied),
@@ -98,13 +100,14 @@ fn scripts_run_in_workers_as_in_the_host() {
             ("error('mine')", ErrorKind::Script),
             ("local t = {} while true do t[#t + 1] = ('a'):rep(1e6) .. #t end", ErrorKind::Memory),
         ] {
-            let stage = marked("main.lua", script).deadline(60_000);
+            let stage = marked_fixture("main.lua", script).deadline(60_000);
             assert_eq!(run(&stage).error().kind(), kind, "{script}");
             assert!(!stage.at("project/new").exists());
         }
         let asks = "---\nname: x\ndescription: writes\nallowed-tools: write\n---\n";
-        let stage =
-            marked("main.lua", "ctx.write('new', 'x')").grant("write").file("skills/x/SKILL.md", asks);
+        let stage = marked_fixture("main.lua", "ctx.write('new', 'x')")
+            .grant("write")
+            .file("skills/x/SKILL.md", asks);
         assert!(run(&stage).0.result.is_ok());
         assert_eq!(fs::read(stage.at("project/new")).unwrap(), b"x");
     });
@@ -112,49 +115,49 @@ fn scripts_run_in_workers_as_in_the_host() {
 
 #[test]
 fn a_worker_is_killed_at_the_deadline_whatever_it_does() {
-    in_each_level(|| {
+    for_each_level(|| {
         for script in [
             "while true do end",
             "local a = ('a'):rep(6e6) string.find(a, ('a'):rep(3e6) .. 'b', 1, true) while true do end",
             "while true do pcall(ctx.read_file, 'own') end",
         ] {
-            let stage = marked("main.lua", script).deadline(500);
+            let stage = marked_fixture("main.lua", script).deadline(500);
             let (engine, began) = (engine(&stage), Instant::now());
-            let ran = stage.ran(engine.run(invocation(&stage)));
-            assert_eq!(ran.error().kind(), ErrorKind::Deadline, "{script}: {:?}", ran.0);
+            let ran = stage.result(engine.run(invocation(&stage)));
+            assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{script}: {:?}", ran.0);
             assert!(began.elapsed() < MOMENT * 2, "{script}: {:?}", began.elapsed());
-            assert_eq!(workers(&stage), 0, "{script}");
+            assert_eq!(count_workers(&stage), 0, "{script}");
         }
     });
 }
 
 #[test]
 fn a_worker_is_killed_where_nobody_waits_for_its_answer() {
-    in_each_level(|| {
+    for_each_level(|| {
         for script in ["while true do end", "while true do pcall(ctx.read_file, 'own') end"] {
-            let stage = marked("main.lua", script).deadline(600_000);
+            let stage = marked_fixture("main.lua", script).deadline(600_000);
             let engine = engine(&stage);
             // It begins when it is asked for the first time.
             let mut run = Box::pin(engine.run_async(invocation(&stage)));
             assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            soon("no worker began", || workers(&stage) > 0);
+            wait_for("no worker began", || count_workers(&stage) > 0);
             drop(run);
-            soon("a worker is still alive", || workers(&stage) == 0);
+            wait_for("a worker is still alive", || count_workers(&stage) == 0);
         }
         // Neither outlives its engine, one that waits for its next run included.
-        let stage = marked("main.lua", "return 1");
+        let stage = marked_fixture("main.lua", "return 1");
         let engine = engine(&stage);
         assert!(engine.run(invocation(&stage)).result.is_ok());
-        assert_eq!(workers(&stage), 1);
+        assert_eq!(count_workers(&stage), 1);
         drop(engine);
-        soon("a worker is still alive", || workers(&stage) == 0);
+        wait_for("a worker is still alive", || count_workers(&stage) == 0);
     });
 }
 
 /// What a worker process says is no more than what a script says: a value, or an error of its own.
 #[test]
 fn a_worker_that_lies_is_not_believed() {
-    in_each_level(|| {
+    for_each_level(|| {
         let liar = match attackers::program("liar") {
             Ok(liar) => liar,
             Err(reason) => return not_run("a worker that lies", &format!("{reason:?}")),
@@ -175,19 +178,19 @@ fn a_worker_that_lies_is_not_believed() {
             ("torn", Ok(())),
             ("lines", Ok(())),
             ("much", Err(ErrorKind::Output)),
-            ("silent", Err(ErrorKind::Deadline)),
+            ("silent", Err(ErrorKind::Timeout)),
         ] {
-            lies(&liar, how, expected);
+            assert_not_believed(&liar, how, expected);
         }
     });
 }
 
-fn lies(liar: &Path, how: &str, expected: Result<(), ErrorKind>) {
+fn assert_not_believed(liar: &Path, how: &str, expected: Result<(), ErrorKind>) {
     let name = format!("liar-{how}");
     let deadline = if how == "silent" { 700 } else { 60_000 };
-    let stage = Stage::new("main.lua", "return 2").deadline(deadline).output(1 << 20);
+    let stage = Fixture::new("main.lua", "return 2").deadline(deadline).output(1 << 20);
     fs::copy(liar, stage.at(&name)).unwrap();
-    beside(&stage, &format!("{name}.real"));
+    copy_helper(&stage, &format!("{name}.real"));
     let engine = stage.builder().helper(stage.at(&name)).build().unwrap();
     // What is an answer in form is one, and its process waits for the next run. Else that is answered by a process that has said
     // nothing yet.
@@ -206,7 +209,7 @@ fn lies(liar: &Path, how: &str, expected: Result<(), ErrorKind>) {
         }
         assert!(outcome.sandbox.is_some(), "{how}");
         // Of one that never stops the next line may come after the look.
-        assert!(how == "lines" || workers(&stage) == usize::from(waits), "{how}");
+        assert!(how == "lines" || count_workers(&stage) == usize::from(waits), "{how}");
     }
 }
 
@@ -218,6 +221,6 @@ fn workers_of_an_ordinary_user_are_held_as_well() {
         "a_worker_is_killed_where_nobody_waits_for_its_answer",
         "a_worker_that_lies_is_not_believed",
     ] {
-        ordinary::run(&format!("workers::{test}"));
+        ordinary::run_as_nobody(&format!("workers::{test}"));
     }
 }

@@ -36,7 +36,7 @@ printf '['; yes '{\"a\":0},' | head -n 400000 | tr -d '\\n'; printf '0]'",
     project
 }
 
-fn limited(project: &Project, mebibytes: u64, args: &str) -> Output {
+fn run_limited(project: &Project, mebibytes: u64, args: &str) -> Output {
     let text = format!("ulimit -v {}; exec '{}' {args}", mebibytes << 10, env!("CARGO_BIN_EXE_metier"));
     let mut command = Command::new("sh");
     command.args(["-c", &text]).current_dir(project.path(".")).env("HOME", project.path("no-home"));
@@ -47,7 +47,7 @@ fn limited(project: &Project, mebibytes: u64, args: &str) -> Output {
 fn a_host_with_little_address_space_says_so_and_never_just_ends() {
     let project = project();
     // Where the system itself cannot start it, there is nobody to say anything.
-    let begins = |most: &u64| limited(&project, *most, "--version").status.success();
+    let begins = |most: &u64| run_limited(&project, *most, "--version").status.success();
     let least = (20..).step_by(10).find(begins).unwrap();
     let (mut refused, mut done) = (0, 0);
     for above in (0..7).map(|at| at * 20).chain((0..14).map(|at| 150 + at * 35)) {
@@ -57,7 +57,7 @@ fn a_host_with_little_address_space_says_so_and_never_just_ends() {
             _ => true,
         };
         for name in ["small", "lua", "rhai", "shell"].into_iter().filter(is_built) {
-            let ended = limited(&project, least + above, &format!("run {name}"));
+            let ended = run_limited(&project, least + above, &format!("run {name}"));
             let error = String::from_utf8_lossy(&ended.stderr);
             let place = format!("{name} with {above} MiB: {:?} {error:.300}", ended.status);
             assert_eq!(ended.status.signal(), None, "{place}");

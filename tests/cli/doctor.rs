@@ -43,7 +43,7 @@ fn every_part_is_always_there() {
 }
 
 #[test]
-fn the_cage_is_the_one_that_scripts_get() {
+fn the_sandbox_is_the_one_that_scripts_get() {
     let project = Project::new().shell("x", "true");
     let (diagnosis, outcome) = (diagnosis(&project), project.metier(&["run", "x", "--json"]).json());
     if cfg!(feature = "sandboxed") && cfg!(target_os = "linux") {

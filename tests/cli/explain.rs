@@ -25,7 +25,7 @@ fn project() -> Project {
     Project::new().shell("x", TRIES).file("out/a", "").file("other/a", "")
 }
 
-fn explained(project: &Project, args: &[&str]) -> Value {
+fn explain(project: &Project, args: &[&str]) -> Value {
     let answer = project.metier(&[&["run", "x", "--explain", "--json"], args].concat());
     assert_eq!(answer.code, 0, "{answer:?}");
     answer.json()
@@ -43,7 +43,7 @@ fn what_is_explained_is_what_a_script_finds() {
         [&[][..], &["--allow", "write:out", "--allow", "net"], &["--allow", "write", "--open-files", "99"]]
     {
         let project = project();
-        let plan = explained(&project, grants);
+        let plan = explain(&project, grants);
         let (reads, writes) = (paths(&plan, "reads"), paths(&plan, "writes"));
         let outside =
             ["/root", "/etc/shadow", "/etc/ssl/private", "/var/log", "/home", "/tmp"].map(str::to_owned);
@@ -119,7 +119,7 @@ fn nothing_of_the_skill_runs_and_nothing_is_left() {
 
 #[test]
 fn functions_are_open_shut_or_open_in_part() {
-    let plan = explained(&project(), &["--allow", "write:out", "--allow", "tool:search"]);
+    let plan = explain(&project(), &["--allow", "write:out", "--allow", "tool:search"]);
     let function = |name: &str| {
         let of = plan["functions"].as_array().unwrap();
         of.iter().find(|function| function["name"] == name).unwrap().clone()
@@ -141,20 +141,20 @@ fn functions_are_open_shut_or_open_in_part() {
 #[test]
 fn a_grant_for_what_is_not_there_opens_nothing_and_is_named() {
     let project = project();
-    let plan = explained(&project, &["--allow", "write:new", "--allow", "write:out"]);
+    let plan = explain(&project, &["--allow", "write:new", "--allow", "write:out"]);
     assert_eq!(plan["process"]["missing"], json!(["new"]));
     assert!(paths(&plan, "writes").iter().any(|path| path.ends_with("/out")));
     assert!(!project.path("new").exists(), "nobody asked for it to be made");
 }
 
 #[test]
-fn a_skill_that_is_kept_is_explained_as_that() {
+fn a_skill_with_a_worker_is_explained_as_that() {
     let skill = "---\nname: x\ndescription: d\nmetadata:\n  worker: json-lines\n---\n";
     let project = project().file(".metier/skills/x/SKILL.md", skill);
-    let plan = explained(&project, &[]);
+    let plan = explain(&project, &[]);
     assert_eq!(plan["process"]["worker"], json!({"runs": 100, "idle_ms": 30_000}));
     assert_eq!(plan["limits"]["cpu_ms"], Value::Null, "no system counts it run by run");
-    let plan = explained(&project, &["--cpu", "5s"]);
+    let plan = explain(&project, &["--cpu", "5s"]);
     assert_eq!(plan["process"]["worker"]["runs"], json!(1), "it can be held for a single run");
     assert_eq!(plan["limits"]["cpu_ms"], json!(5000));
     let wrong = project.file(".metier/skills/x/SKILL.md", skill.replace("json-lines", "carrier pigeons"));
@@ -166,7 +166,7 @@ fn a_skill_that_is_kept_is_explained_as_that() {
 #[test]
 fn a_language_inside_is_explained_without_a_process() {
     let project = Project::new().lua("x", "return 1");
-    let plan = explained(&project, &["--allow", "write"]);
+    let plan = explain(&project, &["--allow", "write"]);
     assert_eq!((&plan["runtime"], &plan["process"]), (&json!("lua"), &Value::Null));
     assert_eq!(plan["sandbox"]["tier"], json!("in-process"));
     let write =
@@ -179,9 +179,9 @@ fn a_language_inside_is_explained_without_a_process() {
 }
 
 #[test]
-fn without_a_cage_everything_is_within_reach_and_that_is_said() {
+fn without_a_sandbox_everything_is_within_reach_and_that_is_said() {
     let project = project();
-    let plan = explained(&project, &["--sandbox", "off"]);
+    let plan = explain(&project, &["--sandbox", "off"]);
     assert_eq!(plan["process"]["writes"], json!([{"path": "/", "why": "user"}]));
     assert_eq!((&plan["process"]["has_api"], &plan["sandbox"]["tier"]), (&json!(false), &json!("none")));
     let page = project.metier(&["run", "x", "--explain", "--sandbox", "off"]).stdout;
@@ -193,11 +193,11 @@ fn a_run_that_would_not_start_is_told_with_its_reason_and_its_exit_code() {
     let project = Project::new()
         .skill(".metier/skills/x")
         .file(".metier/skills/x/scripts/main", "#!/usr/bin/env no-such-interpreter\n");
-    if not_run::found("no-such-interpreter").is_some() {
+    if not_run::find_program("no-such-interpreter").is_some() {
         return not_run::not_run("a missing interpreter", "there is a program of that name");
     }
     let project = project.file(".metier/skills/x/scripts/main.rb", "");
-    if not_run::found("ruby").is_some() {
+    if not_run::find_program("ruby").is_some() {
         return not_run::not_run("a missing interpreter", "ruby is installed");
     }
     let answer = project.metier(&["run", "x", "--script", "main.rb", "--explain", "--json"]);
@@ -206,7 +206,7 @@ fn a_run_that_would_not_start_is_told_with_its_reason_and_its_exit_code() {
 }
 
 #[test]
-fn names_of_strangers_are_shown_and_not_obeyed() {
+fn untrusted_names_are_shown_and_not_obeyed() {
     let skill = "---\nname: x\ndescription: d\n---\n";
     let project = Project::new()
         .file(".metier/skills/x/SKILL.md", skill)
@@ -219,7 +219,7 @@ fn names_of_strangers_are_shown_and_not_obeyed() {
 fn the_limits_of_a_contract_are_explained_as_they_hold() {
     let limits = "limits: {timeout: 1s, memory: 8MB, output: 1KB}\n";
     let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", limits);
-    let (plan, outcome) = (explained(&project, &[]), project.metier(&["run", "x", "--json"]).json());
+    let (plan, outcome) = (explain(&project, &[]), project.metier(&["run", "x", "--json"]).json());
     for limit in ["deadline_ms", "memory_bytes", "output_bytes"] {
         assert_eq!(plan["limits"][limit], outcome["limits"][limit], "{limit}");
     }
@@ -235,7 +235,7 @@ fn what_a_plan_calls_is_explained_with_it() {
         .shell("y", "echo 1")
         .file(".metier/skills/x/SKILL.md", head("exec:unsandboxed"))
         .file(".metier/skills/x/skill.yaml", plan);
-    let free = explained(&project, &["--allow", "exec:unsandboxed"]);
+    let free = explain(&project, &["--allow", "exec:unsandboxed"]);
     assert_eq!((&free["process"], &free["sandbox"]["tier"]), (&Value::Null, &json!("none")), "{free}");
     let callees = free["callees"].as_array().unwrap();
     let of = |key: &str| -> Vec<&Value> { callees.iter().map(|callee| &callee[key]).collect() };
@@ -247,10 +247,10 @@ fn what_a_plan_calls_is_explained_with_it() {
     );
     let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;
     assert!(!page.contains("none is needed") && page.contains("with all the rights of the user"), "{page}");
-    let caged = explained(&project, &[]);
+    let caged = explain(&project, &[]);
     assert_eq!(caged["sandbox"], caged["callees"][0]["sandbox"], "the weakest is that of the process");
     let project = project.file(".metier/skills/x/SKILL.md", head("write"));
-    let unasked = explained(&project, &["--allow", "exec:unsandboxed"]);
+    let unasked = explain(&project, &["--allow", "exec:unsandboxed"]);
     assert_eq!(
         unasked["sandbox"], caged["sandbox"],
         "a callee leaves no cage that its caller does not ask to leave"
@@ -271,7 +271,7 @@ fn a_callee_that_would_not_start_is_told_with_its_reason() {
         .lua("contract", "return 1")
         .file(".metier/skills/contract/skill.yaml", "inputs: [");
     let grants = ["--allow", "skill:nobody", "--allow", "skill:contract"];
-    let plan = explained(&project, &grants);
+    let plan = explain(&project, &grants);
     let told: Vec<(&str, &Value, bool)> = plan["callees"]
         .as_array()
         .unwrap()

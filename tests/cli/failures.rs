@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::cli::Project;
-use super::outcome::in_shape;
+use super::outcome::assert_shape;
 
-fn house() -> Project {
+fn failing_project() -> Project {
     Project::new()
         .lua("ok", "return input")
         .lua("raises", "local x = 1\nerror('boom')")
@@ -28,7 +28,7 @@ fn house() -> Project {
 
 #[test]
 fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_output() {
-    let house = house();
+    let house = failing_project();
     for (args, code, kind) in [
         (&["raises"][..], 1, "script"),
         (&["reads"], 1, "io"),
@@ -63,7 +63,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
     ] {
         let answer = house.metier(&[&["run", "--json", "--sandbox", "best-effort"], args].concat());
         let outcome = answer.json();
-        in_shape(&outcome);
+        assert_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
         let hit = if code == 5 { json!(kind) } else { Value::Null };
         assert_eq!(outcome["limits"]["hit"], hit, "{args:?}");
@@ -78,7 +78,7 @@ fn each_failure_has_its_kind_and_its_exit_code_and_the_outcome_is_on_standard_ou
 
 #[test]
 fn an_error_names_the_file_and_the_line() {
-    let house = house();
+    let house = failing_project();
     for (skill, line) in [("raises", 2), ("syntax", 2), ("reads", 1)] {
         let outcome = house.metier(&["run", skill, "--json"]).json();
         let expected = json!({"file": "scripts/main.lua", "line": line, "column": null});
@@ -92,7 +92,7 @@ fn an_error_names_the_file_and_the_line() {
 
 #[test]
 fn what_a_process_wrote_survives_its_failure() {
-    let house = house();
+    let house = failing_project();
     for (skill, more, stdout) in [
         ("fails", &[][..], "out\n"),
         ("killed", &[], "out\n"),
@@ -118,7 +118,7 @@ fn what_a_process_wrote_survives_its_failure() {
 
 #[test]
 fn a_misspelt_name_is_met_with_the_right_one() {
-    let house = house();
+    let house = failing_project();
     for (args, help) in [
         (&["run", "riases"][..], "did you mean `raises`?"),
         (&["show", "Syntax"], "did you mean `syntax`?"),
@@ -134,14 +134,14 @@ fn a_misspelt_name_is_met_with_the_right_one() {
 
 #[test]
 fn the_next_run_is_unharmed_by_a_failed_one() {
-    let house = house();
+    let house = failing_project();
     house.metier(&["run", "eats", "--memory", "8MB"]);
     assert_eq!(house.metier(&["run", "ok", "--input", "[1]", "--json"]).json()["value"], json!([1]));
 }
 
 #[test]
 fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
-    let house = house();
+    let house = failing_project();
     for (args, code, kind, skill) in [
         (&["show", "nobody"][..], 3, "unknown-skill", "nobody"),
         (&["show", "broken"], 3, "invalid-skill", "broken"),
@@ -162,7 +162,7 @@ fn every_command_that_answers_in_json_fails_in_the_shape_of_an_outcome() {
     ] {
         let answer = house.metier(&[args, &["--json"]].concat());
         let outcome = answer.json();
-        in_shape(&outcome);
+        assert_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (code, &json!(kind)), "{args:?}: {answer:?}");
         assert_eq!(outcome["skill"], skill, "{args:?}");
         assert!(!answer.stderr.contains("error"), "{args:?}: {answer:?}");

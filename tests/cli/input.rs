@@ -11,7 +11,7 @@ fn echo() -> Project {
     Project::new().lua("echo", "return input")
 }
 
-fn fed(project: &Project, args: &[&str], text: &[u8]) -> Answer {
+fn run_with_stdin(project: &Project, args: &[&str], text: &[u8]) -> Answer {
     let mut command = project.command(args);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -38,7 +38,8 @@ fn input_comes_from_the_line_from_a_file_and_from_standard_input() {
         value(project.metier_in("sub", &["run", "echo", "--json", "--input", "@../in.json"])),
         expected
     );
-    let answer = fed(&project, &["run", "echo", "--json", "--input", "-"], b"[1, \"\xc3\xa9\", null]\n");
+    let answer =
+        run_with_stdin(&project, &["run", "echo", "--json", "--input", "-"], b"[1, \"\xc3\xa9\", null]\n");
     assert_eq!(value(answer), expected);
     assert_eq!(project.metier(&["run", "echo", "--input=-5"]).stdout, "-5\n");
     assert_eq!(project.metier(&["run", "echo", "--input", "-5"]).stdout, "-5\n");

@@ -18,7 +18,7 @@ const ROW: [&str; 11] = [
     "warnings",
 ];
 
-fn house() -> Project {
+fn listed_project() -> Project {
     Project::new()
         .lua("counts", "return 1")
         .shell("shell", "echo 1")
@@ -46,7 +46,7 @@ pub fn keys(row: &Value) -> Vec<&str> {
 
 #[test]
 fn the_list_is_whole_with_a_broken_skill_in_it() {
-    let answer = house().metier(&["list", "--json"]);
+    let answer = listed_project().metier(&["list", "--json"]);
     let rows = answer.json();
     assert_eq!(answer.code, 0);
     for row in rows.as_array().unwrap() {
@@ -71,7 +71,7 @@ fn the_list_is_whole_with_a_broken_skill_in_it() {
 
 #[test]
 fn the_list_for_people_has_a_line_a_skill_and_no_colours_in_a_pipe() {
-    let answer = house().metier(&["list"]);
+    let answer = listed_project().metier(&["list"]);
     assert_eq!(answer.code, 0);
     assert!(
         answer.stdout.lines().any(|line| line.starts_with("counts ") && line.contains(" lua ")),
@@ -83,14 +83,14 @@ fn the_list_for_people_has_a_line_a_skill_and_no_colours_in_a_pipe() {
 
 #[test]
 fn other_clients_folders_are_read_on_request() {
-    let house = house();
+    let house = listed_project();
     assert_eq!(house.metier(&["show", "extra"]).code, 3);
     assert_eq!(house.metier(&["show", "extra", "--compat"]).code, 0);
 }
 
 #[test]
 fn a_skill_is_shown_by_its_plain_and_by_its_qualified_name() {
-    let house = house();
+    let house = listed_project();
     for (name, qualified) in [
         ("counts", "project/.metier:counts@0.0.0"),
         ("project/.agents:counts@9.0.0", "project/.agents:counts@9.0.0"),

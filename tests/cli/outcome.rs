@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::cli::Project;
 
 /// Holds the outcome against the promised shape: every key always, and no others.
-pub(super) fn in_shape(outcome: &Value) {
+pub(super) fn assert_shape(outcome: &Value) {
     let keys = [
         "duration_ms",
         "error",
@@ -86,7 +86,7 @@ fn a_success_is_the_whole_outcome_and_nothing_is_said_beside_it() {
         .file(".metier/skills/x/scripts/main.lua", "ctx.log('warn', 'careful') return {n = 1}");
     let answer = project.metier(&["run", "x", "--json"]);
     let outcome = answer.json();
-    in_shape(&outcome);
+    assert_shape(&outcome);
     assert_eq!((answer.code, answer.stderr.as_str()), (0, ""));
     assert_eq!((&outcome["skill"], &outcome["version"]), (&json!("x"), &json!("1.2.0")));
     assert_eq!(outcome["value"], json!({"n": 1}));
@@ -159,7 +159,7 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
     let project =
         Project::new().shell("json", "echo '{\"a\": 1}'; echo talk >&2").shell("text", "echo hello");
     let mut outcome = project.metier(&["run", "json", "--json"]).json();
-    in_shape(&outcome);
+    assert_shape(&outcome);
     assert_eq!(outcome["value"], json!({"a": 1}));
     let process = outcome["process"].as_object_mut().unwrap();
     let mut usage = process.remove("usage").unwrap();

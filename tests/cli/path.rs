@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cli::{Answer, Project};
-use super::not_run::{found, not_run};
+use super::not_run::{find_program, not_run};
 
-const CAGED: bool = cfg!(all(feature = "sandboxed", target_os = "linux"));
+const IS_SANDBOXED: bool = cfg!(all(feature = "sandboxed", target_os = "linux"));
 
 /// A project with a skill that shows files, and a folder beside it that nobody granted.
-struct Stage {
+struct PathFixture {
     project: Project,
     beside: tempfile::TempDir,
 }
 
-impl Stage {
+impl PathFixture {
     fn new() -> Self {
         let shows = "for file; do cat \"$file\" 2> /dev/null || echo refused; done";
         let stage =
@@ -72,13 +72,13 @@ fn executable(path: PathBuf, text: &str) -> PathBuf {
 
 #[test]
 fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
-    if !CAGED {
+    if !IS_SANDBOXED {
         return not_run("links on PATH", "this build has no cage");
     }
     let secrets = ["key", "private/share/db", "private/lib/notes", "private/bin/x"];
     let refused = "refused\n".repeat(secrets.len());
     // A file, a program, what lies beside one, and the parts of an environment.
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.link("key", "bin/node");
     stage.link("private/bin/x", "bin/python3");
     stage.link("private/bin/x", "env/bin/python");
@@ -90,7 +90,7 @@ fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
     let ran = stage.metier(&["run", "shows"], &["bin"]);
     assert!(ran.code != 0 && !ran.stdout.contains('x'), "{ran:?}");
     // The folder itself is a link, or lies behind one.
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.link("private/bin", "bin");
     stage.link("private", "linked");
     stage.link("", "away");
@@ -98,14 +98,14 @@ fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
     stage.beside("private/bin/node", "#!/bin/sh\n");
     assert_eq!(stage.shows(&secrets, &["bin", "linked/bin", "away/private/bin"]), refused);
     // A link of the user's leads to one in the project.
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.link("private/bin/x", "tools/python3");
     fs::create_dir_all(stage.beside.path().join("mine/bin")).unwrap();
     symlink(stage.project.path("tools/python3"), stage.beside.path().join("mine/bin/python3")).unwrap();
     symlink(stage.beside.path().join("mine/bin"), stage.project.path("here")).unwrap();
     assert_eq!(stage.shows(&secrets, &["here"]), refused);
     // A version manager's root is its own as a whole, but not where a stranger says that there is one.
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.beside("private/shims/python3", "#!/bin/sh\n");
     fs::create_dir_all(stage.beside.path().join("private/versions")).unwrap();
     stage.link("private/shims/python3", "bin/python3");
@@ -115,16 +115,16 @@ fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
 /// An environment somebody made in the project leads to an interpreter with all its parts, and to no environment of another's.
 #[test]
 fn a_link_from_the_project_opens_an_interpreter_and_nothing_that_only_looks_like_one() {
-    if !CAGED {
+    if !IS_SANDBOXED {
         return not_run("links on PATH", "this build has no cage");
     }
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.beside("python/bin/python3.9", "#!/bin/sh\ncat \"${0%/bin/*}/lib/python3.9/os.py\"\n");
     stage.beside("python/lib/python3.9/os.py", "OS\n");
     stage.beside("python/notes", "NOTES\n");
     stage.link("python/bin/python3.9", "env/bin/python3");
     assert_eq!(stage.shows(&["python/lib/python3.9/os.py", "python/notes"], &["env/bin"]), "OS\nrefused\n");
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     stage.beside("other/bin/python3", "#!/bin/sh\n");
     stage.beside("other/lib/python3.9/site-packages/own.py", "OWN\n");
     stage.link("other/bin/python3", "env/bin/python3");
@@ -133,11 +133,13 @@ fn a_link_from_the_project_opens_an_interpreter_and_nothing_that_only_looks_like
 
 #[test]
 fn an_active_environment_in_the_project_runs() {
-    let Some(python) = found("python3") else { return not_run("an environment", "python3 is not installed") };
-    if !CAGED {
+    let Some(python) = find_program("python3") else {
+        return not_run("an environment", "python3 is not installed");
+    };
+    if !IS_SANDBOXED {
         return not_run("an environment", "this build has no cage");
     }
-    let stage = Stage::new();
+    let stage = PathFixture::new();
     let made = Command::new(python)
         .args(["-m", "venv", "--without-pip"])
         .arg(stage.project.path(".venv"))
@@ -150,8 +152,10 @@ fn an_active_environment_in_the_project_runs() {
     fs::write(packages.join("site-packages/own.py"), "word = 'mine'\n").unwrap();
     let says = "import own, ssl, sqlite3, sys; print(own.word, sys.prefix != sys.base_prefix)";
     let skill = ".metier/skills/says";
-    let stage =
-        Stage { project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), says), ..stage };
+    let stage = PathFixture {
+        project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), says),
+        ..stage
+    };
     let ran = stage.metier(&["run", "says"], &[".venv/bin"]);
     assert_eq!((ran.stdout.as_str(), ran.code), ("mine True\n", 0), "{ran:?}");
     // What it says of its version, it says in a cage.
@@ -161,7 +165,7 @@ fn an_active_environment_in_the_project_runs() {
 }
 
 /// A program of the project's that leaves a trace wherever it may.
-fn planted(stage: &Stage) -> PathBuf {
+fn plant_program(stage: &PathFixture) -> PathBuf {
     let trace = stage.beside.path().join("trace");
     let text = format!(
         "#!/bin/sh\nid > {0}\nid > {1}/trace\necho Planted 1\n",
@@ -174,23 +178,23 @@ fn planted(stage: &Stage) -> PathBuf {
     trace
 }
 
-fn left_traces(stage: &Stage, trace: &Path) -> bool {
+fn left_traces(stage: &PathFixture, trace: &Path) -> bool {
     trace.exists() || stage.project.path("trace").exists()
 }
 
 #[test]
-fn a_program_of_the_project_never_runs_outside_of_a_cage_to_be_asked_something() {
-    let stage = Stage::new();
-    let trace = planted(&stage);
+fn a_program_of_the_project_never_runs_outside_of_a_sandbox_to_be_asked_something() {
+    let stage = PathFixture::new();
+    let trace = plant_program(&stage);
     let skill = ".metier/skills/says";
-    let stage = Stage {
+    let stage = PathFixture {
         project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
         ..stage
     };
     let doctor = stage.metier(&["doctor", "--json"], &["bin"]).json();
     let rows = doctor["interpreters"].as_array().unwrap();
     let version = &rows.iter().find(|row| row["command"] == "ruby").unwrap()["version"];
-    assert_eq!(version.as_str(), CAGED.then_some("Planted 1"), "{doctor}");
+    assert_eq!(version.as_str(), IS_SANDBOXED.then_some("Planted 1"), "{doctor}");
     for args in [
         &["run", "says", "--explain"][..],
         &["run", "says", "--explain", "--allow", "write"],
@@ -203,12 +207,12 @@ fn a_program_of_the_project_never_runs_outside_of_a_cage_to_be_asked_something()
 }
 
 #[test]
-fn a_script_outside_of_a_cage_is_run_by_no_program_of_the_project() {
-    let Some(_) = found("python3") else { return not_run("a plain run", "python3 is not installed") };
-    let stage = Stage::new();
-    let trace = planted(&stage);
+fn a_script_outside_of_a_sandbox_is_run_by_no_program_of_the_project() {
+    let Some(_) = find_program("python3") else { return not_run("a plain run", "python3 is not installed") };
+    let stage = PathFixture::new();
+    let trace = plant_program(&stage);
     let skill = ".metier/skills/says";
-    let stage = Stage {
+    let stage = PathFixture {
         project: stage.project.skill(skill).file(&format!("{skill}/scripts/run.py"), "print('ran')"),
         ..stage
     };
@@ -224,16 +228,17 @@ fn a_script_outside_of_a_cage_is_run_by_no_program_of_the_project() {
 
 #[test]
 fn the_history_of_a_case_is_made_by_no_program_of_the_project() {
-    if found("git").is_none() {
+    if find_program("git").is_none() {
         return not_run("a history", "git is not installed");
     }
-    let stage = Stage::new();
-    let trace = planted(&stage);
+    let stage = PathFixture::new();
+    let trace = plant_program(&stage);
     let case = r#"{"git": [{"message": "m", "files": {"a": "a"}}], "expect": {"value": "refused\n"}, "args": ["/etc/shadow"]}"#;
-    let stage = Stage { project: stage.project.file(".metier/skills/shows/cases/a.json", case), ..stage };
+    let stage =
+        PathFixture { project: stage.project.file(".metier/skills/shows/cases/a.json", case), ..stage };
     for folders in [&["bin"][..], &["bin", "."]] {
         let tested = stage.metier(&["test", "shows"], folders);
         assert!(!left_traces(&stage, &trace), "{tested:?}");
-        assert!(tested.code == 0 || !CAGED, "{tested:?}");
+        assert!(tested.code == 0 || !IS_SANDBOXED, "{tested:?}");
     }
 }

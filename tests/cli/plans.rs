@@ -78,7 +78,7 @@ fn a_journal_lets_a_run_go_on() {
 #[test]
 fn show_prints_the_plan_as_a_tree_and_says_why_one_does_not_run() {
     let steps = json!({"steps": [
-        {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "on_failure": "retry(2, 1s)"},
+        {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "parse_on_failure": "retry(2, 1s)"},
         {"id": "first", "tool": "read_file", "args": {"path": "$steps.hits.outputs[0].file"}, "when": "$steps.hits.outputs"},
     ], "outputs_from": {"text": "$result[1]"}});
     let answer = sequence(&steps).metier(&["show", "x"]);
@@ -97,7 +97,7 @@ scripts/sequence.json (2 steps, one after another)
     assert!(answer.stdout.contains("yes, in tool-sequence"), "{}", answer.stdout);
     let plan = sequence(&steps).metier(&["show", "x", "--json"]).json()["plan"].take();
     assert_eq!(plan["steps"][0]["args"], json!({"pattern": "TODO", "path": "$inputs.path"}));
-    assert_eq!(plan["steps"][0]["on_failure"], "retry(2, 1000ms)");
+    assert_eq!(plan["steps"][0]["parse_on_failure"], "retry(2, 1000ms)");
     assert_eq!((&plan["form"], &plan["outputs_from"]), (&json!("sequence"), &steps["outputs_from"]));
     let broken = sequence(&json!([{"tool": "tree", "args": {"path": "$result[3]"}}]));
     let answer = broken.metier(&["show", "x"]);
@@ -130,7 +130,7 @@ fn validate_checks_plans_in_both_files() {
 }
 
 /// A project in which `x` has this contract, and a checked skill beside it.
-fn planned(contract: &str) -> Project {
+fn planned_project(contract: &str) -> Project {
     let head = |name: &str| format!("---\nname: {name}\ndescription: d\n---\n");
     Project::new()
         .file(".metier/skills/x/SKILL.md", head("x"))
@@ -144,7 +144,7 @@ fn planned(contract: &str) -> Project {
 
 /// `code severity line` of all that is wrong in the contract and the sequences of `x`.
 #[track_caller]
-fn told(project: &Project) -> (bool, Vec<String>) {
+fn diagnostics(project: &Project) -> (bool, Vec<String>) {
     let checked = project.metier(&["validate", ".metier/skills/x", "--json"]).json()[0].take();
     let lists = std::iter::once(&checked["contract"]).chain(checked["sequences"].as_array().unwrap());
     let found = lists.filter_map(|list| list["diagnostics"].as_array()).flatten();
@@ -177,15 +177,15 @@ fn validate_holds_a_plan_against_the_skills_of_its_project() {
         ("- {tool: read_fiel}", Some("tool-slip error 2")),
         ("- {tool: search}", Some("tool-untold warning 2")),
     ] {
-        let (is_valid, all) = told(&planned(&format!("steps:\n{steps}\n")));
+        let (is_valid, all) = diagnostics(&planned_project(&format!("steps:\n{steps}\n")));
         assert_eq!(all, found.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{steps}");
         assert_eq!(is_valid, found.is_none_or(|found| found.contains("warning")), "{steps}");
     }
     for back in ["{skill: x}", "{tool: skill, args: {name: x}}"] {
-        let circle = planned("steps:\n- {skill: cy2}\n")
+        let circle = planned_project("steps:\n- {skill: cy2}\n")
             .file(".metier/skills/cy2/SKILL.md", "---\nname: cy2\ndescription: d\n---\n")
             .file(".metier/skills/cy2/skill.yaml", format!("steps:\n- {back}\n"));
-        assert_eq!(told(&circle).1, ["skill-circle error 2"], "{back}");
+        assert_eq!(diagnostics(&circle).1, ["skill-circle error 2"], "{back}");
     }
 }
 
@@ -202,10 +202,13 @@ fn validate_says_what_can_be_told_of_a_plan_outside_of_any_project() {
 
 #[test]
 fn validate_reads_every_sequence_and_knows_the_inputs_of_its_contract() {
-    let project = planned("inputs:\n  a: {type: string, required: true}\nentrypoints:\n  main: scripts/sequence.json\n  first: {path: scripts/first.json, runtime: tool-sequence}\n")
+    let project = planned_project("inputs:\n  a: {type: string, required: true}\nentrypoints:\n  main: scripts/sequence.json\n  first: {path: scripts/first.json, runtime: tool-sequence}\n")
         .file(".metier/skills/x/scripts/sequence.json", r#"[{"tool": "tree", "args": {"path": "$inputs.b"}}]"#)
         .file(".metier/skills/x/scripts/first.json", "[{\"tool\":");
-    assert_eq!(told(&project), (false, vec!["reference-input error 1".into(), "plan-syntax error 1".into()]));
+    assert_eq!(
+        diagnostics(&project),
+        (false, vec!["reference-input error 1".into(), "plan-syntax error 1".into()])
+    );
 }
 
 #[test]
@@ -214,19 +217,23 @@ fn validate_tells_of_plans_that_something_else_keeps_from_running() {
     let sequence = |project: Project| project.file(".metier/skills/x/scripts/sequence.json", "[]");
     let script = |project: Project| project.file(".metier/skills/x/scripts/main.lua", "return 1");
     for (project, found, is_valid) in [
-        (script(planned(&format!("runtime: lua\n{steps}"))), "steps-unfit error 2", false),
-        (script(planned(&format!("entrypoint: scripts/main.lua\n{steps}"))), "steps-unused warning 2", true),
-        (sequence(planned(steps)), "steps-unused warning 1", true),
-        (sequence(planned("outputs_from: x\n")), "contract-value error 1", false),
-        (sequence(planned("concurrency: 2\n")), "contract-value error 1", false),
+        (script(planned_project(&format!("runtime: lua\n{steps}"))), "steps-unfit error 2", false),
+        (
+            script(planned_project(&format!("entrypoint: scripts/main.lua\n{steps}"))),
+            "steps-unused warning 2",
+            true,
+        ),
+        (sequence(planned_project(steps)), "steps-unused warning 1", true),
+        (sequence(planned_project("outputs_from: x\n")), "contract-value error 1", false),
+        (sequence(planned_project("concurrency: 2\n")), "contract-value error 1", false),
     ] {
-        assert_eq!(told(&project), (is_valid, vec![found.to_owned()]));
+        assert_eq!(diagnostics(&project), (is_valid, vec![found.to_owned()]));
         let answer = project.metier(&["run", "x"]);
         assert_eq!(answer.code == 3, !is_valid, "{found}: {answer:?}");
     }
-    let declared = script(planned(steps))
+    let declared = script(planned_project(steps))
         .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nruntime: lua\n---\n");
-    assert_eq!(told(&declared), (false, vec!["steps-unfit error 1".to_owned()]));
+    assert_eq!(diagnostics(&declared), (false, vec!["steps-unfit error 1".to_owned()]));
     assert_eq!(declared.metier(&["run", "x"]).code, 3);
 }
 

@@ -6,7 +6,7 @@ use super::cli::{Answer, Project};
 
 const READS: &str = "return {ctx.secret('TOKEN'), #ctx.secret('TOKEN')}";
 
-fn asks(permissions: &str, script: &str) -> Project {
+fn project_that_requests(permissions: &str, script: &str) -> Project {
     Project::new()
         .file(
             ".metier/skills/x/SKILL.md",
@@ -45,7 +45,7 @@ fn a_setting_that_cannot_be_read_is_the_callers_mistake() {
 
 #[test]
 fn a_secret_comes_from_the_environment_and_naming_it_grants_it() {
-    let project = asks("secret:TOKEN", READS);
+    let project = project_that_requests("secret:TOKEN", READS);
     for (option, variable) in [("TOKEN", "TOKEN"), ("TOKEN=OTHER", "OTHER")] {
         let answer =
             with_variable(&project, variable, "hunter2", &["run", "x", "--json", "--secret", option]);
@@ -60,19 +60,20 @@ fn a_secret_is_asked_for_by_the_skill_and_named_by_the_caller() {
         ("secret:OTHER", &["--secret", "TOKEN"]),
         ("secret:TOKEN", &[]),
     ] {
-        let project = asks(permissions, READS);
+        let project = project_that_requests(permissions, READS);
         let answer = with_variable(&project, "TOKEN", "hunter2", &[&["run", "x"], args].concat());
         assert_eq!(answer.code, 4, "{permissions} {args:?}: {answer:?}");
     }
     let granted_only = ["run", "x", "--allow", "secret:TOKEN"];
-    let answer = with_variable(&asks("secret:TOKEN", READS), "TOKEN", "hunter2", &granted_only);
+    let answer =
+        with_variable(&project_that_requests("secret:TOKEN", READS), "TOKEN", "hunter2", &granted_only);
     assert_eq!(answer.code, 3, "the environment is not handed in by a grant: {answer:?}");
     assert!(answer.stderr.contains("the secret TOKEN of skill x is not set"), "{answer:?}");
 }
 
 #[test]
 fn a_secret_that_is_not_there_is_the_callers_mistake() {
-    let project = asks("secret:TOKEN", READS);
+    let project = project_that_requests("secret:TOKEN", READS);
     for (option, words) in [
         ("TOKEN=NOT_SET_ANYWHERE", "the environment variable NOT_SET_ANYWHERE is not set"),
         ("TOKEN=BLANK", "the environment variable BLANK is blank"),
@@ -87,7 +88,10 @@ fn a_secret_that_is_not_there_is_the_callers_mistake() {
 
 #[test]
 fn what_a_person_sees_is_redacted_too() {
-    let project = asks("secret:TOKEN", "local t = ctx.secret('TOKEN') print('log', t) error('error ' .. t)");
+    let project = project_that_requests(
+        "secret:TOKEN",
+        "local t = ctx.secret('TOKEN') print('log', t) error('error ' .. t)",
+    );
     let answer = with_variable(&project, "TOKEN", "hunter2", &["run", "x", "--secret", "TOKEN"]);
     assert!(!format!("{answer:?}").contains("hunter2"), "{answer:?}");
     assert!(
@@ -98,8 +102,8 @@ fn what_a_person_sees_is_redacted_too() {
 
 #[test]
 fn a_skill_calls_another_where_it_was_allowed_to() {
-    let project =
-        asks("skill:y", "return 'x and ' .. ctx.skill('y', {n = 2})").lua("y", "return `y{input.n}`");
+    let project = project_that_requests("skill:y", "return 'x and ' .. ctx.skill('y', {n = 2})")
+        .lua("y", "return `y{input.n}`");
     let answer = project.metier(&["run", "x", "--allow", "skill:y"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "x and y2\n"), "{answer:?}");
     assert_eq!(project.metier(&["run", "x"]).code, 4);
@@ -108,7 +112,7 @@ fn a_skill_calls_another_where_it_was_allowed_to() {
 #[test]
 fn tools_and_a_model_are_not_the_command_lines_to_offer() {
     for (permission, call) in [("tool:t", "ctx.tool('t')"), ("sample", "ctx.sample(nil, 'p')")] {
-        let answer = asks(permission, call).metier(&["run", "x", "--allow", permission]);
+        let answer = project_that_requests(permission, call).metier(&["run", "x", "--allow", permission]);
         assert!(answer.code == 3 && answer.stderr.contains("this host offers skills no"), "{answer:?}");
     }
 }

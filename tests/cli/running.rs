@@ -112,7 +112,7 @@ fn a_new_skill_of_each_kind_runs_from_a_folder_below() {
         &["--runtime", "external", "--script", "run.sh"],
         &["--runtime", "external"],
     ] {
-        if kind.len() == 2 && kind[1] == "external" && super::not_run::found("python3").is_none() {
+        if kind.len() == 2 && kind[1] == "external" && super::not_run::find_program("python3").is_none() {
             super::not_run::not_run("the new Python skill", "python3 is missing");
             continue;
         }

@@ -13,7 +13,7 @@ fn run(project: &Project, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_process_is_in_a_cage_unless_the_caller_says_otherwise() {
+fn a_process_is_in_a_sandbox_unless_the_caller_says_otherwise() {
     let project = tries();
     for (args, is_caged) in [
         (&["tries"][..], true),
@@ -29,7 +29,7 @@ fn a_process_is_in_a_cage_unless_the_caller_says_otherwise() {
 }
 
 #[test]
-fn whoever_leaves_the_cage_out_is_told_so() {
+fn whoever_leaves_the_sandbox_out_is_told_so() {
     let outcome = run(&tries(), &["tries", "--sandbox", "off"]);
     let line = outcome["log"][0]["message"].as_str().unwrap();
     assert!(line.contains("runs without a sandbox, with all the rights of the user"), "{line}");
@@ -45,7 +45,7 @@ fn a_word_that_says_nothing_is_misuse_and_lists_those_that_do() {
 }
 
 #[test]
-fn nothing_in_the_project_leaves_the_cage_out() {
+fn nothing_in_the_project_leaves_the_sandbox_out() {
     let skill =
         "---\nname: x\ndescription: d\nallowed-tools: exec:unsandboxed\nmetadata:\n  sandbox: \"off\"\n---\n";
     let project = Project::new().shell("x", "true").file(".metier/skills/x/SKILL.md", skill);

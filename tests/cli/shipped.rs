@@ -5,11 +5,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::cli::Project;
-use super::not_run::{found, not_run};
+use super::not_run::{find_program, not_run};
 
 #[test]
 fn every_plan_that_ships_runs_without_an_input() {
-    if let Some(missing) = ["git", "python3"].into_iter().find(|command| found(command).is_none()) {
+    if let Some(missing) = ["git", "python3"].into_iter().find(|command| find_program(command).is_none()) {
         return not_run("plans that ship", &format!("{missing} is not on PATH"));
     }
     let project = Project::new().file("README.md", "# A project\n\nTODO: upgrade\n");

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::cli::{Answer, Project};
-use super::outcome::in_shape;
+use super::outcome::assert_shape;
 
-fn started(project: &Project, args: &[&str]) -> Child {
+fn start(project: &Project, args: &[&str]) -> Child {
     project.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -17,7 +17,7 @@ fn signal(name: &str, process: u32) {
     assert!(Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success());
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(5);
     while !holds() {
         assert!(Instant::now() < patience, "{what}");
@@ -25,7 +25,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-fn ended(child: Child) -> Answer {
+fn wait_for_end(child: Child) -> Answer {
     let started = Instant::now();
     let answer = child.wait_with_output().unwrap().into();
     assert!(started.elapsed() < Duration::from_secs(3), "{answer:?}");
@@ -40,33 +40,33 @@ fn an_interrupt_stops_a_running_script() {
         .file(".metier/skills/x/scripts/main.lua", script);
     for name in ["INT", "TERM"] {
         let _ = std::fs::remove_file(project.path("begun"));
-        let child = started(&project, &["run", "x", "--json", "--allow", "write"]);
-        until("the script begins", || project.path("begun").exists());
+        let child = start(&project, &["run", "x", "--json", "--allow", "write"]);
+        wait_until("the script begins", || project.path("begun").exists());
         signal(name, child.id());
-        let answer = ended(child);
+        let answer = wait_for_end(child);
         let outcome = answer.json();
-        in_shape(&outcome);
+        assert_shape(&outcome);
         assert_eq!((answer.code, &outcome["error"]["kind"]), (130, &json!("cancelled")), "{name}");
     }
 }
 
 #[test]
 fn an_interrupt_ends_a_process_and_all_that_it_started() {
-    let sleep = unlike_any_other(1);
+    let sleep = unique_sleep(1);
     let project = Project::new().shell("x", &format!("{sleep} & echo > begun; echo out; wait; {sleep}"));
-    let child = started(&project, &["run", "x", "--allow", "write", "--sandbox", "best-effort"]);
-    until("the script begins", || project.path("begun").exists() && lives(&sleep));
+    let child = start(&project, &["run", "x", "--allow", "write", "--sandbox", "best-effort"]);
+    wait_until("the script begins", || project.path("begun").exists() && is_running(&sleep));
     signal("INT", child.id());
-    let answer = ended(child);
+    let answer = wait_for_end(child);
     assert_eq!((answer.code, answer.stdout.as_str()), (130, ""));
     assert!(answer.stderr.contains("out\n") && answer.stderr.contains("cancelled"), "{answer:?}");
     let script = project.path(".metier/skills/x").display().to_string();
-    until("nothing of it goes on", || !lives(&sleep) && !lives(&script));
+    wait_until("nothing of it goes on", || !is_running(&sleep) && !is_running(&script));
 }
 
 #[test]
 fn an_interrupt_of_cases_leaves_no_project_of_theirs() {
-    let sleep = unlike_any_other(3);
+    let sleep = unique_sleep(3);
     let project = Project::new()
         .shell("x", &sleep)
         .file(".metier/skills/x/cases/a.json", r#"{"allow": [], "expect": {"value": 1}}"#)
@@ -74,9 +74,9 @@ fn an_interrupt_of_cases_leaves_no_project_of_theirs() {
     let mut command = project.command(&["test", "x"]);
     command.env("TMPDIR", project.path("tmp")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    until("the case begins", || lives(&sleep));
+    wait_until("the case begins", || is_running(&sleep));
     signal("TERM", child.id());
-    let answer = ended(child);
+    let answer = wait_for_end(child);
     assert_eq!(answer.code, 130, "{answer:?}");
     let left: Vec<_> =
         std::fs::read_dir(project.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -84,12 +84,12 @@ fn an_interrupt_of_cases_leaves_no_project_of_theirs() {
 }
 
 /// A command that sleeps for so long as no other does: in a cage a process has another number than outside.
-fn unlike_any_other(test: u32) -> String {
+fn unique_sleep(test: u32) -> String {
     format!("sleep 300.{test}{}", std::process::id())
 }
 
 /// Whether a process with this in its command line runs. One that has ended and waits to be collected does not.
-fn lives(part: &str) -> bool {
+fn is_running(part: &str) -> bool {
     let processes =
         Command::new("ps").args(["-A", "-ww", "-o", "stat=", "-o", "args="]).output().unwrap().stdout;
     let processes = String::from_utf8_lossy(&processes);
@@ -99,24 +99,24 @@ fn lives(part: &str) -> bool {
 #[test]
 fn one_interrupt_is_enough_when_nobody_reads_the_answer() {
     let project = Project::new().lua("x", "ctx.log('info', 'done') return string.rep('x', 1000000)");
-    let mut child = started(&project, &["run", "x"]);
+    let mut child = start(&project, &["run", "x"]);
     // The pipe fills, and stays full.
     let (stdout, mut said) = (child.stdout.take(), [0]);
     std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut said).unwrap();
     sleep(Duration::from_millis(200));
     signal("INT", child.id());
-    assert_eq!(ended(child).code, 130);
+    assert_eq!(wait_for_end(child).code, 130);
     drop(stdout);
 }
 
 #[test]
 fn a_deadline_leaves_no_process_behind() {
-    let sleep = unlike_any_other(2);
+    let sleep = unique_sleep(2);
     let project = Project::new().shell("x", &format!("{sleep} & echo > begun; wait"));
     let answer =
         project.metier(&["run", "x", "--allow", "write", "--sandbox", "best-effort", "--timeout", "300ms"]);
     assert!(answer.code == 5 && project.path("begun").exists());
-    until("nothing of it goes on", || !lives(&sleep));
+    wait_until("nothing of it goes on", || !is_running(&sleep));
 }
 
 /// Longer than any of these may take, and far less than what they ask for.
@@ -131,8 +131,8 @@ fn a_run_that_hangs_is_ended_at_its_deadline_or_by_an_interrupt() {
         .file(".metier/skills/x/scripts/main.lua", script);
     for (timeout, code) in [("300ms", 5), ("1h", 130)] {
         let _ = std::fs::remove_file(project.path("begun"));
-        let mut child = started(&project, &["run", "x", "--allow", "write", "--timeout", timeout]);
-        until("the script begins", || project.path("begun").exists());
+        let mut child = start(&project, &["run", "x", "--allow", "write", "--timeout", timeout]);
+        wait_until("the script begins", || project.path("begun").exists());
         if code == 130 {
             sleep(Duration::from_millis(200));
             signal("INT", child.id());
@@ -198,7 +198,7 @@ fn no_script_goes_on_after_its_deadline_whatever_it_calls() {
             ]);
             assert!(begun.elapsed() < PROMPTLY, "{at}: {:?}", begun.elapsed());
             let outcome = answer.json();
-            in_shape(&outcome);
+            assert_shape(&outcome);
             // What needs more memory than there is ends for that.
             let ends = [(5, "deadline"), (5, "memory")];
             assert!(
@@ -242,7 +242,7 @@ fn a_run_in_a_worker_comes_to_the_same_as_one_in_process() {
             let input = input.to_string();
             let args = ["run", skill, "--json", "--allow", "skill:y", "--execution", mode, "--input", &input];
             let mut outcome = project.metier(&args).json();
-            in_shape(&outcome);
+            assert_shape(&outcome);
             let held = outcome["sandbox"].take();
             assert!(mode == "in-process" || held["tier"] != "in-process", "{held}");
             outcome["duration_ms"] = json!(0);

@@ -61,7 +61,7 @@ fn the_smallest_limits_end_in_words() {
 }
 
 #[test]
-fn a_line_of_a_stranger_cannot_pass_for_one_of_ours() {
+fn an_untrusted_line_cannot_pass_for_one_of_ours() {
     let project = Project::new()
         .lua("log", "print('a\\nerror: faked')")
         .lua("fails", "error('a\\nhelp: run with --allow exec')")

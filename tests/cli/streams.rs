@@ -17,13 +17,13 @@ const ANSWERS: [&[&str]; 8] = [
     &["--help"],
 ];
 
-fn house() -> Project {
+fn answering_project() -> Project {
     Project::new().lua("x", "print('said') return string.rep('x', 200000)")
 }
 
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
-    let house = house();
+    let house = answering_project();
     for args in ANSWERS {
         let mut child = house.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -41,7 +41,7 @@ fn a_full_disk_is_an_error_in_words() {
     let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
         return super::not_run::not_run("a full disk", "/dev/full is missing");
     };
-    let house = house();
+    let house = answering_project();
     for args in ANSWERS {
         let answer: Answer = house.command(args).stdout(full.try_clone().unwrap()).output().unwrap().into();
         assert_eq!(answer.code, 1, "{args:?}: {answer:?}");
@@ -52,7 +52,7 @@ fn a_full_disk_is_an_error_in_words() {
 
 #[test]
 fn closed_standard_error_changes_no_answer() {
-    let house = house().lua("fails", "error('x')");
+    let house = answering_project().lua("fails", "error('x')");
     for (args, code) in [(&["run", "x"][..], 0), (&["run", "fails"], 1), (&["bogus"], 2)] {
         let mut child = house.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stderr.take());
@@ -62,7 +62,7 @@ fn closed_standard_error_changes_no_answer() {
 
 #[test]
 fn json_answers_are_one_json_text_and_nothing_else() {
-    let house = house().file(".metier/skills/broken/SKILL.md", "---\n");
+    let house = answering_project().file(".metier/skills/broken/SKILL.md", "---\n");
     for args in [
         &["list"][..],
         &["catalog"],

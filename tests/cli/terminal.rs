@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::cli::Project;
-use super::not_run::{found, not_run};
+use super::not_run::{find_program, not_run};
 
 /// What a terminal is sent when `metier` runs on one; nothing where no terminal can be had.
-fn shown(project: &Project, args: &[&str], variable: &str) -> Option<String> {
+fn terminal_output(project: &Project, args: &[&str], variable: &str) -> Option<String> {
     let output = on_terminal(project, args, variable)?.output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn on_terminal(project: &Project, args: &[&str], variable: &str) -> Option<Command> {
-    let script = found("script")?;
+    let script = find_program("script")?;
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
     let line = format!("'{}' {}", env!("CARGO_BIN_EXE_metier"), quoted.join(" "));
     let mut command = Command::new(script);
@@ -30,11 +30,11 @@ fn on_terminal(project: &Project, args: &[&str], variable: &str) -> Option<Comma
 #[test]
 fn colours_are_for_terminals_that_want_them() {
     let project = Project::new().lua("fails", "error('x')");
-    let Some(coloured) = shown(&project, &["run", "fails"], "") else {
+    let Some(coloured) = terminal_output(&project, &["run", "fails"], "") else {
         return not_run("colours on a terminal", "script (util-linux) is missing");
     };
     assert!(coloured.contains("\u{1b}[31m"), "{coloured:?}");
-    let plain = shown(&project, &["run", "fails"], "NO_COLOR").unwrap();
+    let plain = terminal_output(&project, &["run", "fails"], "NO_COLOR").unwrap();
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
 }
 
@@ -42,7 +42,7 @@ fn colours_are_for_terminals_that_want_them() {
 const UNSEEN: &str = "\u{ad}\u{34f}\u{61c}\u{115f}\u{17b4}\u{180e}\u{200b}\u{200d}\u{2028}\u{2062}\u{2066}\u{2800}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\u{fffc}\u{1d173}\u{e0041}\u{e0101}\u{100000}";
 
 #[test]
-fn a_stranger_cannot_command_the_terminal() {
+fn untrusted_text_cannot_command_the_terminal() {
     let hostile = "return 'v\\27[2J\\27]0;t\\7\\u{9b}31m\\u{202e}'";
     let project = Project::new()
         .lua("value", hostile)
@@ -57,7 +57,7 @@ fn a_stranger_cannot_command_the_terminal() {
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
         .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
-    let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "on_failure": "continue"}, {"skill": "fails"}]);
+    let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "parse_on_failure": "continue"}, {"skill": "fails"}]);
     let project = project
         .skill(".metier/skills/plan")
         .file(".metier/skills/plan/scripts/sequence.json", steps.to_string())
@@ -93,7 +93,7 @@ fn a_stranger_cannot_command_the_terminal() {
         &["show", "told"],
         &["show", "told", "--json"],
     ] {
-        let Some(screen) = shown(&project, args, "NO_COLOR") else {
+        let Some(screen) = terminal_output(&project, args, "NO_COLOR") else {
             return not_run("strangers on a terminal", "script (util-linux) is missing");
         };
         if let Some(c) = UNSEEN.chars().find(|c| screen.contains(*c)) {
@@ -110,7 +110,7 @@ fn nothing_moves_where_nobody_watches() {
     let project = Project::new().lua("bar", "for i = 1, 3 do ctx.progress('step', i, 3) end return 1");
     let answer = project.metier(&["run", "bar"]);
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("1\n", ""));
-    let Some(screen) = shown(&project, &["run", "bar"], "") else {
+    let Some(screen) = terminal_output(&project, &["run", "bar"], "") else {
         return not_run("a progress bar", "script (util-linux) is missing");
     };
     assert!(screen.contains("step"), "{screen:?}");

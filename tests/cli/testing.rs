@@ -14,7 +14,7 @@ fn case(project: Project, skill: &str, name: &str, case: &Value) -> Project {
 }
 
 /// A skill of one Lua script that asks for these permissions, and its one case.
-fn one(permissions: &str, script: &str, told: &Value) -> Project {
+fn one_case_project(permissions: &str, script: &str, told: &Value) -> Project {
     let head = format!("---\nname: x\ndescription: d\nallowed-tools: {permissions}\n---\n");
     let project = Project::new()
         .file(".metier/skills/x/SKILL.md", head)
@@ -22,12 +22,12 @@ fn one(permissions: &str, script: &str, told: &Value) -> Project {
     case(project, "x", "one", told)
 }
 
-fn tested(project: &Project) -> Value {
+fn test_results(project: &Project) -> Value {
     project.metier(&["test", "x", "--json"]).json()
 }
 
-fn passes(project: &Project) {
-    let answer = tested(project);
+fn assert_passes(project: &Project) {
+    let answer = test_results(project);
     assert_eq!(answer["ok"], true, "{answer:#}");
 }
 
@@ -48,7 +48,7 @@ fn the_skills_that_ship_hold_what_their_cases_say() {
 #[test]
 fn cases_run_in_worker_processes_where_they_are_asked_to() {
     let case = json!({"input": {"x": 1}, "expect": {"value": {"got": 1, "more": true}}});
-    let project = one("", ECHO, &case);
+    let project = one_case_project("", ECHO, &case);
     for mode in ["worker", "in-process"] {
         let answer = project.metier(&["test", "x", "--json", "--execution", mode]);
         assert_eq!((answer.code, answer.json()["passed"].take()), (0, json!(1)), "{mode}: {}", answer.stdout);
@@ -56,7 +56,7 @@ fn cases_run_in_worker_processes_where_they_are_asked_to() {
     assert_eq!(project.metier(&["test", "x", "--execution", "elsewhere"]).code, 2);
     // A process has what a script may have and a room beside it; nothing else shows where it ran.
     let taken = "local t = {} for i = 1, 1e9 do t[i] = ('a'):rep(1e6) .. i end return #t";
-    let project = one("", taken, &json!({"expect": {"error": {"kind": "memory"}}}));
+    let project = one_case_project("", taken, &json!({"expect": {"error": {"kind": "memory"}}}));
     let answer = project.metier(&["test", "x", "--json", "--execution", "worker"]);
     assert_eq!(answer.code, 0, "{}", answer.stdout);
 }
@@ -91,9 +91,9 @@ fn each_case_has_a_project_of_its_own() {
         "expect": {"value": 3, "files": {"out.txt": "one!", "a/in.txt": null}}
     });
     let script = "ctx.write('out.txt', ctx.read_file('a/in.txt') .. '!') ctx.remove('a/in.txt') return #ctx.read_file('out.txt') - 1";
-    let project = one("write", script, &told);
-    passes(&project);
-    passes(&project);
+    let project = one_case_project("write", script, &told);
+    assert_passes(&project);
+    assert_passes(&project);
     assert!(!project.path("out.txt").exists(), "the caller's project is not the case's");
 }
 
@@ -107,8 +107,12 @@ fn tools_answer_what_the_case_gives_and_their_calls_are_held_against_it() {
         })
     };
     let both = json!([{"tool": "add", "args": {"a": 1}}, {"tool": "add", "args": {"a": 2}}]);
-    passes(&one("tool:add", script, &told(&both)));
-    let answer = tested(&one("tool:add", script, &told(&json!([{"tool": "add", "args": {"a": 1}}]))));
+    assert_passes(&one_case_project("tool:add", script, &told(&both)));
+    let answer = test_results(&one_case_project(
+        "tool:add",
+        script,
+        &told(&json!([{"tool": "add", "args": {"a": 1}}])),
+    ));
     assert_eq!(answer["cases"][0]["differences"][0]["place"], "calls[1]");
     assert_eq!(answer["failed"], 1);
 }
@@ -117,13 +121,13 @@ fn tools_answer_what_the_case_gives_and_their_calls_are_held_against_it() {
 fn the_web_of_a_case_is_never_the_real_one() {
     let script = "return ctx.http('http://127.0.0.1:9/').body";
     let granted = json!({"allow": ["net:127.0.0.1"], "expect": {"error": {"kind": "unavailable"}}});
-    passes(&one("net:127.0.0.1", script, &granted));
+    assert_passes(&one_case_project("net:127.0.0.1", script, &granted));
     let canned = json!({
         "allow": ["net:127.0.0.1"],
         "given": {"http": {"http://127.0.0.1:9/": {"body": "canned"}}},
         "expect": {"value": "canned"}
     });
-    passes(&one("net:127.0.0.1", script, &canned));
+    assert_passes(&one_case_project("net:127.0.0.1", script, &canned));
 }
 
 #[test]
@@ -141,13 +145,13 @@ fn a_case_cannot_grant_what_leads_out_of_its_project() {
 #[test]
 fn a_case_lays_nothing_out_and_reads_nothing_outside_its_project() {
     let told = json!({"files": {"../stolen": "x"}, "expect": {"value": 1}});
-    let answer = tested(&one("read", "return 1", &told));
+    let answer = test_results(&one_case_project("read", "return 1", &told));
     assert_eq!((&answer["not_run"], &answer["ok"]), (&json!(1), &json!(false)), "{answer}");
     let link = "#!/bin/bash\nln -s /etc/passwd out\n";
     let told = json!({"allow": ["write"], "expect": {"files": {"out": "mine"}}});
     let project = case(Project::new().shell("x", link), "x", "one", &told);
     assert_eq!(
-        tested(&project)["cases"][0]["differences"],
+        test_results(&project)["cases"][0]["differences"],
         json!([{"place": "out", "expected": "mine", "got": null}])
     );
 }
@@ -175,7 +179,7 @@ fn examples_of_a_contract_are_tests_ar_18() {
     assert!(answer.stdout.starts_with("ok       x example 1: a good chart  "), "{answer:?}");
     assert!(answer.stdout.ends_with("2 passed, 0 failed, 0 not run\n") && answer.code == 0, "{answer:?}");
     let wrong = Project::new().lua("x", "return {valid = false}").file(".metier/skills/x/skill.yaml", HELM);
-    let answer = tested(&wrong);
+    let answer = test_results(&wrong);
     let places: Vec<_> =
         answer["cases"][0]["differences"].as_array().unwrap().iter().map(|one| &one["place"]).collect();
     assert_eq!(places, [".chart", ".valid"], "{answer:#}");
@@ -185,41 +189,41 @@ fn examples_of_a_contract_are_tests_ar_18() {
 #[test]
 fn a_case_that_grants_nothing_by_name_has_what_the_skill_asks_for() {
     let script = "ctx.write('out.txt', 'x') return 1";
-    passes(&one("write", script, &json!({"expect": {"value": 1}})));
+    assert_passes(&one_case_project("write", script, &json!({"expect": {"value": 1}})));
     let refused = json!({"allow": [], "expect": {"error": {"kind": "denied"}}});
-    passes(&one("write", script, &refused));
+    assert_passes(&one_case_project("write", script, &refused));
     let network = Project::new()
         .file(".metier/skills/x/SKILL.md", "---\nname: x\ndescription: d\nallowed-tools: net\n---\n")
         .file(".metier/skills/x/scripts/main.sh", "echo ran");
     let network = case(network, "x", "one", &json!({"expect": {"value": "ran"}}));
-    assert_eq!(tested(&network)["not_run"], 1, "what leads out is the caller's to grant");
+    assert_eq!(test_results(&network)["not_run"], 1, "what leads out is the caller's to grant");
 }
 
 #[test]
 fn files_of_the_folder_project_are_there_in_every_case() {
-    let project = one(
+    let project = one_case_project(
         "write",
         "return ctx.read_file('docs/a.md') .. ctx.read_file('b')",
         &json!({
             "files": {"b": "own"}, "expect": {"value": "common own"}
         }),
     );
-    passes(&project.file(".metier/skills/x/cases/project/docs/a.md", "common "));
+    assert_passes(&project.file(".metier/skills/x/cases/project/docs/a.md", "common "));
 }
 
 #[test]
 fn a_failure_is_expected_by_its_kind_and_a_part_of_its_sentence() {
     let script = "ctx.write('a', 'b')";
     let told = json!({"allow": [], "expect": {"error": {"kind": "denied", "message": "write a"}}});
-    passes(&one("write", script, &told));
-    let other = one("write", script, &json!({"allow": [], "expect": {"error": {"kind": "io"}}}));
-    assert_eq!(tested(&other)["cases"][0]["differences"][0]["got"]["kind"], "denied");
+    assert_passes(&one_case_project("write", script, &told));
+    let other = one_case_project("write", script, &json!({"allow": [], "expect": {"error": {"kind": "io"}}}));
+    assert_eq!(test_results(&other)["cases"][0]["differences"][0]["got"]["kind"], "denied");
 }
 
 #[test]
 fn what_needs_a_command_that_is_missing_was_not_shown_to_hold() {
     let told = json!({"needs": ["no-such-command"], "expect": {"value": 1}});
-    let answer = one("read", "return 1", &told).metier(&["test", "x"]);
+    let answer = one_case_project("read", "return 1", &told).metier(&["test", "x"]);
     assert!(answer.stdout.contains("not run  x one: no-such-command is not on PATH\n"), "{answer:?}");
     assert_eq!(answer.code, 1);
 }
@@ -242,7 +246,7 @@ fn a_file_that_is_no_case_is_told_under_its_skill_and_stops_no_other() {
     assert!(answer.stdout.contains("ok       y good "), "{answer:?}");
     assert!(answer.stdout.ends_with("1 passed, 0 failed, 2 not run\n") && answer.code == 1, "{answer:?}");
     assert!(!answer.stdout.contains("struct"), "{answer:?}");
-    let told = tested(&project);
+    let told = test_results(&project);
     assert_eq!((&told["cases"][0]["skill"], &told["cases"][0]["status"]), (&json!("x"), &json!("not-run")));
     assert_eq!(project.metier(&["test", "--case", "good"]).code, 0, "only what was asked for");
 }
@@ -339,7 +343,7 @@ fn a_plan_is_granted_the_tools_that_its_steps_name() {
         Project::new().file(".metier/skills/x/SKILL.md", head).file(".metier/skills/x/skill.yaml", plan);
     let told = json!({"given": {"tools": {"add": 3}}, "expect": {"value": 3, "files": {"o": "x"}}});
     let project = case(project, "x", "one", &told);
-    passes(&project);
+    assert_passes(&project);
     let shown = project.metier(&["show", "x", "--json"]).json();
     assert_eq!(shown["asks"], json!(["read", "write", "tool:add"]));
 }
@@ -369,10 +373,10 @@ fn nothing_means_that_nothing_is_there() {
         ("ctx.write('gone', '') return 1", false),
         ("ctx.write('other', '') return 1", true),
     ] {
-        let answer = tested(&one("write", script, &told));
+        let answer = test_results(&one_case_project("write", script, &told));
         assert_eq!(answer["ok"], is_gone, "{script}: {answer:#}");
     }
-    let answer = tested(&one("write", "ctx.mkdir('gone') return 1", &told));
+    let answer = test_results(&one_case_project("write", "ctx.mkdir('gone') return 1", &told));
     assert_eq!(answer["cases"][0]["differences"][0]["got"], "a folder", "{answer:#}");
 }
 

@@ -166,7 +166,7 @@ fn a_refusal_names_the_file_in_which_the_word_is_missing() {
     let by_manifest = Project::with_contract("name: x", script);
     assert_eq!(help(by_manifest, &["write"]), "list write under allowed-tools in SKILL.md");
     let caller = |contract: &str| {
-        Project::lua_that_asks("skill:y", "return ctx.skill('y')")
+        Project::lua_with_tools("skill:y", "return ctx.skill('y')")
             .skill("y", "")
             .file(".metier/skills/y/scripts/main.lua", script)
             .file(".metier/skills/y/skill.yml", contract)

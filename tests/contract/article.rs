@@ -157,7 +157,7 @@ fn ar_t16_a_misspelt_constraint_is_an_error_and_nothing_runs_by_it() {
     let yaml = "skill:\n  inputs:\n    name: {type: string, required: true, min_lenght: 3}\n";
     let parsed = parse(yaml.as_bytes());
     assert!(parsed.contract.is_none());
-    let cause = parsed.cause().unwrap();
+    let cause = parsed.blocking_diagnostic().unwrap();
     assert_eq!((cause.code, cause.line, cause.column), ("constraint-unknown", 3, 42));
     assert_eq!(cause.help.as_deref(), Some("did you mean `min_length`?"));
     let project = Project::with_contract(yaml, "return 1");

@@ -2,7 +2,7 @@
 
 use metier::engine::{Engine, Invocation};
 use metier::error::ErrorKind;
-use metier::host::Tools;
+use metier::host::ClosureTools;
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, kind, sentence, value};
@@ -74,17 +74,17 @@ fn a_callees_value_is_held_in_every_language() {
 
 #[test]
 fn a_callees_fault_keeps_its_kind() {
-    let project = callee(Project::lua_that_asks("skill:y", "return ctx.skill('y', input)"));
+    let project = callee(Project::lua_with_tools("skill:y", "return ctx.skill('y', input)"));
     assert_eq!(kind(&project.run_with(json!({"n": "x"}), &["skill:y"])), ErrorKind::InvalidInput);
     assert_eq!(kind(&project.run_with(json!({"n": 13}), &["skill:y"])), ErrorKind::InvalidOutput);
     let script = "local ok, err = pcall(ctx.skill, 'y', {n = 'x'}) return {ok = ok, kind = err.kind}";
-    let caught = callee(Project::lua_that_asks("skill:y", script)).run(&["skill:y"]);
+    let caught = callee(Project::lua_with_tools("skill:y", script)).run(&["skill:y"]);
     assert_eq!(value(caught), json!({"ok": false, "kind": "invalid-input"}));
 }
 
 #[test]
 fn a_callee_whose_contract_does_not_stand_does_not_run() {
-    let project = Project::lua_that_asks("skill:y", "return ctx.skill('y')")
+    let project = Project::lua_with_tools("skill:y", "return ctx.skill('y')")
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", "return 1")
         .contract("y", "inputs: {a: {typ: string}}");
@@ -96,7 +96,7 @@ fn a_callee_whose_contract_does_not_stand_does_not_run() {
 fn a_callee_asks_by_its_contract() {
     let writes = "ctx.write('out.txt', 'y') return true";
     let project = |permissions: &str| {
-        Project::lua_that_asks("skill:y write", "return ctx.skill('y')")
+        Project::lua_with_tools("skill:y write", "return ctx.skill('y')")
             .skill("y", "")
             .file(".metier/skills/y/scripts/main.lua", writes)
             .contract("y", &format!("permissions: [{permissions}]"))
@@ -114,7 +114,7 @@ fn tools_and_skills_stay_behind_one_door() {
         "return ctx.tool('echo', {word = input.word})",
     );
     let tools =
-        || Tools::new().tool("echo", "says it again", json!({}), |_, arguments| Ok(arguments.clone()));
+        || ClosureTools::new().tool("echo", "says it again", json!({}), |_, arguments| Ok(arguments.clone()));
     let engine: Engine = project.builder().tools(tools()).build().unwrap();
     let call = |input: Value| engine.run(granted(Invocation::new("x").input(input), &["tool:echo"]));
     assert_eq!(value(call(json!({"word": "hi"}))), json!({"word": "hi"}));

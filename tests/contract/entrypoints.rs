@@ -17,12 +17,12 @@ fn skill(contract: &str) -> Project {
         .contract("x", contract)
 }
 
-fn called(project: &Project, script: &str) -> metier::engine::Outcome {
+fn run_script(project: &Project, script: &str) -> metier::engine::Outcome {
     project.engine().run(Invocation::new("x").script(script))
 }
 
 /// The file and line of an error.
-fn place(outcome: &metier::engine::Outcome) -> (String, Option<u32>) {
+fn location(outcome: &metier::engine::Outcome) -> (String, Option<u32>) {
     let place = outcome.result.as_ref().unwrap_err().location().expect("a place");
     (place.file.clone(), place.line)
 }
@@ -42,9 +42,9 @@ fn named_entrypoints_run_by_their_names_and_scripts_by_their_paths() {
     for (name, answer) in
         [("check", "b"), ("see", "c"), ("main", "a"), ("scripts/b.lua", "b"), ("a.lua", "a")]
     {
-        assert_eq!(value(called(&project, name)), json!(answer), "{name}");
+        assert_eq!(value(run_script(&project, name)), json!(answer), "{name}");
     }
-    let unknown = called(&project, "chekc");
+    let unknown = run_script(&project, "chekc");
     assert_eq!(kind(&unknown), ErrorKind::UnknownSkill);
     assert_eq!(unknown.result.unwrap_err().help(), Some("its entrypoints are check, see"));
 }
@@ -61,10 +61,10 @@ fn an_entrypoint_lies_in_the_folder() {
     assert_eq!(kind(&linked.run(&[])), ErrorKind::InvalidSkill);
     let missing = skill("entrypoint: scripts/none.lua").run(&[]);
     assert_eq!(sentence(&missing), "skill x enters at scripts/none.lua, and has no such file");
-    assert_eq!(place(&missing), ("skill.yaml".to_owned(), Some(1)));
+    assert_eq!(location(&missing), ("skill.yaml".to_owned(), Some(1)));
     let above =
         Project::new().skill("x", "metadata:\n  entrypoint: scripts/none.lua\n").contract("x", "name: x");
-    assert_eq!(place(&above.run(&[])), ("SKILL.md".to_owned(), Some(5)));
+    assert_eq!(location(&above.run(&[])), ("SKILL.md".to_owned(), Some(5)));
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn the_runtime_is_the_contracts_word() {
             (kind(&unknown), sentence(&unknown)),
             (ErrorKind::InvalidSkill, "no runtime is called `cobol`".into())
         );
-        assert_eq!(place(&unknown), ("skill.yaml".to_owned(), Some(line)));
+        assert_eq!(location(&unknown), ("skill.yaml".to_owned(), Some(line)));
     }
     let named_above =
         Project::new().skill("x", "runtime: cobol\n").file(".metier/skills/x/scripts/a.lua", "");
-    assert_eq!(place(&named_above.run(&[])), ("SKILL.md".to_owned(), Some(4)));
+    assert_eq!(location(&named_above.run(&[])), ("SKILL.md".to_owned(), Some(4)));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_function_is_handed_to_the_runtime_that_can_call_it() {
     assert_eq!((run(None), run(Some("b")), run(Some("c"))), (json!("first"), json!("second"), json!(null)));
     let lua = skill("entrypoint: {path: scripts/a.lua, function: first}").run(&[]);
     assert_eq!(kind(&lua), ErrorKind::InvalidSkill, "what cannot be entered so is not entered otherwise");
-    assert_eq!(place(&lua), ("skill.yaml".to_owned(), Some(1)));
+    assert_eq!(location(&lua), ("skill.yaml".to_owned(), Some(1)));
 }
 
 #[test]
@@ -134,6 +134,6 @@ fn an_entrypoint_is_the_path_as_it_is_written() {
         let outcome = project.run(&[]);
         assert_eq!(sentence(&outcome), "skill x enters at main.lua, and has no such file");
         assert_eq!(outcome.result.unwrap_err().help(), Some("write scripts/main.lua"));
-        assert_eq!(value(called(&project, "main.lua")), json!(1), "a script is named without its folder");
+        assert_eq!(value(run_script(&project, "main.lua")), json!(1), "a script is named without its folder");
     }
 }

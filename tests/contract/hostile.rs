@@ -100,7 +100,7 @@ fn nothing_is_fetched_and_nothing_read() {
     {
         let text = format!("inputs: {{type: object, properties: {{a: {{$ref: '{reference}'}}}}}}");
         let parsed = parse(text.as_bytes());
-        let cause = parsed.cause().unwrap();
+        let cause = parsed.blocking_diagnostic().unwrap();
         assert_eq!(cause.code, "schema-reference", "{reference}");
         assert!(cause.message.contains("nothing is fetched"), "{}", cause.message);
     }

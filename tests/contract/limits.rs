@@ -22,33 +22,33 @@ fn report(contract: &str, limits: Option<Limits>) -> LimitsReport {
 #[test]
 fn a_contract_lowers_every_limit() {
     let told = report("timeout: 5s\nlimits: {memory: 16MB, output: 1MB}", None);
-    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (5000, Some(16 << 20), 1 << 20));
+    assert_eq!((told.timeout_ms, told.memory_bytes, told.output_bytes), (5000, Some(16 << 20), 1 << 20));
 }
 
 #[test]
 fn a_contract_raises_none() {
     let told = report("timeout: 10m\nlimits: {memory: 4GB, output: 1GB}", None);
-    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (30_000, Some(64 << 20), 8 << 20));
-    let named = Limits::default().deadline(Duration::from_secs(7)).memory(8 << 20).output(1000);
+    assert_eq!((told.timeout_ms, told.memory_bytes, told.output_bytes), (30_000, Some(64 << 20), 8 << 20));
+    let named = Limits::default().timeout(Duration::from_secs(7)).memory(8 << 20).output(1000);
     let told = report("timeout: 10m\nlimits: {memory: 16MB, output: 1MB}", Some(named));
-    assert_eq!((told.deadline_ms, told.memory_bytes, told.output_bytes), (7000, Some(8 << 20), 1000));
+    assert_eq!((told.timeout_ms, told.memory_bytes, told.output_bytes), (7000, Some(8 << 20), 1000));
 }
 
 #[test]
 fn a_caller_who_allows_more_does_not_lift_the_contracts_own() {
-    let generous = Limits::default().deadline(Duration::from_mins(10)).memory(1 << 30);
+    let generous = Limits::default().timeout(Duration::from_mins(10)).memory(1 << 30);
     let told = report("timeout: 5s\nlimits: {memory: 16MB}", Some(generous));
-    assert_eq!((told.deadline_ms, told.memory_bytes), (5000, Some(16 << 20)));
+    assert_eq!((told.timeout_ms, told.memory_bytes), (5000, Some(16 << 20)));
 }
 
 #[test]
 fn a_contracts_timeout_stops_the_run() {
     let outcome = Project::with_contract("timeout: 100ms", ENDLESS).run(&[]);
-    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Deadline, Some("deadline")));
+    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Timeout, Some("deadline")));
     let outcome = Project::with_contract("timeout: 1h", ENDLESS)
         .engine()
         .run(Invocation::new("x").limits(deadline(100)));
-    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn a_contracts_memory_and_output_end_the_run() {
 
 #[test]
 fn a_callee_keeps_within_its_callers_contract() {
-    let project = Project::lua_that_asks("skill:y", "return ctx.skill('y')")
+    let project = Project::lua_with_tools("skill:y", "return ctx.skill('y')")
         .contract("x", "timeout: 100ms\nlimits: {output: 1000}")
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", ENDLESS)
         .contract("y", "timeout: 1h");
-    assert_eq!(kind(&project.run(&["skill:y"])), ErrorKind::Deadline);
+    assert_eq!(kind(&project.run(&["skill:y"])), ErrorKind::Timeout);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn lua_counts_operations_where_a_limit_of_them_is_named() {
 #[test]
 fn limits_that_are_not_applied_are_in_the_log_once() {
     let project =
-        Project::lua_that_asks("skill:y", "for i = 1, 3 do ctx.skill('y') end").skill("y", "").contract(
+        Project::lua_with_tools("skill:y", "for i = 1, 3 do ctx.skill('y') end").skill("y", "").contract(
             "y",
             "limits: {operations: 1000}\nsteps:\n- {id: a, tool: glob, args: {pattern: '*.none'}}",
         );

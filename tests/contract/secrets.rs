@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::project::{Project, granted, kind};
 
-struct Vault(&'static str);
+struct FixedSecret(&'static str);
 
-impl SecretProvider for Vault {
+impl SecretProvider for FixedSecret {
     fn secret(&self, _: &str, name: &str) -> Result<Option<String>> {
         Ok((name == "TOKEN").then(|| self.0.to_owned()))
     }
@@ -18,7 +18,7 @@ impl SecretProvider for Vault {
 const LONG: &str = "s3cr3t-0123456789-0123456789-0123456789-0123456789-0123456789-0123456789-end";
 
 fn run(project: &Project, secret: &'static str) -> Outcome {
-    let engine = project.builder().secrets(Vault(secret)).build().unwrap();
+    let engine = project.builder().secrets(FixedSecret(secret)).build().unwrap();
     engine.run(granted(Invocation::new("x"), &["secret:TOKEN", "skill:y"]))
 }
 
@@ -46,7 +46,7 @@ fn a_value_that_breaks_its_contract_does_not_tell_a_secret() {
 #[test]
 fn an_input_that_breaks_a_callees_contract_does_not_tell_its_callers_secret() {
     for secret in ["s3cr3t", LONG] {
-        let project = Project::lua_that_asks(
+        let project = Project::lua_with_tools(
             "skill:y secret:TOKEN",
             "return ctx.skill('y', {n = ctx.secret('TOKEN')})",
         )

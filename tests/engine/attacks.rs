@@ -56,13 +56,13 @@ fn a_script_is_a_file_of_the_skill_and_nothing_else() {
 #[test]
 fn a_skill_edited_while_it_runs_ends_as_it_began() {
     let script = "ctx.write('started', '') while not pcall(ctx.read_file, 'go') do end return 'old'";
-    let project = Project::lua_that_asks("write", script);
+    let project = Project::lua_with_tools("write", script);
     let engine = project.engine();
     let running = {
         let engine = engine.clone();
         std::thread::spawn(move || engine.run(granted(Invocation::new("x"), &["write"])))
     };
-    project.awaits("started");
+    project.wait_for_file("started");
     write(&project.path(".metier/skills/x/scripts/main.lua"), "return 'new'");
     write(&project.path("go"), "");
     assert_eq!(value(running.join().unwrap()), json!("old"));
@@ -84,7 +84,7 @@ fn a_project_swapped_while_a_skill_runs_is_not_entered() {
         let engine = engine.clone();
         std::thread::spawn(move || engine.run(granted(Invocation::new("project/.metier:x"), &["write"])))
     };
-    project.awaits("p/started");
+    project.wait_for_file("p/started");
     fs::rename(project.path("p"), project.path("away")).unwrap();
     std::os::unix::fs::symlink("q", project.path("p")).unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -111,11 +111,11 @@ fn a_project_or_a_skill_that_is_gone_is_an_error_and_no_more() {
 #[test]
 fn a_flood_of_allowed_tools_costs_next_to_nothing() {
     let begun = Instant::now();
-    let names = Project::lua_that_asks(&"w ".repeat(30_000), "return 1");
+    let names = Project::lua_with_tools(&"w ".repeat(30_000), "return 1");
     assert_eq!(value(names.run(&["write"])), json!(1));
-    let long = Project::lua_that_asks(&"w".repeat(60_000), "return 1");
+    let long = Project::lua_with_tools(&"w".repeat(60_000), "return 1");
     assert_eq!(value(long.run(&["write"])), json!(1));
-    let huge = Project::lua_that_asks(&"write ".repeat(2_000_000), "return 1").run(&["write"]);
+    let huge = Project::lua_with_tools(&"write ".repeat(2_000_000), "return 1").run(&["write"]);
     assert_eq!(kind(&huge), ErrorKind::InvalidSkill, "12 MB of them are no frontmatter");
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }

@@ -14,25 +14,28 @@ use serde_json::{Value, json};
 use crate::project::{ENDLESS, Project, deadline, granted, kind, sentence, value, write};
 
 /// An executor that is one function.
-struct Own<F>(F);
+struct FunctionExecutor<F>(F);
 
-impl<F: Fn(&SkillContext) -> Result<Value> + Send + Sync> SkillExecutor for Own<F> {
+impl<F: Fn(&SkillContext) -> Result<Value> + Send + Sync> SkillExecutor for FunctionExecutor<F> {
     fn execute_with_context(&self, _: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput> {
         (self.0)(context.unwrap()).map(SkillOutput::from)
     }
 }
 
 /// An engine whose Rhai is this function, and a project with such a skill.
-fn own(body: impl Fn(&SkillContext) -> Result<Value> + Send + Sync + Clone + 'static) -> (Project, Engine) {
+fn engine_with_executor(
+    body: impl Fn(&SkillContext) -> Result<Value> + Send + Sync + Clone + 'static,
+) -> (Project, Engine) {
     let project = Project::new().skill("x", "").file(".metier/skills/x/scripts/main.rhai", "1");
-    let load = move |_: &_| -> Result<Box<dyn SkillExecutor>> { Ok(Box::new(Own(body.clone()))) };
+    let load =
+        move |_: &_| -> Result<Box<dyn SkillExecutor>> { Ok(Box::new(FunctionExecutor(body.clone()))) };
     let engine = project.builder().runtime(SkillRuntime::Rhai, load).build().unwrap();
     (project, engine)
 }
 
 #[test]
 fn a_runtime_of_ones_own_stands_behind_the_same_trait() {
-    let (project, engine) = own(|context| context.call("read_file", vec![json!("a.txt")]));
+    let (project, engine) = engine_with_executor(|context| context.call("read_file", vec![json!("a.txt")]));
     write(&project.path("a.txt"), "hello");
     assert_eq!(value(engine.run(Invocation::new("x"))), json!("hello"));
     assert!(engine.availability(&engine.registry().skills()[0]).is_runnable());
@@ -45,7 +48,7 @@ fn a_runtime_of_ones_own_stands_behind_the_same_trait() {
 
 #[test]
 fn a_panic_in_a_runtime_ends_the_run_and_nothing_else() {
-    let (_project, engine) = own(|_| panic!("on purpose"));
+    let (_project, engine) = engine_with_executor(|_| panic!("on purpose"));
     for _ in 0..3 {
         let outcome = engine.run(Invocation::new("x"));
         assert_eq!(
@@ -59,7 +62,7 @@ fn a_panic_in_a_runtime_ends_the_run_and_nothing_else() {
 fn a_panic_in_a_loader_or_an_observer_does_too() {
     struct Panics;
     impl Observer for Panics {
-        fn logged(&self, _: &LogLine) {
+        fn on_log(&self, _: &LogLine) {
             panic!("on purpose");
         }
     }
@@ -75,7 +78,7 @@ fn a_panic_in_a_loader_or_an_observer_does_too() {
 
 #[test]
 fn a_run_has_thirty_seconds_unless_somebody_says_otherwise() {
-    assert_eq!(Limits::default().deadline, Duration::from_secs(30));
+    assert_eq!(Limits::default().timeout, Duration::from_secs(30));
     let project = Project::lua(ENDLESS);
     let engine = project.builder().limits(deadline(60)).build().unwrap();
     for (limits, expected) in [(None, 60), (Some(deadline(120)), 120), (Some(deadline(0)), 0)] {
@@ -85,8 +88,8 @@ fn a_run_has_thirty_seconds_unless_somebody_says_otherwise() {
             Some(limits) => invocation.limits(limits),
             None => invocation,
         });
-        assert_eq!(kind(&outcome), ErrorKind::Deadline);
-        assert_eq!((outcome.limits.hit, outcome.limits.deadline_ms), (Some("deadline"), expected));
+        assert_eq!(kind(&outcome), ErrorKind::Timeout);
+        assert_eq!((outcome.limits.hit, outcome.limits.timeout_ms), (Some("deadline"), expected));
         let took = begun.elapsed();
         assert!(
             (Duration::from_millis(expected)..Duration::from_millis(expected + 500)).contains(&took),
@@ -98,7 +101,7 @@ fn a_run_has_thirty_seconds_unless_somebody_says_otherwise() {
 
 #[test]
 fn a_deadline_beyond_what_the_clock_holds_is_none() {
-    let outcome = Project::lua("return 1").engine_with(Limits::default().deadline(Duration::MAX));
+    let outcome = Project::lua("return 1").engine_with(Limits::default().timeout(Duration::MAX));
     assert_eq!(value(outcome), json!(1));
 }
 
@@ -120,7 +123,7 @@ fn the_value_is_capped_in_every_runtime() {
             .len(),
         998
     );
-    let (_project, engine) = own(|_| Ok(Value::String("x".repeat(999))));
+    let (_project, engine) = engine_with_executor(|_| Ok(Value::String("x".repeat(999))));
     assert_eq!(kind(&engine.run(Invocation::new("x").limits(limits))), ErrorKind::Output);
 }
 
@@ -139,10 +142,10 @@ fn an_observer_hears_log_and_progress_while_the_script_runs() {
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>, Mutex<Option<metier::policy::CancelToken>>);
     impl Observer for Heard {
-        fn logged(&self, line: &LogLine) {
+        fn on_log(&self, line: &LogLine) {
             self.0.lock().unwrap().push(line.message.clone());
         }
-        fn progressed(&self, progress: &Progress) {
+        fn on_progress(&self, progress: &Progress) {
             self.0
                 .lock()
                 .unwrap()
@@ -164,7 +167,7 @@ fn an_observer_hears_log_and_progress_while_the_script_runs() {
 fn an_observer_hears_no_more_than_the_log_holds() {
     struct Counts(AtomicUsize);
     impl Observer for Counts {
-        fn logged(&self, _: &LogLine) {
+        fn on_log(&self, _: &LogLine) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use metier::engine::{Engine, EngineBuilder, Invocation, Outcome, Run};
+use metier::engine::{Engine, EngineBuilder, Invocation, Outcome, RunFuture};
 use metier::error::ErrorKind;
 use metier::executor::{SkillExecutor, SkillRuntime};
 use metier::host::SkillContext;
@@ -15,7 +15,7 @@ use metier::policy::CancelToken;
 use metier::registry::Registry;
 use serde_json::json;
 
-use crate::project::{ENDLESS, Project, deadline, granted, kind, value, within};
+use crate::project::{ENDLESS, Project, deadline, granted, kind, value, wait_until};
 
 /// An executor without a runtime: it sleeps until it is woken.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -36,14 +36,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Starts a run, and answers with its future while it is under way.
-fn started(run: Run) -> std::pin::Pin<Box<Run>> {
+fn start_run(run: RunFuture) -> std::pin::Pin<Box<RunFuture>> {
     let mut run = Box::pin(run);
     assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     run
 }
 
 /// How many processes work in a folder. One that has stopped works nowhere; in a cage a process has another number than here.
-fn working_in(folder: &std::path::Path) -> usize {
+fn count_processes_in(folder: &std::path::Path) -> usize {
     let folder = std::fs::canonicalize(folder).unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let works = |process: &std::fs::DirEntry| {
@@ -62,7 +62,7 @@ fn everything_crosses_threads() {
     crosses::<CancelToken>();
     crosses::<SkillContext>();
     crosses::<Box<dyn SkillExecutor>>();
-    moves::<Run>();
+    moves::<RunFuture>();
     moves::<Invocation>();
     moves::<EngineBuilder>();
 }
@@ -104,7 +104,7 @@ async fn a_timeout_around_the_future_is_in_time_while_the_script_spins() {
 
 #[test]
 fn nothing_runs_before_the_first_poll() {
-    let project = Project::lua_that_asks("write", "ctx.write('ran', '') return 1");
+    let project = Project::lua_with_tools("write", "ctx.write('ran', '') return 1");
     drop(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
     std::thread::sleep(Duration::from_millis(50));
     assert!(!project.path("ran").exists());
@@ -113,7 +113,10 @@ fn nothing_runs_before_the_first_poll() {
 #[test]
 fn a_waker_may_poll_at_once_on_the_thread_that_wakes_it() {
     /// Polls where it is woken, as some executors do.
-    struct PollsInPlace(std::sync::Mutex<Option<std::pin::Pin<Box<Run>>>>, std::sync::mpsc::Sender<Outcome>);
+    struct PollsInPlace(
+        std::sync::Mutex<Option<std::pin::Pin<Box<RunFuture>>>>,
+        std::sync::mpsc::Sender<Outcome>,
+    );
     impl Wake for PollsInPlace {
         fn wake(self: Arc<Self>) {
             let waker = Waker::from(self.clone());
@@ -135,23 +138,23 @@ fn a_waker_may_poll_at_once_on_the_thread_that_wakes_it() {
 #[test]
 fn dropping_the_future_kills_the_process() {
     let project = Project::shell("", "sleep 600 & echo > begun\nwait\n");
-    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
-    project.awaits("begun");
+    let run = start_run(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
+    project.wait_for_file("begun");
     let folder = project.path("begun").parent().unwrap().to_owned();
-    within(Duration::from_secs(5), || working_in(&folder) == 2);
+    wait_until(Duration::from_secs(5), || count_processes_in(&folder) == 2);
     drop(run);
-    within(Duration::from_secs(5), || working_in(&folder) == 0);
+    wait_until(Duration::from_secs(5), || count_processes_in(&folder) == 0);
 }
 
 #[test]
 fn dropping_the_future_ends_the_loop_in_the_script() {
     let script = "local n = 0 while true do n = n + 1 ctx.write('beat', tostring(n)) end";
-    let project = Project::lua_that_asks("write", script);
-    let run = started(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
-    project.awaits("beat");
+    let project = Project::lua_with_tools("write", script);
+    let run = start_run(project.engine().run_async(granted(Invocation::new("x"), &["write"])));
+    project.wait_for_file("beat");
     drop(run);
     let mut last = String::new();
-    within(Duration::from_secs(5), || {
+    wait_until(Duration::from_secs(5), || {
         let before = std::mem::replace(&mut last, std::fs::read_to_string(project.path("beat")).unwrap());
         std::thread::sleep(Duration::from_millis(100));
         before == last
@@ -182,7 +185,7 @@ fn the_callers_token_cancels_before_during_and_twice() {
 #[test]
 fn a_run_that_is_cancelled_before_it_starts_touches_nothing() {
     for project in
-        [Project::lua_that_asks("write", "ctx.write('ran', '') return 1"), Project::shell("", "touch ran\n")]
+        [Project::lua_with_tools("write", "ctx.write('ran', '') return 1"), Project::shell("", "touch ran\n")]
     {
         let token = CancelToken::new();
         token.cancel();
@@ -198,7 +201,7 @@ fn one_token_stops_every_run_under_it_and_no_other() {
     let engine = project.engine();
     let (token, bystander) = (CancelToken::new(), CancelToken::new());
     let run = |token: &CancelToken, limits| {
-        started(engine.run_async(Invocation::new("x").cancel(token.clone()).limits(limits)))
+        start_run(engine.run_async(Invocation::new("x").cancel(token.clone()).limits(limits)))
     };
     let stopped: Vec<_> = (0..8).map(|_| run(&token, deadline(30_000))).collect();
     let other = run(&bystander, deadline(1000));
@@ -206,7 +209,7 @@ fn one_token_stops_every_run_under_it_and_no_other() {
     for run in stopped {
         assert_eq!(kind(&block_on(run)), ErrorKind::Cancelled);
     }
-    assert_eq!(kind(&block_on(other)), ErrorKind::Deadline);
+    assert_eq!(kind(&block_on(other)), ErrorKind::Timeout);
     assert!(!bystander.is_cancelled(), "a deadline is the run's own");
 }
 
@@ -214,8 +217,8 @@ fn one_token_stops_every_run_under_it_and_no_other() {
 fn an_engine_may_be_dropped_while_its_run_is_under_way() {
     let project = Project::shell("", "touch started\nwhile [ ! -e go ]; do sleep 0.01; done\necho 5\n");
     let engine = project.engine();
-    let run = started(engine.run_async(granted(Invocation::new("x"), &["write"])));
-    project.awaits("started");
+    let run = start_run(engine.run_async(granted(Invocation::new("x"), &["write"])));
+    project.wait_for_file("started");
     drop(engine);
     crate::project::write(&project.path("go"), "");
     assert_eq!(value(block_on(run)), json!(5));
@@ -244,7 +247,7 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
         metier::load(SkillRuntime::Lua, script)
     });
     let engine = builder.build().unwrap();
-    let runs: Vec<_> = (0..50).map(|_| started(engine.run_async(Invocation::new("x")))).collect();
+    let runs: Vec<_> = (0..50).map(|_| start_run(engine.run_async(Invocation::new("x")))).collect();
     for run in runs {
         assert_eq!(value(block_on(run)), json!(1));
     }
@@ -254,7 +257,7 @@ fn a_loader_is_asked_once_however_many_runs_start_together() {
 #[test]
 fn the_machine_is_told_as_the_doctor_tells_it() {
     let engine = Engine::builder(tempfile::tempdir().unwrap().path()).build().unwrap();
-    let machine = engine.machine();
-    assert_eq!(machine, engine.diagnosis().cage);
+    let machine = engine.sandbox_support();
+    assert_eq!(machine, engine.diagnosis().sandbox);
     assert_eq!(machine.reason.is_none(), machine.tree_kill.is_some(), "{machine:?}");
 }

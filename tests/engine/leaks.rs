@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use metier::engine::{Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{LogLine, Observer, Progress, SecretProvider, StepEvent, Tools};
+use metier::host::{ClosureTools, LogLine, Observer, Progress, SecretProvider, StepEvent};
 use metier::policy::{Limits, OutputPolicy};
 use serde_json::{Value, json};
 
@@ -13,9 +13,9 @@ use crate::project::{Project, granted};
 
 /// One secret, whatever it is called.
 #[derive(Clone)]
-struct One(String);
+struct FixedSecret(String);
 
-impl SecretProvider for One {
+impl SecretProvider for FixedSecret {
     fn secret(&self, _: &str, _: &str) -> Result<Option<String>> {
         Ok(Some(self.0.clone()))
     }
@@ -90,22 +90,22 @@ fn texts(value: &Value, found: &mut Vec<String>) {
 }
 
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct RecordingObserver(Mutex<Vec<String>>);
 
-impl Observer for Ear {
-    fn logged(&self, line: &LogLine) {
+impl Observer for RecordingObserver {
+    fn on_log(&self, line: &LogLine) {
         self.0.lock().unwrap().push(line.message.clone());
     }
-    fn progressed(&self, progress: &Progress) {
+    fn on_progress(&self, progress: &Progress) {
         self.0.lock().unwrap().push(progress.message.clone());
     }
-    fn stepped(&self, step: &StepEvent) {
+    fn on_step(&self, step: &StepEvent) {
         self.0.lock().unwrap().push(format!("{step:?}"));
     }
 }
 
 #[track_caller]
-fn nothing_of(secret: &str, outcome: &Outcome, ear: &Ear, what: &str) {
+fn assert_no_part_of(secret: &str, outcome: &Outcome, ear: &RecordingObserver, what: &str) {
     let mut said = ear.0.lock().unwrap().clone();
     texts(&serde_json::to_value(outcome).unwrap(), &mut said);
     said.push(format!("{outcome:?}"));
@@ -118,8 +118,8 @@ fn nothing_of(secret: &str, outcome: &Outcome, ear: &Ear, what: &str) {
     }
 }
 
-fn tools() -> Tools {
-    Tools::new()
+fn tools() -> ClosureTools {
+    ClosureTools::new()
         .tool("fail", "fails", json!({}), |_, args| {
             let said = args["say"].as_str().unwrap_or_default();
             Err(SkillError::new(ErrorKind::Tool, format!("no {said}")).with_help(format!("not {said}")))
@@ -130,19 +130,20 @@ fn tools() -> Tools {
         .tool("echo", "answers", json!({}), |_, args| Ok(args.clone()))
 }
 
-const ASKS: [&str; 8] =
+const ALLOWED_TOOLS: [&str; 8] =
     ["secret:KEY", "write", "tool:fail", "tool:whole", "tool:echo", "skill:y", "exec", "exec:unsandboxed"];
 
 fn run(project: &Project, secret: &str, limits: Limits, what: &str) -> Outcome {
-    let ear = Arc::new(Ear::default());
-    let engine = project.builder().secrets(One(secret.to_owned())).tools(tools()).build().unwrap();
-    let outcome = engine.run(granted(Invocation::new("x"), &ASKS).observer(ear.clone()).limits(limits));
-    nothing_of(secret, &outcome, &ear, what);
+    let ear = Arc::new(RecordingObserver::default());
+    let engine = project.builder().secrets(FixedSecret(secret.to_owned())).tools(tools()).build().unwrap();
+    let outcome =
+        engine.run(granted(Invocation::new("x"), &ALLOWED_TOOLS).observer(ear.clone()).limits(limits));
+    assert_no_part_of(secret, &outcome, &ear, what);
     outcome
 }
 
 /// Lua, in which `key` is the secret and `pad(n)` so many signs.
-const WAYS: [&str; 34] = [
+const LUA_LEAKS: [&str; 34] = [
     "return key",
     "return {list = {key, {[key] = key}}, text = 'a' .. key .. 'b'}",
     "return pad(290) .. key",
@@ -182,17 +183,17 @@ const WAYS: [&str; 34] = [
 #[test]
 fn lua_has_no_way_out_for_a_part_of_a_secret() {
     for (shape, secret) in shapes() {
-        for way in WAYS {
+        for way in LUA_LEAKS {
             let script =
                 format!("local key = ctx.secret('KEY') local function pad(n) return ('x'):rep(n) end\n{way}");
-            let project = Project::lua_that_asks(&ASKS.join(" "), &script);
+            let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), &script);
             run(&project, &secret, Limits::default(), &format!("{shape}, {way}"));
         }
     }
 }
 
 /// Shell, in which `$key` is the secret as a file has it: `cat key`.
-const SAID: [&str; 8] = [
+const SHELL_LEAKS: [&str; 8] = [
     "cat key",
     "cat key >&2; exit 3",
     "printf %0290d 0 >&2; cat key >&2; exit 3",
@@ -208,9 +209,9 @@ fn a_process_has_no_way_out_for_a_part_of_a_secret() {
     for (shape, secret) in shapes() {
         // A shell cannot hold NUL, but files do.
         let caller = "local key = ctx.secret('KEY') ctx.write('key', key) return {pcall(ctx.skill, 'y')}";
-        for said in SAID {
+        for said in SHELL_LEAKS {
             let said = if said.starts_with("head -c 100") { "cat key; exit 5" } else { said };
-            let project = Project::lua_that_asks(&ASKS.join(" "), caller)
+            let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), caller)
                 .skill("y", "allowed-tools: exec exec:unsandboxed\n")
                 .file(".metier/skills/y/scripts/main.sh", said);
             run(&project, &secret, Limits::default(), &format!("{shape}, {said}"));
@@ -225,7 +226,7 @@ fn the_cap_on_output_cuts_through_no_secret() {
         if ok then return e end error(e.message, 0)";
     for cap in [20, 100, 300, 399, 410] {
         for said in ["printf 'it is '; cat key", "printf 'it is ' >&2; cat key >&2; exit 1"] {
-            let project = Project::lua_that_asks(&ASKS.join(" "), caller)
+            let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), caller)
                 .skill("y", "allowed-tools: exec exec:unsandboxed\n")
                 .file(".metier/skills/y/scripts/main.sh", said);
             let limits = Limits::default().output(cap).on_output(OutputPolicy::Truncate);
@@ -245,7 +246,7 @@ fn a_plan_has_no_way_out_for_a_part_of_a_secret() {
         json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(180)}}]),
         json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1985)}}]),
         json!([get, {"id": "f", "tool": "fail", "args": {"other": padded(150), "say": padded(20)}}]),
-        json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1990)}, "on_failure": "continue"}]),
+        json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1990)}, "parse_on_failure": "continue"}]),
         json!([get, {"id": "e", "tool": "echo", "args": {"k": padded(190)}}, {"id": "f", "tool": "fail", "args": {"say": "$steps.e.outputs.k"}}]),
         json!([get, {"id": "r", "tool": "read_file", "args": {"path": key}}]),
         json!([get, {"id": "e", "tool": "echo", "args": {"n": key}}, {"id": "w", "tool": "whole", "args": {"n": "$steps.e.outputs.n"}}]),
@@ -253,19 +254,21 @@ fn a_plan_has_no_way_out_for_a_part_of_a_secret() {
     ];
     for (shape, secret) in shapes() {
         for steps in &endings {
-            let ear = Arc::new(Ear::default());
+            let ear = Arc::new(RecordingObserver::default());
             let project = Project::new()
-                .skill("x", &format!("allowed-tools: {}\n", ASKS.join(" ")))
+                .skill("x", &format!("allowed-tools: {}\n", ALLOWED_TOOLS.join(" ")))
                 .file(".metier/skills/x/scripts/sequence.json", json!({"steps": steps}).to_string());
-            let engine = project.builder().secrets(One(secret.clone())).tools(tools()).build().unwrap();
+            let engine =
+                project.builder().secrets(FixedSecret(secret.clone())).tools(tools()).build().unwrap();
             let journal = project.path("journal");
-            let invocation = granted(Invocation::new("x"), &ASKS).observer(ear.clone()).journal(&journal);
+            let invocation =
+                granted(Invocation::new("x"), &ALLOWED_TOOLS).observer(ear.clone()).journal(&journal);
             let outcome = engine.run(invocation);
             assert!(!outcome.steps.is_empty(), "{outcome:?}");
-            nothing_of(&secret, &outcome, &ear, &format!("{shape}, {steps}"));
+            assert_no_part_of(&secret, &outcome, &ear, &format!("{shape}, {steps}"));
             let written = std::fs::read_to_string(journal.join("x.journal")).unwrap();
             ear.0.lock().unwrap().push(written);
-            nothing_of(&secret, &outcome, &ear, &format!("the journal of {shape}, {steps}"));
+            assert_no_part_of(&secret, &outcome, &ear, &format!("the journal of {shape}, {steps}"));
         }
     }
 }
@@ -274,20 +277,20 @@ fn a_plan_has_no_way_out_for_a_part_of_a_secret() {
 fn a_text_that_was_cut_before_the_secret_was_known_loses_its_beginning() {
     let secret = letters(400);
     let script = "local rows = ctx.grep('x', 'big') print(rows[1].content) ctx.secret('KEY') return rows";
-    let project =
-        Project::lua_that_asks(&ASKS.join(" "), script).file("big", format!("{}{secret}", "x".repeat(1900)));
-    let engine = project.builder().secrets(One(secret.clone())).build().unwrap();
-    let outcome = engine.run(granted(Invocation::new("x"), &ASKS));
-    nothing_of(&secret, &outcome, &Ear::default(), "a row");
+    let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), script)
+        .file("big", format!("{}{secret}", "x".repeat(1900)));
+    let engine = project.builder().secrets(FixedSecret(secret.clone())).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x"), &ALLOWED_TOOLS));
+    assert_no_part_of(&secret, &outcome, &RecordingObserver::default(), "a row");
 }
 
 #[test]
 fn a_secret_over_several_lines_of_the_log_is_gone_from_the_outcome() {
     let script = "local key = ctx.secret('KEY') print('before') print(key:sub(1, 5)) print(key:sub(6, 11))
         print(key:sub(12)) print('after')";
-    let project = Project::lua_that_asks(&ASKS.join(" "), script);
-    let engine = project.builder().secrets(One("s3cret-value-of-mine".into())).build().unwrap();
-    let outcome = engine.run(granted(Invocation::new("x"), &ASKS));
+    let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), script);
+    let engine = project.builder().secrets(FixedSecret("s3cret-value-of-mine".into())).build().unwrap();
+    let outcome = engine.run(granted(Invocation::new("x"), &ALLOWED_TOOLS));
     let log: Vec<&str> = outcome.log.iter().map(|line| line.message.as_str()).collect();
     assert_eq!(log, ["before", "[secret:KEY]", "", "", "after"]);
 }
@@ -295,7 +298,7 @@ fn a_secret_over_several_lines_of_the_log_is_gone_from_the_outcome() {
 #[test]
 fn what_a_callee_answers_may_hold_what_its_caller_handed_in() {
     let caller = "local key = ctx.secret('KEY') local back = ctx.skill('y', {key = key}) return back == 'Bearer ' .. key";
-    let project = Project::lua_that_asks(&ASKS.join(" "), caller)
+    let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), caller)
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", "return 'Bearer ' .. input.key");
     let outcome = run(&project, &letters(40), Limits::default(), "handed back");
@@ -308,7 +311,7 @@ fn a_callees_error_is_cut_through_no_secret_of_its_callers() {
     for said in
         ["error(('x'):rep(4090) .. input.key, 0)", "print(('x'):rep(4090) .. input.key) error(input.key)"]
     {
-        let project = Project::lua_that_asks(&ASKS.join(" "), caller)
+        let project = Project::lua_with_tools(&ALLOWED_TOOLS.join(" "), caller)
             .skill("y", "")
             .file(".metier/skills/y/scripts/main.lua", said);
         let outcome = run(&project, &letters(400), Limits::default(), said);

@@ -24,7 +24,7 @@ const WRITES: &str = "ctx.write('out.txt', 'y was here') return true";
 
 #[test]
 fn a_skill_calls_another_with_an_input_and_gets_its_value() {
-    let project = Project::lua_that_asks("skill:y", "return {ctx.skill('y', {n = 20}), ctx.skill('y')}")
+    let project = Project::lua_with_tools("skill:y", "return {ctx.skill('y', {n = 20}), ctx.skill('y')}")
         .callee("y", "", "return {got = input, sum = (input.n or 0) + 1}");
     let answer = value(project.run(&["skill:y"]));
     assert_eq!(answer, json!([{"got": {"n": 20}, "sum": 21}, {"got": {}, "sum": 1}]));
@@ -44,7 +44,7 @@ fn a_callee_may_what_it_asks_and_its_caller_may() {
         ("skill:y write", "write", &["write"], false),
         ("skill:y write", "write", &["skill:Y", "write"], false),
     ] {
-        let project = Project::lua_that_asks(caller_asks, CALLS_Y).callee("y", callee_asks, WRITES);
+        let project = Project::lua_with_tools(caller_asks, CALLS_Y).callee("y", callee_asks, WRITES);
         let outcome = project.run(grants);
         let case = format!("{caller_asks} / {callee_asks} / {grants:?}: {:?}", outcome.result);
         assert_eq!(outcome.result.is_ok(), may, "{case}");
@@ -62,7 +62,7 @@ fn permissions_narrow_two_levels_down() {
         (["skill:y skill:z write", "skill:z write", ""], false),
         (["skill:y write", "skill:z write", "write"], false),
     ] {
-        let project = Project::lua_that_asks(asks[0], CALLS_Y)
+        let project = Project::lua_with_tools(asks[0], CALLS_Y)
             .callee("y", asks[1], "return ctx.skill('z')")
             .callee("z", asks[2], WRITES);
         let outcome = project.run(&["skill:y", "skill:z", "write"]);
@@ -74,7 +74,7 @@ fn permissions_narrow_two_levels_down() {
 
 #[test]
 fn a_refusal_in_a_callee_names_the_skill_that_does_not_ask() {
-    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "write", WRITES);
+    let project = Project::lua_with_tools("skill:y", CALLS_Y).callee("y", "write", WRITES);
     assert_eq!(
         sentence(&project.run(&["skill:y"])),
         "skill y failed at scripts/main.lua:1: failed to write out.txt: not permitted; \
@@ -84,7 +84,7 @@ fn a_refusal_in_a_callee_names_the_skill_that_does_not_ask() {
 
 #[test]
 fn protected_places_stay_protected_in_a_callee() {
-    let project = Project::lua_that_asks("skill:y write write:.git", CALLS_Y).callee(
+    let project = Project::lua_with_tools("skill:y write write:.git", CALLS_Y).callee(
         "y",
         "write",
         "ctx.write(input.path, 'owned') return true",
@@ -100,7 +100,7 @@ fn protected_places_stay_protected_in_a_callee() {
 #[test]
 fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     let project = |asks: &str| {
-        Project::lua_that_asks(asks, CALLS_Y)
+        Project::lua_with_tools(asks, CALLS_Y)
             .skill("y", "")
             .file(".metier/skills/y/scripts/main.sh", "echo 1 > made && echo 1\n")
     };
@@ -108,7 +108,7 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     assert_eq!(kind(&outcome), ErrorKind::Script, "the caller did not ask to write");
     let caged = project("skill:y write").run(&["skill:y", "write"]);
     assert!(
-        caged.sandbox.is_some_and(|report| crate::project::is_cage(report.tier) && report.files),
+        caged.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level) && report.files),
         "{:?}",
         caged.sandbox
     );
@@ -129,7 +129,7 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
 #[test]
 fn a_skill_that_calls_itself_ends_at_the_eighth() {
     let script = "ctx.log('info', 'in') return ctx.skill('x')";
-    let outcome = Project::lua_that_asks("skill:x", script).run(&["skill:x"]);
+    let outcome = Project::lua_with_tools("skill:x", script).run(&["skill:x"]);
     assert_eq!(kind(&outcome), ErrorKind::Script);
     let told = sentence(&outcome);
     assert!(told.ends_with("skills may call one another 8 deep, and this would be 9 deep"), "{told}");
@@ -138,7 +138,7 @@ fn a_skill_that_calls_itself_ends_at_the_eighth() {
 
 #[test]
 fn two_skills_that_call_each_other_end_too() {
-    let project = Project::lua_that_asks("skill:x skill:y", CALLS_Y).callee(
+    let project = Project::lua_with_tools("skill:x skill:y", CALLS_Y).callee(
         "y",
         "skill:x skill:y",
         "return ctx.skill('x')",
@@ -150,16 +150,16 @@ fn two_skills_that_call_each_other_end_too() {
 #[test]
 fn a_tree_of_calls_ends_with_the_deadline() {
     let script = "for _ = 1, 1000 do pcall(ctx.skill, 'x') end return 1";
-    let project = Project::lua_that_asks("skill:x", script);
+    let project = Project::lua_with_tools("skill:x", script);
     let begun = Instant::now();
     let outcome = project.engine().run(granted(Invocation::new("x"), &["skill:x"]).limits(deadline(300)));
-    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Deadline, Some("deadline")));
+    assert_eq!((kind(&outcome), outcome.limits.hit), (ErrorKind::Timeout, Some("deadline")));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn the_callers_deadline_and_cancel_reach_a_callee() {
-    let project = Project::lua_that_asks("skill:y skill:z", "pcall(ctx.skill, 'y') return ctx.skill('y')")
+    let project = Project::lua_with_tools("skill:y skill:z", "pcall(ctx.skill, 'y') return ctx.skill('y')")
         .callee("y", "skill:z", "return ctx.skill('z')")
         .callee("z", "", ENDLESS);
     let run = |limits: Limits, token: &CancelToken| {
@@ -170,7 +170,7 @@ fn the_callers_deadline_and_cancel_reach_a_callee() {
         outcome
     };
     let outcome = run(deadline(100), &CancelToken::new());
-    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
     assert!(sentence(&outcome).starts_with("the run did not end"), "{}", sentence(&outcome));
     let token = CancelToken::new();
     let canceller = token.clone();
@@ -185,12 +185,15 @@ fn the_callers_deadline_and_cancel_reach_a_callee() {
 #[test]
 fn a_callee_has_no_more_memory_or_output_than_its_caller_was_given() {
     let grows = "local t = {} while true do t[#t + 1] = {#t} end";
-    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "", grows);
+    let project = Project::lua_with_tools("skill:y", CALLS_Y).callee("y", "", grows);
     let limited = |limits| granted(Invocation::new("x"), &["skill:y"]).limits(limits);
     let outcome = project.engine().run(limited(Limits::default().memory(2 << 20)));
     assert_eq!((kind(&outcome), outcome.limits.memory_bytes), (ErrorKind::Memory, Some(2 << 20)));
-    let project =
-        Project::lua_that_asks("skill:y", "return #ctx.skill('y')").callee("y", "", "return ('x'):rep(2000)");
+    let project = Project::lua_with_tools("skill:y", "return #ctx.skill('y')").callee(
+        "y",
+        "",
+        "return ('x'):rep(2000)",
+    );
     assert_eq!(kind(&project.engine().run(limited(Limits::default().output(1000)))), ErrorKind::Output);
     assert_eq!(value(project.engine().run(limited(Limits::default()))), json!(2000));
 }
@@ -198,7 +201,7 @@ fn a_callee_has_no_more_memory_or_output_than_its_caller_was_given() {
 #[test]
 fn a_callees_log_fills_its_callers() {
     let floods = "while true do print(('x'):rep(100)) end";
-    let project = Project::lua_that_asks("skill:y", CALLS_Y).callee("y", "", floods);
+    let project = Project::lua_with_tools("skill:y", CALLS_Y).callee("y", "", floods);
     let invocation = granted(Invocation::new("x"), &["skill:y"]).limits(Limits::default().output(10_000));
     let outcome = project.engine().run(invocation);
     assert_eq!(kind(&outcome), ErrorKind::Output);
@@ -210,14 +213,14 @@ fn what_a_callee_says_is_heard_under_its_name() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
     impl Observer for Ear {
-        fn logged(&self, line: &LogLine) {
+        fn on_log(&self, line: &LogLine) {
             self.0.lock().unwrap().push(line.message.clone());
         }
-        fn progressed(&self, progress: &Progress) {
+        fn on_progress(&self, progress: &Progress) {
             self.0.lock().unwrap().push(format!("{} {:?}", progress.message, progress.done));
         }
     }
-    let project = Project::lua_that_asks("skill:y skill:z", "print('before') return ctx.skill('y')")
+    let project = Project::lua_with_tools("skill:y skill:z", "print('before') return ctx.skill('y')")
         .callee("y", "skill:z", "print('in y') return ctx.skill('z')")
         .callee("z", "", "ctx.log('warn', 'in z') ctx.progress('half', 1, 2) return 1");
     let ear = Arc::new(Ear::default());
@@ -230,7 +233,7 @@ fn what_a_callee_says_is_heard_under_its_name() {
 
 #[test]
 fn a_callees_error_keeps_its_kind_and_says_whose_it_is() {
-    let project = Project::lua_that_asks("skill:y skill:broken skill:none", "return ctx.skill(input.name)")
+    let project = Project::lua_with_tools("skill:y skill:broken skill:none", "return ctx.skill(input.name)")
         .callee("y", "", "error('no luck')")
         .callee("broken", "", "return +");
     for (name, expected, words) in [
@@ -255,7 +258,7 @@ fn calls_nest_in_the_async_door_on_small_stacks() {
     let deep = "local function f(n) if n == 0 then return ctx.skill('x', {n = input.n - 1}) end
         local ok, v = pcall(f, n - 1) if not ok then error(v, 0) end return v end
         if input.n == 0 then return 'bottom' end return f(150)";
-    let project = Project::lua_that_asks("skill:x", deep);
+    let project = Project::lua_with_tools("skill:x", deep);
     let engine = project.engine();
     let invocation = granted(Invocation::new("x").input(json!({"n": 8})), &["skill:x"]);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -29,7 +29,7 @@ fn writing_must_be_asked_and_granted() {
         ("Writer(write)", "write", false),
         ("\"write:\"", "write", false),
     ] {
-        let project = Project::lua_that_asks(asks, WRITES);
+        let project = Project::lua_with_tools(asks, WRITES);
         let outcome = project.run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "asked {asks}, granted {grants}: {:?}", outcome.result);
         assert_eq!(project.path("out/a.txt").exists(), may);
@@ -41,7 +41,7 @@ fn writing_must_be_asked_and_granted() {
 
 #[test]
 fn a_refusal_says_what_to_do_and_leads_to_exit_code_4() {
-    let outcome = Project::lua_that_asks("write", WRITES).run(&[]);
+    let outcome = Project::lua_with_tools("write", WRITES).run(&[]);
     assert_eq!(outcome.exit_code(), 4);
     assert!(sentence(&outcome).contains("failed to write out/a.txt: not permitted; run with --allow write"));
     let outcome = Project::lua(WRITES).run(&["write"]);
@@ -68,7 +68,7 @@ fn every_way_to_change_files_is_write() {
         "ctx.mkdir('made')",
         "ctx.remove('a.txt')",
     ] {
-        let project = Project::lua_that_asks("write", &format!("{call} return 1")).file("a.txt", "hello");
+        let project = Project::lua_with_tools("write", &format!("{call} return 1")).file("a.txt", "hello");
         assert_eq!(kind(&project.run(&["read", "exec", "net"])), ErrorKind::Denied, "{call}");
         assert_eq!(value(project.run(&["write"])), json!(1), "{call}");
     }
@@ -88,7 +88,7 @@ fn protected_places_take_a_permission_that_names_them() {
         "dotenv",
     ];
     for place in places {
-        let project = Project::lua_that_asks(
+        let project = Project::lua_with_tools(
             "write write:.git write:.env write:deep/.env.local write:.metier/skills write:.METIER",
             &format!("ctx.write('{place}', 'owned') return true"),
         )
@@ -103,14 +103,14 @@ fn protected_places_take_a_permission_that_names_them() {
         assert_eq!(kind(&project.run(&["write", "write:."])), ErrorKind::Denied, "{place}");
         assert_eq!(std::fs::read(project.path(place)).ok(), before, "{place}");
     }
-    let project = Project::lua_that_asks("write:.git/hooks", "ctx.write('.git/hooks/x', '') return true")
+    let project = Project::lua_with_tools("write:.git/hooks", "ctx.write('.git/hooks/x', '') return true")
         .file(".git/hooks/sample", "");
     assert_eq!(value(project.run(&["write:.git/hooks/x"])), json!(true));
 }
 
 #[test]
 fn secrets_are_read_by_name_only() {
-    let project = Project::lua_that_asks("read:.env", "return ctx.read_file(input.path)")
+    let project = Project::lua_with_tools("read:.env", "return ctx.read_file(input.path)")
         .file(".env", "SECRET=1")
         .link(".env", "harmless.txt");
     let read = |path: &str, grant: &str| {
@@ -125,7 +125,7 @@ fn secrets_are_read_by_name_only() {
 
 #[test]
 fn what_a_link_in_a_root_leads_to_is_protected_too() {
-    let project = Project::lua_that_asks("write", "ctx.write(input.path, 'owned') return true")
+    let project = Project::lua_with_tools("write", "ctx.write(input.path, 'owned') return true")
         .file("tools/y/SKILL.md", "---\nname: y\ndescription: d\n---\n")
         .file("pack/z/SKILL.md", "---\nname: z\ndescription: d\n---\n")
         .link("../../tools/y", ".metier/skills/y")
@@ -180,7 +180,7 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
         let outcome = Project::shell(asks, "echo 1 > made && echo 1\n").run(&[grants]);
         assert_eq!(outcome.result.is_ok(), may, "{asks:?} {grants}: {:?}", outcome.result);
         assert!(
-            outcome.sandbox.is_some_and(|report| crate::project::is_cage(report.tier)),
+            outcome.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level)),
             "{:?}",
             outcome.sandbox
         );
@@ -189,10 +189,15 @@ fn an_external_script_in_a_skill_that_names_no_permission_has_the_callers() {
 
 #[cfg(all(feature = "sandboxed", target_os = "linux"))]
 #[test]
-fn the_way_out_of_the_cage_is_the_callers_to_grant_and_is_named_in_the_outcome() {
+fn unsandboxed_execution_is_the_callers_to_grant_and_is_named_in_the_outcome() {
     for asks in ["", "allowed-tools: read\n", "allowed-tools: exec\n"] {
         let project = Project::shell(asks, "echo 1 > made && echo 1\n");
-        assert!(project.run(&["exec"]).sandbox.is_some_and(|report| crate::project::is_cage(report.tier)));
+        assert!(
+            project
+                .run(&["exec"])
+                .sandbox
+                .is_some_and(|report| crate::project::is_sandbox_level(report.level))
+        );
         let outcome = project.run(&["exec:unsandboxed"]);
         assert_eq!(outcome.sandbox, Some(metier::host::SandboxReport::NONE));
         assert_eq!(value(outcome), json!(1));

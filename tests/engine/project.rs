@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::policy::{Isolation, Limits, Permission};
+use metier::policy::{Limits, Permission, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ impl Project {
     }
 
     /// As [`Project::lua`], with a line for `allowed-tools`.
-    pub fn lua_that_asks(allowed_tools: &str, script: &str) -> Self {
+    pub fn lua_with_tools(allowed_tools: &str, script: &str) -> Self {
         let asks = format!("allowed-tools: {allowed_tools}\n");
         Self::new().skill("x", &asks).file(".metier/skills/x/scripts/main.lua", script)
     }
@@ -70,7 +70,7 @@ impl Project {
 
     pub fn builder(&self) -> EngineBuilder {
         // Where a build has no cage, scripts run as plain processes.
-        Engine::builder(self.root()).roots(self.roots()).isolation(Isolation::BestEffort)
+        Engine::builder(self.root()).roots(self.roots()).sandbox_mode(SandboxMode::BestEffort)
     }
 
     pub fn engine(&self) -> Engine {
@@ -83,8 +83,8 @@ impl Project {
     }
 
     /// Waits until a script wrote that file.
-    pub fn awaits(&self, path: &str) {
-        within(Duration::from_secs(10), || self.path(path).exists());
+    pub fn wait_for_file(&self, path: &str) {
+        wait_until(Duration::from_secs(10), || self.path(path).exists());
     }
 }
 
@@ -98,11 +98,11 @@ pub fn granted(invocation: Invocation, grants: &[&str]) -> Invocation {
 }
 
 pub fn deadline(milliseconds: u64) -> Limits {
-    Limits::default().deadline(Duration::from_millis(milliseconds))
+    Limits::default().timeout(Duration::from_millis(milliseconds))
 }
 
 /// Asks until it is true.
-pub fn within(patience: Duration, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < patience, "it did not come true within {patience:?}");
@@ -130,6 +130,6 @@ pub fn sentence(outcome: &Outcome) -> String {
 
 /// Whether a process that reports this tier was in a cage; which one it is depends on the machine.
 #[allow(dead_code, reason = "not every build has one")]
-pub fn is_cage(tier: &str) -> bool {
+pub fn is_sandbox_level(tier: &str) -> bool {
     matches!(tier, "namespaces" | "landlock")
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::host::{
-    Canned, ConfigProvider, SampleRequest, SamplingProvider, SecretProvider, SkillContext, Tool,
-    ToolProvider, Tools,
+    ClosureTools, ConfigProvider, Fixtures, SampleRequest, SamplingProvider, SecretProvider, SkillContext,
+    Tool, ToolProvider,
 };
 use metier::policy::CancelToken;
 use serde_json::{Map, Value, json};
@@ -17,21 +17,21 @@ use crate::project::{Project, deadline, granted, kind, sentence, value};
 
 /// Runs `x`, which asks for these permissions and is granted them all.
 fn run(asks: &str, script: &str, provide: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Outcome {
-    let project = Project::lua_that_asks(asks, script);
+    let project = Project::lua_with_tools(asks, script);
     let engine = provide(project.builder()).build().unwrap();
     let grants: Vec<&str> = asks.split_whitespace().collect();
     engine.run(granted(Invocation::new("x"), &grants))
 }
 
-fn failing(kind: ErrorKind) -> Tools {
-    Tools::new().tool("fails", "Fails", json!({}), move |_, _| {
+fn failing(kind: ErrorKind) -> ClosureTools {
+    ClosureTools::new().tool("fails", "Fails", json!({}), move |_, _| {
         Err(SkillError::new(kind, "it rained").with_help("wait for sun"))
     })
 }
 
 #[test]
 fn a_closure_is_a_tool() {
-    let tools = Tools::new().tool("add", "Adds two numbers", json!({}), |ctx, args| {
+    let tools = ClosureTools::new().tool("add", "Adds two numbers", json!({}), |ctx, args| {
         assert_eq!(ctx.skill(), "x");
         Ok(json!({"sum": args["a"].as_i64().unwrap() + args["b"].as_i64().unwrap(), "args": args}))
     });
@@ -55,7 +55,7 @@ fn a_tool_that_fails_is_an_error_of_kind_tool_that_a_script_can_handle() {
 
 #[test]
 fn what_stopped_a_tool_stays_what_it_is() {
-    for stopped in [ErrorKind::Deadline, ErrorKind::Cancelled, ErrorKind::Memory, ErrorKind::Output] {
+    for stopped in [ErrorKind::Timeout, ErrorKind::Cancelled, ErrorKind::Memory, ErrorKind::Output] {
         let outcome = run("tool:fails", "ctx.tool('fails')", |engine| engine.tools(failing(stopped)));
         assert_eq!(kind(&outcome), stopped);
     }
@@ -63,23 +63,23 @@ fn what_stopped_a_tool_stays_what_it_is() {
 
 #[test]
 fn a_tool_hears_of_the_deadline() {
-    let waits = Tools::new().tool("wait", "Waits", json!({}), |ctx, _| {
+    let waits = ClosureTools::new().tool("wait", "Waits", json!({}), |ctx, _| {
         while ctx.cancel().check().is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(SkillError::new(ErrorKind::Io, "connection lost"))
     });
-    let project = Project::lua_that_asks("tool:wait", "ctx.tool('wait')");
+    let project = Project::lua_with_tools("tool:wait", "ctx.tool('wait')");
     let engine = project.builder().tools(waits).build().unwrap();
     let begun = Instant::now();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:wait"]).limits(deadline(100)));
-    assert_eq!(kind(&outcome), ErrorKind::Deadline);
+    assert_eq!(kind(&outcome), ErrorKind::Timeout);
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
 fn an_unknown_tool_is_told_with_the_nearest_name() {
-    let tools = || Tools::new().tool("search", "Searches", json!({}), |_, _| Ok(Value::Null));
+    let tools = || ClosureTools::new().tool("search", "Searches", json!({}), |_, _| Ok(Value::Null));
     let outcome = run("tool:serach", "ctx.tool('serach')", |engine| engine.tools(tools()));
     assert_eq!(kind(&outcome), ErrorKind::Tool);
     assert_eq!(outcome.result.unwrap_err().help(), Some("did you mean `search`?"));
@@ -94,8 +94,8 @@ fn a_permission_for_one_tool_is_none_for_another() {
         Ok(Value::Null)
     };
     let tools =
-        Tools::new().tool("search", "d", json!({}), body.clone()).tool("Search", "d", json!({}), body);
-    let project = Project::lua_that_asks("tool:search tool:sear", "return ctx.tool(input.name)");
+        ClosureTools::new().tool("search", "d", json!({}), body.clone()).tool("Search", "d", json!({}), body);
+    let project = Project::lua_with_tools("tool:search tool:sear", "return ctx.tool(input.name)");
     let engine = project.builder().tools(tools).build().unwrap();
     for (name, grants, may) in [
         ("search", &["tool:search"][..], true),
@@ -186,7 +186,7 @@ fn settings_are_those_of_the_skill() {
 
 #[test]
 fn a_secret_that_is_not_set_or_blank_is_unavailable() {
-    let canned = Canned::new(r#"{"secrets": {"EMPTY": "", "BLANK": " \n"}}"#).unwrap();
+    let canned = Fixtures::new(r#"{"secrets": {"EMPTY": "", "BLANK": " \n"}}"#).unwrap();
     for (name, words) in [("NONE", "is not set"), ("EMPTY", "is blank"), ("BLANK", "is blank")] {
         let asks = format!("secret:{name}");
         let outcome =
@@ -214,7 +214,7 @@ fn a_provider_that_panics_fails_the_call_and_nothing_else() {
             panic!("on purpose");
         }
     }
-    let tools = Tools::new().tool("t", "d", json!({}), |_, _| panic!("on purpose"));
+    let tools = ClosureTools::new().tool("t", "d", json!({}), |_, _| panic!("on purpose"));
     let script = "local said = {}
         for _, call in {{'tool', 't'}, {'sample', nil, 'p'}, {'config'}, {'secret', 's'}} do
             local ok, e = pcall(ctx[call[1]], call[2], call[3])
@@ -247,7 +247,7 @@ fn what_a_host_does_not_offer_is_unavailable() {
 
 #[test]
 fn canned_answers_stand_in_for_every_provider_of_an_engine() {
-    let canned = Canned::new(
+    let canned = Fixtures::new(
         r#"{"tools": {"add": 3}, "skills": {"y": "from y"}, "model": "said", "secrets": {"K": "s3cret"}}"#,
     );
     let script = "return {ctx.tool('add'), ctx.skill('y'), ctx.sample(nil, 'p'), ctx.secret('K')}";
@@ -261,8 +261,9 @@ fn canned_answers_stand_in_for_every_provider_of_an_engine() {
 fn an_engine_with_providers_goes_when_its_last_clone_does() {
     let held = Arc::new(());
     let kept = held.clone();
-    let project = Project::lua_that_asks("tool:t skill:y", "return ctx.tool('t')");
-    let tools = Tools::new().tool("t", "d", json!({}), move |_, _| Ok(json!(Arc::strong_count(&kept) > 1)));
+    let project = Project::lua_with_tools("tool:t skill:y", "return ctx.tool('t')");
+    let tools =
+        ClosureTools::new().tool("t", "d", json!({}), move |_, _| Ok(json!(Arc::strong_count(&kept) > 1)));
     let engine: Engine = project.builder().tools(tools).build().unwrap();
     assert_eq!(
         value(engine.run(granted(Invocation::new("x"), &["tool:t"]).cancel(CancelToken::new()))),

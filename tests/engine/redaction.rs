@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result};
 use metier::executor::{SkillExecutor, SkillInput, SkillOutput, SkillRuntime};
-use metier::host::{LogLine, Observer, ProcessReport, Progress, SecretProvider, SkillContext, Tools};
+use metier::host::{ClosureTools, LogLine, Observer, ProcessReport, Progress, SecretProvider, SkillContext};
 use metier::policy::Limits;
 use serde_json::{Value, json};
 
@@ -15,26 +15,26 @@ use crate::project::{Project, granted, kind, sentence, value};
 const VALUE: &str = "hunter2";
 
 /// Secrets by skill and name.
-struct Vault(BTreeMap<(&'static str, &'static str), &'static str>);
+struct SecretTable(BTreeMap<(&'static str, &'static str), &'static str>);
 
-impl SecretProvider for Vault {
+impl SecretProvider for SecretTable {
     fn secret(&self, skill: &str, name: &str) -> Result<Option<String>> {
         Ok(self.0.get(&(skill, name)).map(|&value| value.to_owned()))
     }
 }
 
 fn engine(project: &Project, secrets: &[((&'static str, &'static str), &'static str)]) -> Engine {
-    project.builder().secrets(Vault(secrets.iter().copied().collect())).build().unwrap()
+    project.builder().secrets(SecretTable(secrets.iter().copied().collect())).build().unwrap()
 }
 
 /// Runs `x`, which reads its secret KEY first.
 fn run(script: &str) -> Outcome {
-    let project = Project::lua_that_asks("secret:KEY", &format!("local key = ctx.secret('KEY')\n{script}"));
+    let project = Project::lua_with_tools("secret:KEY", &format!("local key = ctx.secret('KEY')\n{script}"));
     engine(&project, &[(("x", "KEY"), VALUE)]).run(granted(Invocation::new("x"), &["secret:KEY"]))
 }
 
 #[track_caller]
-fn tight(outcome: &Outcome) {
+fn assert_redacted(outcome: &Outcome) {
     let json = serde_json::to_string(outcome).unwrap();
     assert!(!json.contains(VALUE), "{json}");
 }
@@ -42,7 +42,7 @@ fn tight(outcome: &Outcome) {
 #[test]
 fn a_script_has_the_value_and_its_answer_the_name() {
     let outcome = run("return {#key, key, {['the ' .. key] = {key .. key}}, json.encode({key})}");
-    tight(&outcome);
+    assert_redacted(&outcome);
     let expected =
         json!([7, "[secret:KEY]", {"the [secret:KEY]": ["[secret:KEY][secret:KEY]"]}, "[\"[secret:KEY]\"]"]);
     assert_eq!(value(outcome), expected);
@@ -53,30 +53,30 @@ fn log_and_progress_are_clean_before_anybody_hears_them() {
     #[derive(Default)]
     struct Ear(Mutex<String>);
     impl Observer for Ear {
-        fn logged(&self, line: &LogLine) {
+        fn on_log(&self, line: &LogLine) {
             self.0.lock().unwrap().push_str(&line.message);
         }
-        fn progressed(&self, progress: &Progress) {
+        fn on_progress(&self, progress: &Progress) {
             self.0.lock().unwrap().push_str(&progress.message);
         }
     }
     let script =
         "local k = ctx.secret('KEY') print('a', k) ctx.log('warn', k) ctx.progress('p ' .. k) return 1";
-    let project = Project::lua_that_asks("secret:KEY", script);
+    let project = Project::lua_with_tools("secret:KEY", script);
     let ear = Arc::new(Ear::default());
     let invocation = granted(Invocation::new("x"), &["secret:KEY"]).observer(ear.clone());
     let outcome = engine(&project, &[(("x", "KEY"), VALUE)]).run(invocation);
-    tight(&outcome);
+    assert_redacted(&outcome);
     assert_eq!(*ear.0.lock().unwrap(), "a\t[secret:KEY][secret:KEY]p [secret:KEY]");
 }
 
 #[test]
 fn lines_from_before_the_secret_was_read_are_clean_in_the_outcome() {
     let script = "print(ctx.read_file('found')) return ctx.secret('KEY')";
-    let project = Project::lua_that_asks("secret:KEY", script).file("found", VALUE);
+    let project = Project::lua_with_tools("secret:KEY", script).file("found", VALUE);
     let outcome =
         engine(&project, &[(("x", "KEY"), VALUE)]).run(granted(Invocation::new("x"), &["secret:KEY"]));
-    tight(&outcome);
+    assert_redacted(&outcome);
     assert_eq!(outcome.log[0].message, "[secret:KEY]");
 }
 
@@ -94,7 +94,7 @@ fn errors_are_clean_whoever_raised_them() {
     ] {
         let outcome = run(script);
         assert!(outcome.result.is_err(), "{script}");
-        tight(&outcome);
+        assert_redacted(&outcome);
     }
 }
 
@@ -102,17 +102,17 @@ fn errors_are_clean_whoever_raised_them() {
 fn what_a_secret_is_for_gets_its_value() {
     let heard = Arc::new(Mutex::new(Value::Null));
     let ear = heard.clone();
-    let tools = Tools::new().tool("send", "Sends", json!({}), move |_, args| {
+    let tools = ClosureTools::new().tool("send", "Sends", json!({}), move |_, args| {
         *ear.lock().unwrap() = args.clone();
         Ok(json!(format!("sent {args}")))
     });
     let script = "local k = ctx.secret('KEY') ctx.write('key', k) return ctx.tool('send', {auth = k})";
     let asks = "secret:KEY tool:send write";
-    let project = Project::lua_that_asks(asks, script);
+    let project = Project::lua_with_tools(asks, script);
     let engine =
-        project.builder().tools(tools).secrets(Vault([(("x", "KEY"), VALUE)].into())).build().unwrap();
+        project.builder().tools(tools).secrets(SecretTable([(("x", "KEY"), VALUE)].into())).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &asks.split(' ').collect::<Vec<_>>()));
-    tight(&outcome);
+    assert_redacted(&outcome);
     assert_eq!(value(outcome), json!("sent {\"auth\":\"[secret:KEY]\"}"));
     assert_eq!(*heard.lock().unwrap(), json!({"auth": VALUE}));
     assert_eq!(std::fs::read_to_string(project.path("key")).unwrap(), VALUE);
@@ -120,7 +120,7 @@ fn what_a_secret_is_for_gets_its_value() {
 
 #[test]
 fn the_secrets_of_one_skill_are_not_anothers() {
-    let project = Project::lua_that_asks("secret:KEY skill:y", "return {pcall(ctx.skill, 'y')}")
+    let project = Project::lua_with_tools("secret:KEY skill:y", "return {pcall(ctx.skill, 'y')}")
         .skill("y", "allowed-tools: secret:KEY\n")
         .file(".metier/skills/y/scripts/main.lua", "return ctx.secret('KEY')");
     let engine = engine(&project, &[(("x", "KEY"), VALUE)]);
@@ -136,7 +136,7 @@ fn the_secrets_of_one_skill_are_not_anothers() {
 #[test]
 fn a_run_forgets_the_secrets_of_the_run_before() {
     let script = "if input.read then ctx.secret('KEY') end return 'hunter2 is a plain word'";
-    let project = Project::lua_that_asks("secret:KEY", script);
+    let project = Project::lua_with_tools("secret:KEY", script);
     let engine = engine(&project, &[(("x", "KEY"), VALUE)]);
     let run = |read: bool| {
         let invocation = Invocation::new("x").input(json!({"read": read}));
@@ -154,7 +154,7 @@ fn a_callees_secrets_leave_neither_the_callee_nor_its_caller() {
         local direct = ok and v[1] or v.message
         return {direct, direct:find('hunter2') ~= nil, ctx.read_file('left')}";
     let asks = "secret:Y skill:y write";
-    let project = Project::lua_that_asks(asks, in_x)
+    let project = Project::lua_with_tools(asks, in_x)
         .skill("y", "allowed-tools: secret:Y write\n")
         .file(".metier/skills/y/scripts/main.lua", in_y);
     let engine = engine(&project, &[(("y", "Y"), VALUE)]);
@@ -163,7 +163,7 @@ fn a_callees_secrets_leave_neither_the_callee_nor_its_caller() {
     {
         let invocation = Invocation::new("x").input(json!({"fail": fail}));
         let outcome = engine.run(granted(invocation, &asks.split(' ').collect::<Vec<_>>()));
-        tight(&outcome);
+        assert_redacted(&outcome);
         assert_eq!(outcome.log[0].message, "y: log [secret:Y]");
         assert_eq!(value(outcome), json!([direct, false, "[secret:Y]"]), "the caller never had it");
     }
@@ -178,15 +178,15 @@ fn a_secret_a_caller_hands_on_is_clean_in_the_callees_log_too() {
         local ok, v = pcall(ctx.skill, 'y', {k = k}) return ok and v or v.message";
     for (file, script) in [("main.py", python), ("main.sh", shell)] {
         let asks = "secret:KEY skill:y exec";
-        let project = Project::lua_that_asks(asks, caller)
+        let project = Project::lua_with_tools(asks, caller)
             .skill("y", "allowed-tools: exec\n")
             .file(&format!(".metier/skills/y/scripts/{file}"), script);
         let engine = engine(&project, &[(("x", "KEY"), VALUE)]);
         let outcome = engine.run(granted(Invocation::new("x"), &asks.split(' ').collect::<Vec<_>>()));
-        tight(&outcome);
+        assert_redacted(&outcome);
         assert!(value(outcome).as_str().unwrap().contains("[secret:KEY]"), "{file}");
     }
-    let logs = Project::lua_that_asks("secret:KEY skill:y", "return ctx.skill('y', ctx.secret('KEY'))")
+    let logs = Project::lua_with_tools("secret:KEY skill:y", "return ctx.skill('y', ctx.secret('KEY'))")
         .skill("y", "")
         .file(".metier/skills/y/scripts/main.lua", "print(input) return 1");
     let outcome = engine(&logs, &[(("x", "KEY"), VALUE)])
@@ -206,18 +206,18 @@ fn the_report_of_a_process_is_clean() {
             Ok(key.into())
         }
     }
-    let project = Project::lua_that_asks("secret:KEY", "");
+    let project = Project::lua_with_tools("secret:KEY", "");
     let builder = project.builder().runtime(SkillRuntime::Lua, |_| Ok(Box::new(Process)));
-    let engine = builder.secrets(Vault([(("x", "KEY"), VALUE)].into())).build().unwrap();
+    let engine = builder.secrets(SecretTable([(("x", "KEY"), VALUE)].into())).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["secret:KEY"]));
-    tight(&outcome);
+    assert_redacted(&outcome);
     assert_eq!(outcome.process.unwrap().stderr, "token=[secret:KEY]");
 }
 
 #[test]
 fn the_cap_counts_what_leaves() {
     let script = "local k = ctx.secret('KEY') return {k, k, k, k, k, k, k, k}";
-    let project = Project::lua_that_asks("secret:KEY", script);
+    let project = Project::lua_with_tools("secret:KEY", script);
     let engine = engine(&project, &[(("x", "KEY"), "ab")]);
     let run = |cap| {
         engine.run(granted(Invocation::new("x"), &["secret:KEY"]).limits(Limits::default().output(cap)))

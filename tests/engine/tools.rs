@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{SkillContext, Tool, ToolProvider, Tools};
+use metier::host::{ClosureTools, SkillContext, Tool, ToolProvider};
 use serde_json::{Value, json};
 
 use crate::project::{Project, granted, kind, sentence, value};
 
-const TOLD: &str = "the input breaks the contract of tool add:
+const EXPECTED_ERROR: &str = "the input breaks the contract of tool add:
 /a: expected at least 0, found -1 (minimum)
 /b: expected a number, found \"2\" (type)";
 
@@ -24,10 +24,10 @@ fn schema() -> Value {
 }
 
 /// A tool of that schema that counts its calls and answers with what it was given.
-fn counted(schema: Value) -> (Tools, Arc<AtomicUsize>) {
+fn counting_tools(schema: Value) -> (ClosureTools, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = calls.clone();
-    let tools = Tools::new().tool("add", "Adds", schema, move |_, args| {
+    let tools = ClosureTools::new().tool("add", "Adds", schema, move |_, args| {
         count.fetch_add(1, Ordering::SeqCst);
         Ok(args.clone())
     });
@@ -61,8 +61,9 @@ fn call(engine: &Engine, args: &Value) -> Outcome {
 
 /// A Lua script that calls `add` of that schema with what is written.
 fn lua(schema: Value, arguments: &str) -> (Outcome, usize) {
-    let project = Project::lua_that_asks("tool:add", &format!("return {{got = ctx.tool('add'{arguments})}}"));
-    let (tools, calls) = counted(schema);
+    let project =
+        Project::lua_with_tools("tool:add", &format!("return {{got = ctx.tool('add'{arguments})}}"));
+    let (tools, calls) = counting_tools(schema);
     let engine = project.builder().tools(tools).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:add"]));
     (outcome, calls.load(Ordering::SeqCst))
@@ -71,17 +72,17 @@ fn lua(schema: Value, arguments: &str) -> (Outcome, usize) {
 #[test]
 fn arguments_are_held_against_the_schema_of_the_tool_in_every_language() {
     for (language, project) in callers() {
-        let (open, calls) = counted(json!({}));
+        let (open, calls) = counting_tools(json!({}));
         let wrong = json!({"a": -1, "b": "2"});
         let outcome = call(&project.builder().tools(open).build().unwrap(), &wrong);
         assert_eq!((value(outcome), calls.load(Ordering::SeqCst)), (wrong.clone(), 1), "{language}");
 
-        let (tools, calls) = counted(schema());
+        let (tools, calls) = counting_tools(schema());
         let engine = project.builder().tools(tools).build().unwrap();
         for _ in 0..2 {
             let outcome = call(&engine, &wrong);
             assert_eq!(kind(&outcome), ErrorKind::InvalidInput, "{language}: {outcome:?}");
-            assert!(sentence(&outcome).contains(TOLD), "{language}: {}", sentence(&outcome));
+            assert!(sentence(&outcome).contains(EXPECTED_ERROR), "{language}: {}", sentence(&outcome));
             let record = serde_json::to_value(&outcome).unwrap();
             let violations = record["error"]["violations"].as_array().unwrap();
             let expected = json!({"path": "/b", "keyword": "type", "expected": "a number", "found": "\"2\""});
@@ -120,8 +121,8 @@ fn arguments_left_out_count_as_an_empty_object_where_one_is_taken() {
 #[test]
 fn a_script_can_handle_the_refusal() {
     let script = "local ok, e = pcall(ctx.tool, 'add', {aa = 1}) return {e.kind, e.help}";
-    let (tools, _) = counted(schema());
-    let project = Project::lua_that_asks("tool:add", script);
+    let (tools, _) = counting_tools(schema());
+    let project = Project::lua_with_tools("tool:add", script);
     let engine = project.builder().tools(tools).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:add"]));
     assert_eq!(value(outcome), json!(["invalid-input", "did you mean `a`?"]));
@@ -144,8 +145,8 @@ fn a_schema_that_cannot_be_held_leaves_the_judgement_to_the_tool() {
 
 #[test]
 fn a_tools_own_errors_stay_its_own() {
-    let project = Project::lua_that_asks("tool:add", "return ctx.tool('add', {a = 1})");
-    let tools = Tools::new()
+    let project = Project::lua_with_tools("tool:add", "return ctx.tool('add', {a = 1})");
+    let tools = ClosureTools::new()
         .tool("add", "Adds", schema(), |_, _| Err(SkillError::new(ErrorKind::InvalidInput, "it overflows")));
     let engine = project.builder().tools(tools).build().unwrap();
     let outcome = engine.run(granted(Invocation::new("x"), &["tool:add"]));
@@ -156,9 +157,9 @@ fn a_tools_own_errors_stay_its_own() {
 }
 
 /// A provider whose tool takes something else from call to call, and which has a word of its own to say.
-struct Moody(AtomicUsize);
+struct ChangingTools(AtomicUsize);
 
-impl ToolProvider for Moody {
+impl ToolProvider for ChangingTools {
     fn tools(&self) -> Vec<Tool> {
         panic!("whoever has many tools is not asked for a list");
     }
@@ -186,8 +187,8 @@ impl ToolProvider for Moody {
 
 #[test]
 fn a_tool_is_held_to_what_it_says_now_and_its_provider_may_refuse_more() {
-    let project = Project::lua_that_asks("tool:add", "return ctx.tool('add', input.args)");
-    let engine = project.builder().tools(Moody(AtomicUsize::new(0))).build().unwrap();
+    let project = Project::lua_with_tools("tool:add", "return ctx.tool('add', input.args)");
+    let engine = project.builder().tools(ChangingTools(AtomicUsize::new(0))).build().unwrap();
     let told = |args: Value| call(&engine, &args).result.map_err(|error| error.kind());
     assert_eq!(told(json!("text")), Ok(json!("text")));
     assert_eq!(told(json!("text")), Err(ErrorKind::InvalidInput));
@@ -197,10 +198,10 @@ fn a_tool_is_held_to_what_it_says_now_and_its_provider_may_refuse_more() {
 
 #[test]
 fn a_callee_meets_the_same_door() {
-    let project = Project::lua_that_asks("skill:y tool:add", "return ctx.skill('y')")
+    let project = Project::lua_with_tools("skill:y tool:add", "return ctx.skill('y')")
         .skill("y", "allowed-tools: tool:add\n")
         .file(".metier/skills/y/scripts/main.lua", "return ctx.tool('add', {a = 'x'})");
-    let (tools, calls) = counted(schema());
+    let (tools, calls) = counting_tools(schema());
     let engine = project.builder().tools(tools).build().unwrap();
     let outcome = engine.run(granted(granted(Invocation::new("x"), &["tool:add"]), &["skill:y"]));
     assert_eq!((kind(&outcome), calls.load(Ordering::SeqCst)), (ErrorKind::InvalidInput, 0));

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use metier::error::ErrorKind;
 use metier::host::{Files, SkillContext};
-use metier::policy::{Asked, Permission, Permissions, Protection};
+use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,16 +30,16 @@ impl Project {
         symlink(target, self.0.path().join(name)).unwrap();
     }
 
-    fn twice(&self, name: &str, other: &str) {
+    fn hard_link(&self, name: &str, other: &str) {
         fs::hard_link(self.0.path().join(name), self.0.path().join(other)).unwrap();
     }
 
     fn run(&self, allow: &[&str]) -> SkillContext {
         let granted: Vec<Permission> = allow.iter().map(|text| text.parse().unwrap()).collect();
-        let protection = Protection::new([".metier/skills", "real/skills"]);
+        let protection = PathProtection::new([".metier/skills", "real/skills"]);
         SkillContext::builder("test")
             .project(Files::open(self.0.path()).unwrap())
-            .permissions(Permissions::new(Asked::These(granted.clone()), granted, protection))
+            .permissions(Permissions::new(RequestedPermissions::Listed(granted.clone()), granted, protection))
             .build()
     }
 
@@ -49,14 +49,14 @@ impl Project {
     }
 
     #[track_caller]
-    fn denies(&self, name: &str, arguments: impl Into<Value>) {
+    fn assert_denied(&self, name: &str, arguments: impl Into<Value>) {
         let arguments = arguments.into();
         let allow = ["write", "write:.", "read:."];
         assert_eq!(self.call(&allow[..2], name, &arguments), Err(ErrorKind::Denied), "{name} {arguments}");
     }
 
     #[track_caller]
-    fn lets(&self, allow: &[&str], name: &str, arguments: impl Into<Value>) {
+    fn assert_allowed(&self, allow: &[&str], name: &str, arguments: impl Into<Value>) {
         let arguments = arguments.into();
         let answer = self.call(allow, name, &arguments);
         assert!(answer.is_ok(), "{name} {arguments}: {answer:?}");
@@ -64,26 +64,26 @@ impl Project {
 
     /// No way in, neither to look nor to change.
     #[track_caller]
-    fn guards(&self, file: &str) {
+    fn assert_protected(&self, file: &str) {
         for look in ["read_file", "stat", "grep"] {
             let arguments = if look == "grep" { json!(["x", file]) } else { json!([file]) };
-            self.denies(look, arguments);
+            self.assert_denied(look, arguments);
         }
-        self.denies("head", json!([file, 1]));
-        self.denies("tail", json!([file, 1]));
-        self.denies_change(file);
+        self.assert_denied("head", json!([file, 1]));
+        self.assert_denied("tail", json!([file, 1]));
+        self.assert_change_denied(file);
     }
 
     #[track_caller]
-    fn denies_change(&self, file: &str) {
-        self.denies("write", json!([file, "x"]));
-        self.denies("append", json!([file, "x"]));
-        self.denies("edit", json!([file, "theirs", "x"]));
-        self.denies("remove", json!([file]));
-        self.denies("mkdir", json!([format!("{file}-new")]));
+    fn assert_change_denied(&self, file: &str) {
+        self.assert_denied("write", json!([file, "x"]));
+        self.assert_denied("append", json!([file, "x"]));
+        self.assert_denied("edit", json!([file, "theirs", "x"]));
+        self.assert_denied("remove", json!([file]));
+        self.assert_denied("mkdir", json!([format!("{file}-new")]));
         let folder = file.rsplit_once('/').unwrap().0;
-        self.denies("remove", json!([folder, {"recursive": true}]));
-        self.denies("write", json!([format!("{folder}/deep/er"), "x"]));
+        self.assert_denied("remove", json!([folder, {"recursive": true}]));
+        self.assert_denied("write", json!([format!("{folder}/deep/er"), "x"]));
     }
 }
 
@@ -96,34 +96,34 @@ fn history_that_lies_elsewhere_is_history() {
         ("shared/it/config", "theirs"),
         ("other/plain", "x"),
     ]);
-    project.guards("meta/hooks/own");
-    project.guards("shared/it/config");
+    project.assert_protected("meta/hooks/own");
+    project.assert_protected("shared/it/config");
     project.link("meta", "way");
-    project.guards("way/hooks/own");
-    project.denies("remove", json!(["shared", {"recursive": true}]));
-    project.lets(&["write"], "write", json!(["other/new", "x"]));
-    project.lets(&["write"], "write", json!(["shared/beside", "x"]));
+    project.assert_protected("way/hooks/own");
+    project.assert_denied("remove", json!(["shared", {"recursive": true}]));
+    project.assert_allowed(&["write"], "write", json!(["other/new", "x"]));
+    project.assert_allowed(&["write"], "write", json!(["shared/beside", "x"]));
     for named in [["write", "write:meta"], ["write", "write:.git"], ["write", "write:meta/hooks"]] {
-        project.lets(&named, "write", json!(["meta/hooks/own", "theirs"]));
+        project.assert_allowed(&named, "write", json!(["meta/hooks/own", "theirs"]));
     }
-    project.lets(&["read:meta"], "read_file", json!(["meta/hooks/own"]));
+    project.assert_allowed(&["read:meta"], "read_file", json!(["meta/hooks/own"]));
 }
 
 #[test]
 fn a_link_to_history_protects_where_it_leads() {
     let project = Project::new(&[("realgit/config", "theirs"), ("realgit/hooks/own", "theirs")]);
     project.link("realgit", ".git");
-    project.guards("realgit/config");
-    project.guards("realgit/hooks/own");
-    project.denies("remove", json!([".git"]));
+    project.assert_protected("realgit/config");
+    project.assert_protected("realgit/hooks/own");
+    project.assert_denied("remove", json!([".git"]));
     // A link to the file that leads there.
     let project = Project::new(&[("it", "gitdir: meta\n"), ("meta/hooks/own", "theirs")]);
     project.link("it", ".git");
-    project.guards("meta/hooks/own");
-    project.denies("write", json!(["it", "gitdir: mine\n"]));
+    project.assert_protected("meta/hooks/own");
+    project.assert_denied("write", json!(["it", "gitdir: mine\n"]));
     // One deeper down, on the way to what it leads to.
     let project = Project::new(&[("sub/.git", "gitdir: meta\n"), ("sub/meta/hooks/own", "theirs")]);
-    project.guards("sub/meta/hooks/own");
+    project.assert_protected("sub/meta/hooks/own");
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn what_git_takes_for_a_repository_is_one_whatever_its_name() {
     for folder in ["bare", "deep/down/x.git", "Trees"] {
         let files: Vec<String> = bare.iter().map(|file| format!("{folder}/{file}")).collect();
         let project = Project::new(&files.iter().map(|file| (file.as_str(), "theirs")).collect::<Vec<_>>());
-        project.guards(&format!("{folder}/config"));
-        project.guards(&format!("{folder}/hooks/own"));
-        project.lets(
+        project.assert_protected(&format!("{folder}/config"));
+        project.assert_protected(&format!("{folder}/hooks/own"));
+        project.assert_allowed(
             &["write", &format!("write:{folder}")],
             "write",
             json!([format!("{folder}/config"), "x"]),
@@ -144,7 +144,7 @@ fn what_git_takes_for_a_repository_is_one_whatever_its_name() {
     }
     let project =
         Project::new(&[("trees/one/HEAD", "x"), ("trees/one/commondir", ".."), ("trees/one/own", "theirs")]);
-    project.guards("trees/one/own");
+    project.assert_protected("trees/one/own");
 }
 
 #[test]
@@ -161,10 +161,10 @@ fn nothing_makes_a_folder_a_repository() {
             let project =
                 Project::new(&files.iter().map(|file| (file.as_str(), "theirs")).collect::<Vec<_>>());
             let last = format!("{at}{last}");
-            project.denies("write", json!([last, "x"]));
-            project.denies("append", json!([last, "x"]));
-            project.denies("mkdir", json!([last]));
-            project.lets(&["write"], "write", json!([format!("{at}other"), "x"]));
+            project.assert_denied("write", json!([last, "x"]));
+            project.assert_denied("append", json!([last, "x"]));
+            project.assert_denied("mkdir", json!([last]));
+            project.assert_allowed(&["write"], "write", json!([format!("{at}other"), "x"]));
         }
     }
     let project = Project::new(&[]);
@@ -176,7 +176,7 @@ fn nothing_makes_a_folder_a_repository() {
 }
 
 #[test]
-fn what_a_configuration_names_is_kept() {
+fn what_a_configuration_names_is_protected() {
     let project = Project::new(&[
         (
             ".git/config",
@@ -187,32 +187,32 @@ fn what_a_configuration_names_is_kept() {
         ("tools/watch.sh", ""),
         ("tools/other.sh", ""),
     ]);
-    project.denies("remove", json!(["more.cfg"]));
+    project.assert_denied("remove", json!(["more.cfg"]));
     for kept in [".husky/_/pre-commit", "tools/show.sh", "tools/watch.sh", "more.cfg"] {
-        project.denies("write", json!([kept, "x"]));
-        project.lets(&["write", "write:.git", "write:.husky"], "write", json!([kept, "x"]));
+        project.assert_denied("write", json!([kept, "x"]));
+        project.assert_allowed(&["write", "write:.git", "write:.husky"], "write", json!([kept, "x"]));
     }
-    project.lets(&["write"], "write", json!(["tools/other.sh", "x"]));
-    project.lets(&[], "read_file", json!(["tools/show.sh"]));
+    project.assert_allowed(&["write"], "write", json!(["tools/other.sh", "x"]));
+    project.assert_allowed(&[], "read_file", json!(["tools/show.sh"]));
 }
 
 #[test]
 fn a_secret_is_one_by_all_of_its_names() {
     let project = Project::new(&[(".env", "theirs"), ("deep/.ssh/own", "theirs"), ("src/x", "theirs")]);
-    project.twice(".env", "again");
-    project.twice("deep/.ssh/own", "src/again");
-    project.twice("src/x", "src/y");
+    project.hard_link(".env", "again");
+    project.hard_link("deep/.ssh/own", "src/again");
+    project.hard_link("src/x", "src/y");
     for name in ["again", "src/again"] {
         for look in ["read_file", "stat"] {
-            project.denies(look, json!([name]));
+            project.assert_denied(look, json!([name]));
         }
-        project.denies("head", json!([name, 1]));
-        project.denies("edit", json!([name, "theirs", "x"]));
+        project.assert_denied("head", json!([name, 1]));
+        project.assert_denied("edit", json!([name, "theirs", "x"]));
     }
     for allow in ["read:again", "read:.env"] {
-        project.lets(&[allow], "read_file", json!(["again"]));
+        project.assert_allowed(&[allow], "read_file", json!(["again"]));
     }
-    project.lets(&[], "read_file", json!(["src/y"]));
+    project.assert_allowed(&[], "read_file", json!(["src/y"]));
     let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
     let files: Vec<_> = found.as_array().unwrap().iter().map(|row| row["file"].as_str().unwrap()).collect();
     assert_eq!(files, ["src/x", "src/y"], "{found}");
@@ -221,15 +221,15 @@ fn a_secret_is_one_by_all_of_its_names() {
 #[test]
 fn where_nobody_could_look_everywhere_every_file_with_other_names_may_be_a_secret() {
     let project = Project::new(&[("src/x", "theirs"), ("src/z", "theirs")]);
-    project.twice("src/x", "src/y");
-    project.lets(&[], "read_file", json!(["src/y"]));
+    project.hard_link("src/x", "src/y");
+    project.assert_allowed(&[], "read_file", json!(["src/y"]));
     // Deeper than a walk goes.
     project.write(&format!("{}x", "d/".repeat(300)), "x");
     for name in ["src/x", "src/y"] {
-        project.denies("read_file", json!([name]));
-        project.lets(&[&format!("read:{name}")], "read_file", json!([name]));
+        project.assert_denied("read_file", json!([name]));
+        project.assert_allowed(&[&format!("read:{name}")], "read_file", json!([name]));
     }
-    project.lets(&[], "read_file", json!(["src/z"]));
+    project.assert_allowed(&[], "read_file", json!(["src/z"]));
 }
 
 #[test]
@@ -237,20 +237,20 @@ fn where_a_secret_is_a_link_what_it_leads_to_is_the_secret() {
     let project = Project::new(&[("conf/live", "theirs"), ("conf/other", "theirs"), ("keys/own", "theirs")]);
     project.link("conf/live", ".env");
     project.link("keys", ".ssh");
-    project.twice("conf/live", "conf/again");
-    project.twice("keys/own", "conf/own");
+    project.hard_link("conf/live", "conf/again");
+    project.hard_link("keys/own", "conf/own");
     for file in ["conf/live", "keys/own"] {
-        project.denies("read_file", json!([file]));
-        project.denies("write", json!([file, "x"]));
+        project.assert_denied("read_file", json!([file]));
+        project.assert_denied("write", json!([file, "x"]));
     }
     for file in ["conf/again", "conf/own"] {
-        project.denies("read_file", json!([file]));
-        project.denies("edit", json!([file, "theirs", "x"]));
+        project.assert_denied("read_file", json!([file]));
+        project.assert_denied("edit", json!([file, "theirs", "x"]));
     }
-    project.lets(&["read:.env"], "read_file", json!(["conf/live"]));
-    project.lets(&["read:.env"], "read_file", json!(["conf/again"]));
-    project.lets(&["read:conf/own"], "read_file", json!(["conf/own"]));
-    project.lets(&[], "read_file", json!(["conf/other"]));
+    project.assert_allowed(&["read:.env"], "read_file", json!(["conf/live"]));
+    project.assert_allowed(&["read:.env"], "read_file", json!(["conf/again"]));
+    project.assert_allowed(&["read:conf/own"], "read_file", json!(["conf/own"]));
+    project.assert_allowed(&[], "read_file", json!(["conf/other"]));
     let found = project.call(&[], "grep", &json!(["theirs"])).unwrap();
     assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
 }
@@ -259,10 +259,10 @@ fn where_a_secret_is_a_link_what_it_leads_to_is_the_secret() {
 fn a_link_on_the_way_to_skills_stays() {
     let project = Project::new(&[("real/skills/x/SKILL.md", "theirs")]);
     project.link("real", ".metier");
-    project.denies("remove", json!([".metier"]));
-    project.denies("write", json!([".metier/skills/x/SKILL.md", "x"]));
-    project.denies("write", json!(["real/skills/x/SKILL.md", "x"]));
-    project.lets(&["write", "write:.metier/skills"], "remove", json!([".metier"]));
+    project.assert_denied("remove", json!([".metier"]));
+    project.assert_denied("write", json!([".metier/skills/x/SKILL.md", "x"]));
+    project.assert_denied("write", json!(["real/skills/x/SKILL.md", "x"]));
+    project.assert_allowed(&["write", "write:.metier/skills"], "remove", json!([".metier"]));
 }
 
 #[test]
@@ -275,11 +275,11 @@ fn what_runs_when_a_folder_is_opened_takes_a_permission_that_names_it() {
         ".claude/settings.json",
         ".husky/pre-commit",
     ] {
-        project.denies("write", json!([path, "x"]));
-        project.denies("append", json!([path, "x"]));
-        project.lets(&["write", &format!("write:{path}")], "write", json!([path, "x"]));
+        project.assert_denied("write", json!([path, "x"]));
+        project.assert_denied("append", json!([path, "x"]));
+        project.assert_allowed(&["write", &format!("write:{path}")], "write", json!([path, "x"]));
     }
-    project.denies("mkdir", json!([".VSCode"]));
+    project.assert_denied("mkdir", json!([".VSCode"]));
     let ctx = project.run(&["write"]);
     for path in ["package.json", "sub/conftest.py", ".github/workflows/x.yml", "plain.txt"] {
         ctx.call("write", vec![path.into(), "x".into()]).unwrap();
@@ -332,7 +332,7 @@ fn what_is_metiers_own_is_shut_whoevers_it_is() {
         let found = project.call(&all, "grep", &look);
         assert!(found.is_err() || !found.unwrap().to_string().contains("theirs"), "{look}");
     }
-    project.lets(&all, "read_file", json!(["metier/src/wasm/mod.rs"]));
-    project.lets(&all, "write", json!(["metier-2/notes", "y"]));
-    project.lets(&all, "write", json!(["metier/notes", "y"]));
+    project.assert_allowed(&all, "read_file", json!(["metier/src/wasm/mod.rs"]));
+    project.assert_allowed(&all, "write", json!(["metier-2/notes", "y"]));
+    project.assert_allowed(&all, "write", json!(["metier/notes", "y"]));
 }

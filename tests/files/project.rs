@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use metier::error::{ErrorKind, Result};
 use metier::host::{Files, SkillContext};
-use metier::policy::{Asked, CancelToken, Permission, Permissions, Protection};
+use metier::policy::{CancelToken, PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,11 +67,11 @@ impl Project {
     pub fn run_until(&self, allow: &[&str], cancel: CancelToken) -> SkillContext {
         let mut granted = vec![Permission::WRITE];
         granted.extend(allow.iter().map(|text| text.parse::<Permission>().unwrap()));
-        let protection = Protection::new([".metier/skills"]);
+        let protection = PathProtection::new([".metier/skills"]);
         SkillContext::builder("test")
             .project(self.files())
             .skill_files(self.files())
-            .permissions(Permissions::new(Asked::Everything, granted, protection))
+            .permissions(Permissions::new(RequestedPermissions::All, granted, protection))
             .cancel(cancel)
             .build()
     }

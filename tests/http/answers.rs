@@ -10,7 +10,7 @@ use crate::{get, header, post, refused, send};
 
 #[test]
 fn a_request_says_no_more_than_it_must() {
-    let server = Server::saying(answer("200 OK", &[], "x"));
+    let server = Server::with_answer(answer("200 OK", &[], "x"));
     send(get(server.url("127.0.0.1", "/a?b=c#d"))).unwrap();
     let request = server.requests().pop().unwrap();
     let mut lines: Vec<&str> = request.trim_end().split("\r\n").collect();
@@ -23,7 +23,7 @@ fn a_request_says_no_more_than_it_must() {
 
 #[test]
 fn a_body_goes_with_its_length_and_a_post_without_one_says_so() {
-    let server = Server::saying(answer("200 OK", &[], "x"));
+    let server = Server::with_answer(answer("200 OK", &[], "x"));
     for (method, body) in [("POST", "a"), ("PUT", "b"), ("PATCH", "c"), ("DELETE", "d"), ("POST", "")] {
         let request = HttpRequest { method: method.into(), ..post(server.url("127.0.0.1", "/"), body) };
         send(request).unwrap();
@@ -42,20 +42,21 @@ fn a_body_goes_with_its_length_and_a_post_without_one_says_so() {
 #[test]
 fn every_status_is_an_answer() {
     for status in ["404 Not Found", "500 Oh No", "204 No Content", "101 Switching Protocols"] {
-        let server = Server::saying(answer(status, &["X-Why: because"], ""));
+        let server = Server::with_answer(answer(status, &["X-Why: because"], ""));
         let response = send(get(server.url("127.0.0.1", "/"))).unwrap();
         assert_eq!(response.status.to_string(), status[..3]);
         assert!(response.headers.contains(&header("x-why", "because")), "{:?}", response.headers);
     }
-    let server =
-        Server::acting(|_, stream| drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")));
+    let server = Server::with_requests(|_, stream| {
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"))
+    });
     let head = HttpRequest { method: "HEAD".into(), ..get(server.url("127.0.0.1", "/")) };
     assert_eq!(send(head).unwrap().body, b"");
 }
 
 #[test]
 fn headers_cannot_be_smuggled_into_a_request() {
-    let server = Server::saying(answer("200 OK", &[], "x"));
+    let server = Server::with_answer(answer("200 OK", &[], "x"));
     for (name, value) in [
         ("x-a", "1\r\nx-b: 2"),
         ("x-a\r\nx-b", "1"),
@@ -83,7 +84,7 @@ fn headers_cannot_be_smuggled_into_a_request() {
 fn a_body_without_end_is_cut_off_by_its_bytes() {
     let chunked = "transfer-encoding: chunked";
     for head in ["x: y", chunked, "content-length: 999999999999"] {
-        let server = Server::acting(move |_, stream| {
+        let server = Server::with_requests(move |_, stream| {
             drop(stream.write_all(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes()));
             let block = if head == chunked {
                 format!("1000\r\n{}\r\n", "x".repeat(0x1000))
@@ -96,7 +97,7 @@ fn a_body_without_end_is_cut_off_by_its_bytes() {
         let request = HttpRequest { max_bytes: 100_000, ..get(server.url("127.0.0.1", "/")) };
         refused(send(request), Output, &["more than the 100000 bytes"]);
     }
-    let server = Server::saying(answer("200 OK", &[], "12345"));
+    let server = Server::with_answer(answer("200 OK", &[], "12345"));
     let exact = |max_bytes| send(HttpRequest { max_bytes, ..get(server.url("127.0.0.1", "/")) });
     assert_eq!(exact(5).unwrap().body, b"12345");
     refused(exact(4), Output, &["127.0.0.1"]);
@@ -105,14 +106,14 @@ fn a_body_without_end_is_cut_off_by_its_bytes() {
 #[test]
 fn headers_without_end_are_cut_off_by_their_bytes() {
     for line in ["x-more: yes\r\n", "x"] {
-        let server = Server::acting(move |_, stream| {
+        let server = Server::with_requests(move |_, stream| {
             drop(stream.write_all(b"HTTP/1.1 200 OK\r\n"));
             drop((0..1_000_000).try_for_each(|_| stream.write_all(line.repeat(100).as_bytes())));
         });
         let error = send(get(server.url("127.0.0.1", "/"))).unwrap_err();
         assert!(matches!(error.kind(), Output | Io), "{error}");
     }
-    let server = Server::saying(answer("200 OK", &[&format!("x: {}", "y".repeat(70 << 10))], "x"));
+    let server = Server::with_answer(answer("200 OK", &[&format!("x: {}", "y".repeat(70 << 10))], "x"));
     refused(send(get(server.url("127.0.0.1", "/"))), Output, &["headers", "65536"]);
 }
 
@@ -135,7 +136,7 @@ fn an_answer_that_lies_about_itself_is_an_error_and_never_a_part() {
         "HTTP/1.1 200 OK\r\nno colon here\r\n\r\nx",
         "HTTP/1.1 200 OK\r\n: nameless\r\n\r\nx",
     ] {
-        let server = Server::saying(lie);
+        let server = Server::with_answer(lie);
         let result = send(get(server.url("127.0.0.1", "/")));
         assert_eq!(result.map(|got| got.body).map_err(|error| error.kind()), Err(Io), "{lie:?}");
     }
@@ -147,7 +148,7 @@ fn a_broken_answer_is_an_error_wherever_it_breaks() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nt: u\r\n\r\n";
     const TURN: &[&str] = &["", "\0", "\r\n", "f", "9", ";", "HTTP/1.1 103 E\r\n\r\n"];
     let at = std::sync::atomic::AtomicUsize::new(0);
-    let server = Server::answering(move |_| {
+    let server = Server::with_answers(move |_| {
         let turn = at.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let (start, end) = WHOLE.split_at(turn / (TURN.len() + 1) % WHOLE.len());
         match TURN.get(turn % (TURN.len() + 1)) {
@@ -165,7 +166,7 @@ fn a_broken_answer_is_an_error_wherever_it_breaks() {
 
 #[test]
 fn bytes_of_headers_are_kept_whatever_they_are() {
-    let server = Server::acting(|_, stream| {
+    let server = Server::with_requests(|_, stream| {
         drop(stream.write_all(
             b"HTTP/1.1 200 OK\r\nx-latin: gr\xfcn\r\nx-utf: gr\xc3\xbcn\r\ncontent-length: 0\r\n\r\n",
         ));

@@ -12,22 +12,22 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext, Web};
-use metier::policy::{Asked, CancelToken, Limits, Permission, Permissions, Protection};
+use metier::host::{HttpClient, HttpRequest, HttpResponse, SkillContext, WebClient};
+use metier::policy::{CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions};
 
 /// What reaches the servers of these tests by their address.
 const HOME: &[&str] = &["net:127.0.0.1"];
 
 /// A run with these grants.
 fn run(grants: &[&str]) -> SkillContext {
-    stoppable(grants, &CancelToken::new())
+    run_with_token(grants, &CancelToken::new())
 }
 
-fn stoppable(grants: &[&str], token: &CancelToken) -> SkillContext {
+fn run_with_token(grants: &[&str], token: &CancelToken) -> SkillContext {
     let granted: Vec<Permission> = grants.iter().map(|text| text.parse().unwrap()).collect();
     SkillContext::builder("web")
-        .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
-        .limits(Limits::default().deadline(Duration::from_secs(20)))
+        .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
+        .limits(Limits::default().timeout(Duration::from_secs(20)))
         .cancel(token.clone())
         .build()
 }
@@ -52,8 +52,8 @@ fn header(name: &str, value: &str) -> (String, String) {
 }
 
 /// A client whose names mean these addresses.
-fn web(names: &'static [(&str, &str)]) -> Web {
-    Web::new().lookup(|name| {
+fn web(names: &'static [(&str, &str)]) -> WebClient {
+    WebClient::new().resolver(|name| {
         let known = names.iter().filter(|(known, _)| *known == name);
         Ok(known.map(|(_, address)| address.parse::<IpAddr>().unwrap()).collect())
     })

@@ -8,7 +8,7 @@ use crate::{HOME, get, header, post, refused, run, send, web};
 
 #[test]
 fn a_redirect_is_followed_and_the_answer_says_where_it_came_from() {
-    let server = Server::answering(|request| match request.split(' ').nth(1) {
+    let server = Server::with_answers(|request| match request.split(' ').nth(1) {
         Some("/a/b") => redirect(302, "../c?d#e"),
         _ => answer("200 OK", &[], "there"),
     });
@@ -21,7 +21,7 @@ fn a_redirect_to_the_inside_is_refused() {
     for inside in
         ["http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://10.0.0.1/", "//0.0.0.0/"]
     {
-        let server = Server::saying(redirect(302, inside));
+        let server = Server::with_answer(redirect(302, inside));
         refused(
             web(&[]).send(&run(&["net", HOME[0]]), get(server.url("127.0.0.1", "/"))),
             Denied,
@@ -32,7 +32,7 @@ fn a_redirect_to_the_inside_is_refused() {
 
 #[test]
 fn a_redirect_to_a_host_that_was_not_granted_names_it_and_the_permission() {
-    let server = Server::saying(redirect(307, "https://evil.test/?stolen=hunter2"));
+    let server = Server::with_answer(redirect(307, "https://evil.test/?stolen=hunter2"));
     let result = send(get(server.url("127.0.0.1", "/")));
     let error = refused(
         result,
@@ -45,7 +45,7 @@ fn a_redirect_to_a_host_that_was_not_granted_names_it_and_the_permission() {
 
 #[test]
 fn a_redirect_without_end_ends() {
-    let server = Server::saying(redirect(302, "/again"));
+    let server = Server::with_answer(redirect(302, "/again"));
     refused(send(get(server.url("127.0.0.1", "/"))), Io, &["6th in a row"]);
     assert_eq!(server.requests().len(), 6);
 }
@@ -55,23 +55,23 @@ fn a_redirect_that_leads_nowhere_is_an_error_or_an_answer_but_never_a_panic() {
     for location in
         ["file:///etc/passwd", "http://", "http://me:pw@127.0.0.1/", "http://a\\b/", "gr\u{fc}n", "::"]
     {
-        let server = Server::saying(redirect(302, location));
+        let server = Server::with_answer(redirect(302, location));
         let error = send(get(server.url("127.0.0.1", "/"))).unwrap_err();
         assert_eq!(error.kind(), Io, "{location}: {error}");
     }
     for (status, headers) in
         [("302 Found", &[][..]), ("304 Not Modified", &["location: /x"]), ("300 Choose", &[])]
     {
-        let server = Server::saying(answer(status, headers, ""));
+        let server = Server::with_answer(answer(status, headers, ""));
         assert_eq!(send(get(server.url("127.0.0.1", "/"))).unwrap().status.to_string(), status[..3]);
     }
 }
 
 #[test]
 fn what_may_be_a_credential_stays_at_its_origin() {
-    let there = Server::saying(answer("200 OK", &[], "x"));
+    let there = Server::with_answer(answer("200 OK", &[], "x"));
     let elsewhere = there.url("127.0.0.1", "/");
-    let here = Server::answering(move |request| match request.split(' ').nth(1) {
+    let here = Server::with_answers(move |request| match request.split(' ').nth(1) {
         Some("/away") => redirect(307, &elsewhere),
         Some("/home") => redirect(307, "/here"),
         _ => answer("200 OK", &[], "x"),
@@ -98,7 +98,7 @@ fn a_body_follows_only_where_the_standard_says_so() {
     for (status, method, has_body) in
         [(301, "GET", false), (303, "GET", false), (307, "POST", true), (308, "POST", true)]
     {
-        let server = Server::answering(move |request| match request.split(' ').nth(1) {
+        let server = Server::with_answers(move |request| match request.split(' ').nth(1) {
             Some("/first") => redirect(status, "/next"),
             _ => answer("200 OK", &[], "x"),
         });

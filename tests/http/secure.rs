@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use metier::error::ErrorKind::{Denied, Io, Usage};
-use metier::host::{HttpClient, Web};
+use metier::host::{HttpClient, WebClient};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, Stream};
@@ -22,7 +22,7 @@ const GRANTS: &[&str] = &["net:secure.test", "net:other.test", "net:127.0.0.1"];
 #[test]
 fn an_answer_comes_through_a_handshake_with_a_trusted_authority() {
     let server = secure(answer("200 OK", &[], "secret"));
-    let client = web(NAMES).trusting(AUTHORITY).unwrap();
+    let client = web(NAMES).root_certificates(AUTHORITY).unwrap();
     for host in ["secure.test", "127.0.0.1"] {
         let response = client.send(&run(GRANTS), get(url(&server, host))).unwrap();
         assert_eq!((response.url, response.body), (url(&server, host), b"secret".to_vec()));
@@ -34,15 +34,16 @@ fn a_certificate_that_proves_nothing_is_refused_before_anything_is_sent() {
     let server = secure(answer("200 OK", &[], "secret"));
     let stranger = web(NAMES).send(&run(GRANTS), get(url(&server, "secure.test")));
     refused(stranger, Io, &["failed to reach secure.test: no secure connection", "UnknownIssuer"]);
-    let trusting = web(NAMES).trusting(AUTHORITY).unwrap();
+    let trusting = web(NAMES).root_certificates(AUTHORITY).unwrap();
     refused(trusting.send(&run(GRANTS), get(url(&server, "other.test"))), Io, &["no secure connection"]);
     assert!(server.requests().is_empty());
 }
 
 #[test]
 fn what_speaks_no_tls_is_refused() {
-    let server = Server::raw(|stream, _| drop(stream.write_all(answer("200 OK", &[], "x").as_bytes())));
-    let trusting = web(NAMES).trusting(AUTHORITY).unwrap();
+    let server =
+        Server::with_connections(|stream, _| drop(stream.write_all(answer("200 OK", &[], "x").as_bytes())));
+    let trusting = web(NAMES).root_certificates(AUTHORITY).unwrap();
     refused(
         trusting.send(&run(GRANTS), get(url(&server, "secure.test"))),
         Io,
@@ -52,9 +53,9 @@ fn what_speaks_no_tls_is_refused() {
 
 #[test]
 fn a_redirect_never_gives_up_encryption() {
-    let plain = Server::saying(answer("200 OK", &[], "x"));
+    let plain = Server::with_answer(answer("200 OK", &[], "x"));
     let server = secure(redirect(302, &plain.url("secure.test", "/")));
-    let trusting = web(NAMES).trusting(AUTHORITY).unwrap();
+    let trusting = web(NAMES).root_certificates(AUTHORITY).unwrap();
     let result = trusting.send(&run(GRANTS), get(url(&server, "secure.test")));
     refused(result, Denied, &["redirect of secure.test to secure.test", "encryption"]);
     assert!(plain.requests().is_empty());
@@ -63,7 +64,7 @@ fn a_redirect_never_gives_up_encryption() {
 #[test]
 fn text_without_a_certificate_is_no_authority() {
     for text in ["", "hello", KEY] {
-        assert_eq!(Web::new().trusting(text).unwrap_err().kind(), Usage, "{text}");
+        assert_eq!(WebClient::new().root_certificates(text).unwrap_err().kind(), Usage, "{text}");
     }
 }
 
@@ -79,7 +80,7 @@ fn secure(answer: String) -> Server {
     let builder =
         ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap());
-    Server::raw(move |stream, requests| {
+    Server::with_connections(move |stream, requests| {
         let mut connection = ServerConnection::new(config.clone()).unwrap();
         let mut stream = Stream::new(&mut connection, stream);
         let mut request = vec![0; 4096];

@@ -15,19 +15,19 @@ pub struct Server {
 
 impl Server {
     /// Answers every request with these bytes.
-    pub fn saying(answer: impl Into<String>) -> Self {
+    pub fn with_answer(answer: impl Into<String>) -> Self {
         let answer = answer.into();
-        Self::acting(move |_, stream| drop(stream.write_all(answer.as_bytes())))
+        Self::with_requests(move |_, stream| drop(stream.write_all(answer.as_bytes())))
     }
 
     /// Answers a request with what the function makes of it.
-    pub fn answering(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        Self::acting(move |request, stream| drop(stream.write_all(answer(request).as_bytes())))
+    pub fn with_answers(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self::with_requests(move |request, stream| drop(stream.write_all(answer(request).as_bytes())))
     }
 
     /// Reads each request and hands it to the function, with the connection.
-    pub fn acting(act: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        Self::raw(move |stream, requests| {
+    pub fn with_requests(act: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        Self::with_connections(move |stream, requests| {
             let request = request(stream);
             requests.lock().unwrap().push(request.clone());
             act(&request, stream);
@@ -35,7 +35,9 @@ impl Server {
     }
 
     /// Hands each connection to the function, unread.
-    pub fn raw(act: impl Fn(&mut TcpStream, &Mutex<Vec<String>>) + Send + Sync + 'static) -> Self {
+    pub fn with_connections(
+        act: impl Fn(&mut TcpStream, &Mutex<Vec<String>>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let (requests, is_over) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());

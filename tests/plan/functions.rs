@@ -2,12 +2,12 @@
 
 use metier::error::{ErrorKind, Result};
 use metier::executor::{Script, SkillInput, SkillRuntime};
-use metier::host::{Access, Canned, Files, HostFunction, SkillContext, functions};
-use metier::policy::{Asked, Permission, Permissions, Protection};
+use metier::host::{AccessRule, Files, Fixtures, HostFunction, SkillContext, functions};
+use metier::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Map, Value, json};
 
 /// What a plan of one step answers with that calls the function as its example does.
-fn called(function: &HostFunction, name: &str, allow: &[&str]) -> Result<Value> {
+fn call_example(function: &HostFunction, name: &str, allow: &[&str]) -> Result<Value> {
     let folder = tempfile::tempdir().unwrap();
     for (path, content) in function.example.files {
         let path = folder.path().join(path);
@@ -34,8 +34,8 @@ fn called(function: &HostFunction, name: &str, allow: &[&str]) -> Result<Value> 
     let context = SkillContext::builder("x")
         .project(Files::open(folder.path()).unwrap())
         .skill_files(Files::open(folder.path()).unwrap())
-        .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
-        .providers(Canned::new(function.example.given).unwrap().providers())
+        .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
+        .providers(Fixtures::new(function.example.fixtures).unwrap().providers())
         .build();
     let input = SkillInput::from(json!({"args": given}));
     Ok(metier::load(SkillRuntime::ToolSequence, &script)?.execute_with_context(input, Some(&context))?.value)
@@ -46,16 +46,17 @@ fn every_example_gives_its_answer_under_every_name() {
     for function in functions() {
         let expected: Value = serde_json::from_str(function.example.answer).unwrap();
         for name in [function.name].iter().chain(function.aliases) {
-            assert_eq!(called(function, name, function.example.allow).unwrap(), expected, "{name}");
+            assert_eq!(call_example(function, name, function.example.grants).unwrap(), expected, "{name}");
         }
     }
 }
 
 #[test]
 fn every_function_that_needs_a_permission_is_refused_without_it() {
-    let needs = |access| !matches!(access, Access::Free | Access::Read(_) | Access::ReadRoot);
+    let needs =
+        |access| !matches!(access, AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot);
     for function in functions().iter().filter(|function| needs(function.access)) {
-        let refused = called(function, function.name, &[]).unwrap_err();
+        let refused = call_example(function, function.name, &[]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Denied, "{}: {refused}", function.name);
         assert!(refused.help().unwrap().starts_with("run with --allow "), "{refused}");
     }

@@ -81,12 +81,12 @@ fn a_loop_over_a_million_items_meets_its_bound() {
 #[test]
 fn a_plan_of_retries_ends_with_the_first_step_that_runs_out_of_them() {
     let steps: Vec<Value> =
-        (0..1_000).map(|_| json!({"tool": "fail", "on_failure": "retry(10, 1ms)"})).collect();
+        (0..1_000).map(|_| json!({"tool": "fail", "parse_on_failure": "retry(10, 1ms)"})).collect();
     let project = Project::new().sequence("x", "", &Value::from(steps));
     let outcome = project.engine().run(
         Invocation::new("x")
             .grant("tool:fail".parse().unwrap())
-            .limits(Limits::default().deadline(Duration::from_mins(1))),
+            .limits(Limits::default().timeout(Duration::from_mins(1))),
     );
     assert_eq!(outcome.steps[0].attempts, 11);
     assert_eq!(outcome.steps[1].attempts, 0);
@@ -132,20 +132,20 @@ fn a_condition_that_compares_much_ends_at_the_deadline() {
     let much = vec!["$inputs.a == $inputs.b"; 10_000].join(" and ");
     let steps = json!([{"tool": "tree", "when": much}]);
     let list: Vec<u32> = (0..500_000).collect();
-    let limits = Limits::default().deadline(Duration::from_millis(300));
+    let limits = Limits::default().timeout(Duration::from_millis(300));
     let project = Project::new().sequence("x", "", &steps);
     let outcome = project.engine().run(x(&[]).input(json!({"a": list, "b": list})).limits(limits));
-    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+    assert_eq!(failure(&outcome).0, ErrorKind::Timeout);
 }
 
 #[test]
 fn steps_that_are_all_skipped_end_at_the_deadline() {
     let steps: Vec<Value> = vec![json!({"tool": "tree", "when": "$inputs.a != $inputs.b"}); 10_000];
     let list: Vec<u32> = (0..500_000).collect();
-    let limits = Limits::default().deadline(Duration::from_millis(300));
+    let limits = Limits::default().timeout(Duration::from_millis(300));
     let project = Project::new().sequence("x", "", &Value::from(steps));
     let outcome = project.engine().run(x(&[]).input(json!({"a": list, "b": list})).limits(limits));
-    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+    assert_eq!(failure(&outcome).0, ErrorKind::Timeout);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A step's callee can do nothing that its caller was not granted, also two levels down.
 
 use metier::error::ErrorKind;
-use metier::host::{SecretProvider, Tools};
+use metier::host::{ClosureTools, SecretProvider};
 use serde_json::json;
 
 use crate::project::{Project, failure, x};
@@ -15,7 +15,7 @@ impl SecretProvider for Secrets {
 }
 
 /// What a callee tries, the permission that takes, and a script that tries it.
-const POWERS: [(&str, &str); 4] = [
+const ATTEMPTS: [(&str, &str); 4] = [
     ("write", "ctx.write('out.txt', 'x') return 'done'"),
     ("tool:probe", "return ctx.tool('probe', {})"),
     ("secret:key", "return #ctx.secret('key')"),
@@ -23,18 +23,18 @@ const POWERS: [(&str, &str); 4] = [
 ];
 
 /// Runs `x`, which calls `y`, which calls `z`, which tries; each asks for what is named.
-fn tried(asks: [&str; 3], script: &str, grants: &[&str]) -> metier::engine::Outcome {
+fn run_chain(asks: [&str; 3], script: &str, grants: &[&str]) -> metier::engine::Outcome {
     let project = Project::new()
         .sequence("x", asks[0], &json!([{"skill": "y"}]))
         .contract("y", asks[1], "steps:\n- {skill: z}\n")
         .lua("z", asks[2], script);
-    let tools = Tools::new().tool("probe", "d", json!({}), |_, _| Ok(json!("called")));
+    let tools = ClosureTools::new().tool("probe", "d", json!({}), |_, _| Ok(json!("called")));
     project.builder().tools(tools).secrets(Secrets).build().unwrap().run(x(grants))
 }
 
 #[test]
 fn a_callee_needs_the_word_of_everybody_above_it_and_a_grant() {
-    for (power, script) in POWERS {
+    for (power, script) in ATTEMPTS {
         let refusals = [
             (["", power, power], vec![power]),
             ([power, "", power], vec![power]),
@@ -42,17 +42,17 @@ fn a_callee_needs_the_word_of_everybody_above_it_and_a_grant() {
             ([power, power, power], vec![]),
         ];
         for (asks, grants) in refusals {
-            let outcome = tried(asks, script, &grants);
+            let outcome = run_chain(asks, script, &grants);
             assert_eq!(failure(&outcome).0, ErrorKind::Denied, "{power} {asks:?} {grants:?}");
         }
-        let outcome = tried([power, power, power], script, &[power]);
+        let outcome = run_chain([power, power, power], script, &[power]);
         let is_denied = outcome.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Denied);
         assert!(!is_denied, "{power}: {:?}", outcome.result);
     }
 }
 
 #[test]
-fn a_process_leaves_its_cage_by_the_callers_grant_and_by_nothing_that_skills_ask() {
+fn a_process_leaves_its_sandbox_by_the_callers_grant_and_by_nothing_that_skills_request() {
     let free = "exec:unsandboxed";
     for (asks, grants, is_free) in [
         ([free, free, free], &[free][..], true),
@@ -64,7 +64,7 @@ fn a_process_leaves_its_cage_by_the_callers_grant_and_by_nothing_that_skills_ask
             .contract("y", asks[1], "steps:\n- {skill: z}\n")
             .shell("z", asks[2], "echo free");
         let outcome = project.run(grants);
-        let ran_free = outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.tier == "none");
+        let ran_free = outcome.result.is_ok() && outcome.sandbox.is_some_and(|held| held.level == "none");
         assert_eq!(ran_free, is_free, "{asks:?} {grants:?}: {outcome:?}");
     }
 }

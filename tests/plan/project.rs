@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use metier::engine::{Engine, EngineBuilder, Invocation, Outcome};
 use metier::error::{ErrorKind, Result, SkillError};
-use metier::host::Tools;
+use metier::host::ClosureTools;
 use metier::policy::Permission;
 use metier::registry::{Root, Roots, Scope};
 use serde_json::{Value, json};
@@ -109,10 +109,10 @@ pub fn failure(outcome: &Outcome) -> (ErrorKind, String) {
 }
 
 /// `echo` answers with its arguments, `fail` fails, `counted` fails until it was called as often as its argument says.
-fn tools() -> Tools {
+fn tools() -> ClosureTools {
     let calls = std::sync::atomic::AtomicU64::new(0);
     let any = json!({});
-    Tools::new()
+    ClosureTools::new()
         .tool("echo", "d", any.clone(), |_, args| Ok(args.clone()))
         .tool("fail", "d", any.clone(), |_, _| Err(SkillError::new(ErrorKind::Tool, "on purpose")))
         .tool("counted", "d", any, move |_, args| answer_late(&calls, args))

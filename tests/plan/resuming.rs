@@ -12,10 +12,10 @@ use crate::project::{Project, failure, within_ten_seconds, x};
 
 /// Runs `x` with a journal beside the project's skills.
 fn run(project: &Project, grants: &[&str], input: Value) -> Outcome {
-    project.engine().run(journaled(project, grants).input(input))
+    project.engine().run(invocation_with_journal(project, grants).input(input))
 }
 
-fn journaled(project: &Project, grants: &[&str]) -> Invocation {
+fn invocation_with_journal(project: &Project, grants: &[&str]) -> Invocation {
     x(grants).journal(project.path("journal"))
 }
 
@@ -70,7 +70,8 @@ fn the_order_of_keys_and_other_grants_make_no_other_run() {
         &json!([trace("a"), {"tool": "echo", "args": {"i": "$inputs"}}]),
     );
     let first = project.engine().run(
-        journaled(&project, &["write"]).input(serde_json::from_str::<Value>(r#"{"a": 1, "b": 2}"#).unwrap()),
+        invocation_with_journal(&project, &["write"])
+            .input(serde_json::from_str::<Value>(r#"{"a": 1, "b": 2}"#).unwrap()),
     );
     assert_eq!(failure(&first).0, ErrorKind::Denied);
     let input = serde_json::from_str::<Value>(r#"{"b": 2, "a": 1}"#).unwrap();
@@ -111,7 +112,7 @@ fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
         "ctx.append('trace', 'y ') if not pcall(ctx.read_file, 'later') then while true do end end return 1";
     let project = Project::new().sequence("x", "write", &json!([{"skill": "y"}])).lua("y", "write", script);
     let token = CancelToken::new();
-    let invocation = journaled(&project, &WRITE).cancel(token.clone());
+    let invocation = invocation_with_journal(&project, &WRITE).cancel(token.clone());
     std::thread::scope(|scope| {
         let run = scope.spawn(|| project.engine().run(invocation));
         within_ten_seconds(|| !project.read("trace").is_empty());
@@ -131,7 +132,8 @@ fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
 #[test]
 fn a_failure_that_was_passed_over_is_not_tried_again() {
     for word in ["continue", "skip_rest"] {
-        let failing = json!({"id": "f", "tool": "read_file", "args": {"path": "later"}, "on_failure": word});
+        let failing =
+            json!({"id": "f", "tool": "read_file", "args": {"path": "later"}, "parse_on_failure": word});
         let steps = json!({"steps": [trace("a"), failing, trace("b")], "outputs_from": ["$steps.f.outputs"]});
         let project = Project::new().sequence("x", "write", &steps);
         assert_eq!(run(&project, &WRITE, json!({})).result.unwrap(), json!([null]));
@@ -163,11 +165,11 @@ fn a_secret_is_never_written_down() {
     let project = Project::new().sequence("x", "secret:k", &steps);
     let grants = ["secret:k", "tool:echo"];
     let engine = || project.builder().secrets(Secrets).build().unwrap();
-    assert!(engine().run(journaled(&project, &grants)).result.is_err());
+    assert!(engine().run(invocation_with_journal(&project, &grants)).result.is_err());
     let journal = std::fs::read_to_string(project.path("journal/x.journal")).unwrap();
     assert!(!journal.contains("hunter2"), "{journal}");
     assert!(journal.contains("\"withheld\""));
-    let outcome = engine().run(journaled(&project, &grants));
+    let outcome = engine().run(invocation_with_journal(&project, &grants));
     let (kind, sentence) = failure(&outcome);
     assert_eq!(kind, ErrorKind::Unavailable);
     assert!(sentence.contains("held a secret, which is not written down"), "{sentence}");
@@ -184,9 +186,9 @@ fn a_secret_is_read_again_by_a_run_that_goes_on() {
     let project = Project::new().sequence("x", "write secret:k", &steps);
     let grants = ["write", "secret:k", "tool:echo"];
     let engine = || project.builder().secrets(Secrets).build().unwrap();
-    assert!(engine().run(journaled(&project, &grants)).result.is_err());
+    assert!(engine().run(invocation_with_journal(&project, &grants)).result.is_err());
     std::fs::write(project.path("later"), "").unwrap();
-    let outcome = engine().run(journaled(&project, &grants));
+    let outcome = engine().run(invocation_with_journal(&project, &grants));
     assert_eq!(outcome.result.unwrap(), json!({"key": "[secret:k]"}));
     assert_eq!(project.read("trace"), "<hunter2>");
     assert!(outcome.log.is_empty(), "{:?}", outcome.log);
@@ -311,7 +313,7 @@ fn a_skill_that_nobody_may_call_or_that_takes_another_grant_makes_no_other_run()
 #[test]
 fn a_plan_that_is_tried_again_goes_on_where_it_failed() {
     let inner = json!([trace("y"), {"tool": "read_file", "args": {"path": "never"}}]);
-    let steps = json!([{"skill": "y", "on_failure": "retry(2, 1ms)"}]);
+    let steps = json!([{"skill": "y", "parse_on_failure": "retry(2, 1ms)"}]);
     let project = Project::new().sequence("x", "write", &steps).sequence("y", "write", &inner);
     assert_eq!(failure(&project.run(&WRITE)).0, ErrorKind::Io);
     assert_eq!(project.read("trace"), "y y y ", "without a journal all of it is done again");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use metier::engine::EngineBuilder;
 use metier::error::Result;
-use metier::host::{ConfigProvider, Observer, Progress, Tools};
-use metier::policy::Isolation;
+use metier::host::{ClosureTools, ConfigProvider, Observer, Progress};
+use metier::policy::SandboxMode;
 use serde_json::{Map, Value, json};
 
 use crate::project::{Project, x};
@@ -40,7 +40,7 @@ impl ConfigProvider for Meeting {
 }
 
 /// The most steps that asked for settings at the same time; all `wanted` must, or it takes long.
-fn most_at_once(builder: EngineBuilder, wanted: usize, grants: &[&str]) -> usize {
+fn max_at_once(builder: EngineBuilder, wanted: usize, grants: &[&str]) -> usize {
     let met = Arc::new(AtomicUsize::new(0));
     let meeting = Meeting { wanted, present: Mutex::new(0), changed: Condvar::new(), met: met.clone() };
     let outcome = builder.config(meeting).build().unwrap().run(x(grants));
@@ -52,24 +52,24 @@ const THREE: &str = "steps:\n- {id: a, tool: config}\n- {id: b, tool: config}\n-
 
 #[test]
 fn steps_that_only_read_run_side_by_side_as_many_as_the_plan_says() {
-    assert_eq!(most_at_once(Project::new().contract("x", "", THREE).builder(), 3, &[]), 3);
+    assert_eq!(max_at_once(Project::new().contract("x", "", THREE).builder(), 3, &[]), 3);
     let two = format!("concurrency: 2\n{THREE}- {{id: d, tool: config}}\n");
-    assert_eq!(most_at_once(Project::new().contract("x", "", &two).builder(), 1, &[]), 2);
+    assert_eq!(max_at_once(Project::new().contract("x", "", &two).builder(), 1, &[]), 2);
     let one = format!("concurrency: 1\n{THREE}");
-    assert_eq!(most_at_once(Project::new().contract("x", "", &one).builder(), 1, &[]), 1);
+    assert_eq!(max_at_once(Project::new().contract("x", "", &one).builder(), 1, &[]), 1);
 }
 
 #[test]
 fn a_sequence_is_strictly_ordered() {
     let project = Project::new().sequence("x", "", &json!([{"tool": "config"}, {"tool": "config"}]));
-    assert_eq!(most_at_once(project.builder(), 1, &[]), 1);
+    assert_eq!(max_at_once(project.builder(), 1, &[]), 1);
 }
 
 #[test]
 fn what_a_reference_or_after_links_waits() {
     for link in ["after: a", "when: not $steps.a.outputs.x", "for_each: ['$steps.a.outputs']"] {
         let yaml = format!("steps:\n- {{id: a, tool: config}}\n- {{id: b, tool: config, {link}}}\n");
-        assert_eq!(most_at_once(Project::new().contract("x", "", &yaml).builder(), 1, &[]), 1, "{link}");
+        assert_eq!(max_at_once(Project::new().contract("x", "", &yaml).builder(), 1, &[]), 1, "{link}");
     }
 }
 
@@ -79,8 +79,8 @@ const SKILLS: &str = "steps:\n- {id: a, skill: y}\n- {id: b, skill: y}\n";
 fn skills_run_side_by_side_where_the_grants_of_this_run_let_them_do_no_more_than_read() {
     let asks = "write net tool:echo secret:s sample skill:z exec:unsandboxed";
     let project = || Project::new().lua("y", asks, "return ctx.config('k')").contract("x", asks, SKILLS);
-    assert_eq!(most_at_once(project().builder(), 2, &[]), 2, "nothing is granted");
-    assert_eq!(most_at_once(project().builder(), 2, &["read", "exec"]), 2);
+    assert_eq!(max_at_once(project().builder(), 2, &[]), 2, "nothing is granted");
+    assert_eq!(max_at_once(project().builder(), 2, &["read", "exec"]), 2);
     for grant in [
         "write:out",
         "net",
@@ -91,17 +91,17 @@ fn skills_run_side_by_side_where_the_grants_of_this_run_let_them_do_no_more_than
         "skill:z",
         "exec:unsandboxed",
     ] {
-        assert_eq!(most_at_once(project().builder(), 1, &[grant]), 1, "{grant}");
+        assert_eq!(max_at_once(project().builder(), 1, &[grant]), 1, "{grant}");
     }
     let narrow = Project::new().lua("y", "", "return ctx.config('k')").contract("x", asks, SKILLS);
-    assert_eq!(most_at_once(narrow.builder(), 2, &["write", "net"]), 2, "the callee asks for nothing");
-    assert_eq!(most_at_once(narrow.builder(), 1, &["exec:unsandboxed"]), 1, "nobody needs to ask for it");
+    assert_eq!(max_at_once(narrow.builder(), 2, &["write", "net"]), 2, "the callee asks for nothing");
+    assert_eq!(max_at_once(narrow.builder(), 1, &["exec:unsandboxed"]), 1, "nobody needs to ask for it");
 }
 
 #[test]
-fn a_process_that_may_start_without_a_cage_runs_alone() {
+fn a_process_that_may_start_without_a_sandbox_runs_alone() {
     let project = Project::new().shell("y", "exec", "sleep 0.05").contract("x", "", SKILLS);
-    let engine = project.builder().isolation(Isolation::BestEffort).build().unwrap();
+    let engine = project.builder().sandbox_mode(SandboxMode::BestEffort).build().unwrap();
     let outcome = engine.run(x(&[]));
     // Whether a cage can be had or not, nobody ran beside anybody: the steps took one after the other.
     let apart: u128 = outcome.steps.iter().map(|step| u128::from(step.duration_ms)).sum();
@@ -128,7 +128,7 @@ fn tools_never_run_beside_anything() {
     let busy = Arc::new(AtomicUsize::new(0));
     let worst = Arc::new(AtomicUsize::new(0));
     let (counter, most) = (busy, worst.clone());
-    let tools = Tools::new().tool("t", "d", json!({}), move |_, _| {
+    let tools = ClosureTools::new().tool("t", "d", json!({}), move |_, _| {
         most.fetch_max(counter.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(10));
         counter.fetch_sub(1, Ordering::SeqCst);
@@ -145,10 +145,10 @@ fn progress_is_told_by_the_step_it_comes_from() {
     #[derive(Default)]
     struct Heard(Mutex<Vec<(Option<usize>, String)>>);
     impl Observer for Heard {
-        fn progressed(&self, progress: &Progress) {
+        fn on_progress(&self, progress: &Progress) {
             self.0.lock().unwrap().push((None, progress.message.clone()));
         }
-        fn progressed_in(&self, step: usize, progress: &Progress) {
+        fn on_step_progress(&self, step: usize, progress: &Progress) {
             self.0.lock().unwrap().push((Some(step), progress.message.clone()));
         }
     }

@@ -8,7 +8,7 @@ use metier::engine::Engine;
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::executor::{Script, SkillRuntime};
 use metier::host::{ConfigProvider, Observer, Providers, SkillContext, StepEvent};
-use metier::policy::{CancelToken, Limits, Threads};
+use metier::policy::{CancelToken, Limits, ThreadBudget};
 use serde_json::{Map, Value, json};
 
 use crate::project::{Project, failure, x};
@@ -17,20 +17,20 @@ use crate::project::{Project, failure, x};
 const STACK: usize = 512 << 10;
 
 /// The most threads a run has.
-const MOST: usize = Threads::MOST;
+const MAX_THREADS: usize = ThreadBudget::DEFAULT_MAX;
 
 /// Settings that take a while, and who asked for them at the same time.
 #[derive(Clone, Default)]
 struct Slow {
     present: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    max_at_once: Arc<AtomicUsize>,
     calls: Arc<AtomicUsize>,
 }
 
 impl ConfigProvider for Slow {
     fn config(&self, _skill: &str) -> Result<Map<String, Value>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.most.fetch_max(self.present.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        self.max_at_once.fetch_max(self.present.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(4));
         self.present.fetch_sub(1, Ordering::SeqCst);
         Ok(Map::new())
@@ -42,8 +42,8 @@ impl Slow {
         project.builder().config(self.clone()).build().unwrap()
     }
 
-    fn most(&self) -> usize {
-        self.most.load(Ordering::SeqCst)
+    fn max_at_once(&self) -> usize {
+        self.max_at_once.load(Ordering::SeqCst)
     }
 }
 
@@ -69,13 +69,13 @@ fn a_tree_of_four_thousand_leaves_has_no_more_at_once_than_a_run_has_threads() {
     let outcome = slow.engine(&project).run(x(&[]));
     assert_eq!(outcome.result.unwrap(), json!({}));
     assert_eq!(slow.calls.load(Ordering::SeqCst), 4096);
-    assert!((2..=MOST).contains(&slow.most()), "{} at once", slow.most());
+    assert!((2..=MAX_THREADS).contains(&slow.max_at_once()), "{} at once", slow.max_at_once());
 }
 
 #[cfg(all(feature = "cli", target_os = "linux"))]
 #[test]
 fn a_tree_that_waits_and_asks_for_nothing_takes_no_more_threads_of_its_host() {
-    let project = tree("tool: read_file, args: {path: missing}, on_failure: 'retry(9, 1s)'");
+    let project = tree("tool: read_file, args: {path: missing}, parse_on_failure: 'retry(9, 1s)'");
     let mut host = std::process::Command::new(env!("CARGO_BIN_EXE_metier"))
         .args(["run", "x", "--timeout", "3s"])
         .current_dir(project.path(""))
@@ -93,7 +93,7 @@ fn a_tree_that_waits_and_asks_for_nothing_takes_no_more_threads_of_its_host() {
     assert!(!host.wait().unwrap().success(), "it met its deadline");
     // Beside those of the run there are the main one, which waits for it, the clock of deadlines, what hears signals, and what
     // ends the command when nothing else does.
-    assert!((2..=MOST + 4).contains(&most), "{most} threads");
+    assert!((2..=MAX_THREADS + 4).contains(&most), "{most} threads");
 }
 
 #[test]
@@ -103,7 +103,7 @@ concurrency: 16
 steps:
 - {id: a, skill: y, args: {n: 1}}
 - {id: b, skill: y, args: {n: 2}}
-- {id: lost, tool: read_file, args: {path: missing}, on_failure: continue}
+- {id: lost, tool: read_file, args: {path: missing}, parse_on_failure: continue}
 - {id: each, skill: y, for_each: {in: [3, 4, 5]}, args: {n: $item}}
 - {id: w, tool: append, args: {path: out, content: x}}
 - {id: c, skill: y, args: {n: $steps.a.outputs}}
@@ -125,7 +125,7 @@ outputs_from: {a: $steps.a.outputs, b: $steps.b.outputs, c: $steps.c.outputs}
             "",
             "return input.n",
         );
-        let outcome = project.builder().threads(threads).build().unwrap().run(x(&["write"]));
+        let outcome = project.builder().max_threads(threads).build().unwrap().run(x(&["write"]));
         let statuses: Vec<_> = outcome.steps.iter().map(|step| (step.status, step.attempts)).collect();
         (outcome.result.unwrap(), statuses)
     };
@@ -144,10 +144,10 @@ fn where_no_thread_is_left_steps_run_on_the_one_there_is() {
         .contract("y", "", &wide(3, "skill: z"))
         .lua("z", "", "return ctx.config('k')");
     for (threads, most) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
-        slow.most.store(0, Ordering::SeqCst);
-        let engine = project.builder().config(slow.clone()).threads(threads).build().unwrap();
+        slow.max_at_once.store(0, Ordering::SeqCst);
+        let engine = project.builder().config(slow.clone()).max_threads(threads).build().unwrap();
         engine.run(x(&[])).result.unwrap();
-        assert!((1..=most).contains(&slow.most()), "{} at once with {threads}", slow.most());
+        assert!((1..=most).contains(&slow.max_at_once()), "{} at once with {threads}", slow.max_at_once());
     }
 }
 
@@ -161,14 +161,14 @@ fn the_items_of_a_loop_take_no_thread_each() {
     );
     slow.engine(&project).run(x(&[])).result.unwrap();
     assert_eq!(slow.calls.load(Ordering::SeqCst), 30);
-    assert!(slow.most() <= 2, "{} at once", slow.most());
+    assert!(slow.max_at_once() <= 2, "{} at once", slow.max_at_once());
 }
 
 /// Settings that are only handed out once so many ask for them at the same time; never, if that takes too long.
 struct Meeting(usize, Mutex<usize>, Condvar);
 
 impl Meeting {
-    fn of(count: usize) -> Self {
+    fn new(count: usize) -> Self {
         Self(count, Mutex::new(0), Condvar::new())
     }
 }
@@ -190,7 +190,7 @@ impl ConfigProvider for Meeting {
 #[test]
 fn every_run_has_threads_of_its_own() {
     let project = Project::new().contract("x", "", &wide(2, "tool: config"));
-    let engine = project.builder().config(Meeting::of(6)).threads(2).build().unwrap();
+    let engine = project.builder().config(Meeting::new(6)).max_threads(2).build().unwrap();
     std::thread::scope(|scope| {
         let run = || engine.run(x(&[])).result;
         for run in [scope.spawn(run), scope.spawn(run), scope.spawn(run)] {
@@ -209,15 +209,15 @@ fn the_threads_of_scripts_that_call_skills_count() {
         .lua("b", "skill:y", &calls("y"))
         .contract("y", "", &wide(8, "tool: config"));
     for (threads, most) in [(1, 1), (4, 1), (6, 3)] {
-        slow.most.store(0, Ordering::SeqCst);
-        let engine = project.builder().config(slow.clone()).threads(threads).build().unwrap();
+        slow.max_at_once.store(0, Ordering::SeqCst);
+        let engine = project.builder().config(slow.clone()).max_threads(threads).build().unwrap();
         engine.run(x(&["skill:a", "skill:b", "skill:y"])).result.unwrap();
-        assert!((1..=most).contains(&slow.most()), "{} at once with {threads}", slow.most());
+        assert!((1..=most).contains(&slow.max_at_once()), "{} at once with {threads}", slow.max_at_once());
     }
 }
 
 /// The threads that are left when a run of this plan is over, of eight beside its own, and what came of it.
-fn left_after(
+fn threads_left_after(
     plan: &str,
     config: impl ConfigProvider + 'static,
     token: CancelToken,
@@ -230,12 +230,12 @@ fn left_after(
         function: None,
     };
     let providers = Providers { config: Some(Arc::new(config)), ..Providers::default() };
-    let threads = Threads::new(9);
+    let threads = ThreadBudget::new(9);
     let context =
-        SkillContext::builder("x").threads(threads.clone()).providers(providers).cancel(token).build();
+        SkillContext::builder("x").thread_budget(threads.clone()).providers(providers).cancel(token).build();
     let executor = metier::load(SkillRuntime::ToolSequence, &script).unwrap();
     let result = executor.execute_with_context(json!({}).into(), Some(&context));
-    let left: Vec<_> = std::iter::from_fn(|| threads.take()).collect();
+    let left: Vec<_> = std::iter::from_fn(|| threads.try_acquire()).collect();
     (left.len(), result.map(|output| output.value))
 }
 
@@ -253,24 +253,24 @@ impl ConfigProvider for Ends {
 #[test]
 fn threads_are_given_back_however_a_run_ends() {
     let three = wide(3, "tool: config");
-    let fails = || Ends(Meeting::of(3), || panic!("on purpose"));
-    let (left, result) = left_after(&three, Meeting::of(3), CancelToken::new());
+    let fails = || Ends(Meeting::new(3), || panic!("on purpose"));
+    let (left, result) = threads_left_after(&three, Meeting::new(3), CancelToken::new());
     assert_eq!((left, result.unwrap()), (8, json!({})), "it ended well");
-    let (left, result) = left_after(&three, fails(), CancelToken::new());
+    let (left, result) = threads_left_after(&three, fails(), CancelToken::new());
     assert!(result.unwrap_err().to_string().contains("panicked: on purpose"));
     assert_eq!(left, 8, "a step panicked");
     let token = CancelToken::new();
     let own = token.clone();
-    let waits = wide(12, "tool: read_file, args: {path: missing}, on_failure: 'retry(9, 1m)'");
+    let waits = wide(12, "tool: read_file, args: {path: missing}, parse_on_failure: 'retry(9, 1m)'");
     let cancels = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         own.cancel();
     });
-    let (left, result) = left_after(&waits, Meeting::of(1), token);
+    let (left, result) = threads_left_after(&waits, Meeting::new(1), token);
     assert_eq!((left, result.unwrap_err().kind()), (8, ErrorKind::Cancelled), "it was cancelled");
     cancels.join().unwrap();
     let lost = wide(12, "tool: read_file, args: {path: missing}");
-    let (left, result) = left_after(&lost, Meeting::of(1), CancelToken::new());
+    let (left, result) = threads_left_after(&lost, Meeting::new(1), CancelToken::new());
     assert_eq!(left, 8, "{result:?}");
     assert!(result.is_err());
 }
@@ -279,7 +279,7 @@ fn threads_are_given_back_however_a_run_ends() {
 fn an_observer_that_panics_ends_the_run_and_keeps_nobody_waiting() {
     struct Panics(AtomicUsize, usize);
     impl Observer for Panics {
-        fn stepped(&self, _: &StepEvent) {
+        fn on_step(&self, _: &StepEvent) {
             assert!(self.0.fetch_add(1, Ordering::SeqCst) < self.1, "observed enough");
         }
     }
@@ -386,8 +386,8 @@ fn a_tree_too_large_to_end_meets_its_deadline() {
     }
     let project = project.contract("p8", "", &wide(16, "tool: tree"));
     let started = std::time::Instant::now();
-    let limits = Limits::default().deadline(Duration::from_millis(500));
+    let limits = Limits::default().timeout(Duration::from_millis(500));
     let outcome = project.engine().run(x(&[]).limits(limits));
-    assert_eq!(failure(&outcome).0, ErrorKind::Deadline);
+    assert_eq!(failure(&outcome).0, ErrorKind::Timeout);
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }

@@ -12,7 +12,7 @@ fn answer(steps: &Value, input: Value) -> Value {
 }
 
 /// What `echo` is given by this argument after a step that answered `{"list": [{"n": 1}], "text": "t", "none": null}`.
-fn resolved(argument: &Value) -> Value {
+fn resolve(argument: &Value) -> Value {
     let first =
         json!({"tool": "echo", "args": {"list": [{"n": 1.5}], "text": "t", "none": null, "big": u64::MAX}});
     answer(
@@ -41,7 +41,7 @@ fn a_reference_keeps_its_type_and_one_among_text_becomes_text() {
         (json!([]), json!([])),
         (json!({}), json!({})),
     ] {
-        assert_eq!(resolved(&argument), value, "{argument}");
+        assert_eq!(resolve(&argument), value, "{argument}");
     }
 }
 
@@ -114,7 +114,7 @@ fn ar_t10_outputs_of_a_skill_reach_a_later_one_with_their_type() {
         .contract(
             "x",
             "",
-            "skill:\n  composed_of:\n  - skill: cluster-auth\n    inputs_from: {cluster: $inputs.cluster}\n    on_failure: abort\n  \
+            "skill:\n  composed_of:\n  - skill: cluster-auth\n    inputs_from: {cluster: $inputs.cluster}\n    parse_on_failure: abort\n  \
              - skill: validate\n  - skill: helm-install\n    inputs_from:\n      kubeconfig: $steps.cluster-auth.outputs.kubeconfig\n      \
              label: 'valid: ${steps.validate.outputs.valid}'\n",
         );

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use metier::error::ErrorKind;
 
-use crate::project::{Project, meant, names, problems, refused, skipped};
+use crate::project::{Project, folder_of_name, names, problems, refused, skipped};
 
 #[test]
 fn one_broken_skill_among_ten_leaves_nine() {
@@ -58,7 +58,7 @@ fn a_broken_skill_does_not_hide_a_good_one_of_its_name() {
         .skills(["home/data/skills/half", "home/data/skills/twice"])
         .registry();
     for name in ["half", "twice"] {
-        assert_eq!(meant(&registry, name), format!("home/data/skills/{name}"));
+        assert_eq!(folder_of_name(&registry, name), format!("home/data/skills/{name}"));
         refused(&registry, &format!("project:{name}"), ErrorKind::InvalidSkill);
     }
 }

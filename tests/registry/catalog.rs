@@ -95,9 +95,9 @@ fn shadowed_skills_and_those_only_people_may_call_are_left_out() {
     // AS-15
     let registry = Project::new()
         .skills([".metier/skills/plan", "home/.agents/skills/plan", "home/.agents/skills/other"])
-        .named(".metier/skills/quiet", "quiet", "disable-model-invocation: true\n")
+        .skill_named(".metier/skills/quiet", "quiet", "disable-model-invocation: true\n")
         .registry();
-    let shown: Vec<_> = registry.catalog().skills().iter().map(|skill| skill.qualified()).collect();
+    let shown: Vec<_> = registry.catalog().skills().iter().map(|skill| skill.qualified_name()).collect();
     assert_eq!(shown, ["user/.agents:other@0.0.0", "project/.metier:plan@0.0.0"]);
     assert!(registry.find("quiet").is_ok());
 }

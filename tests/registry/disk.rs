@@ -21,7 +21,7 @@ fn skills_lie_flat_in_groups_and_in_each_other() {
 
 #[test]
 fn the_root_itself_may_be_a_skill() {
-    Project::new().named(".metier/skills", "whole", "").finds(&["whole"]);
+    Project::new().skill_named(".metier/skills", "whole", "").finds(&["whole"]);
 }
 
 #[test]

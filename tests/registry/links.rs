@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use metier::error::ErrorKind;
 use metier::registry::{Registry, Root, Roots, Scope};
 
-use crate::project::{Project, meant, names, problems, qualified, refused, skipped};
+use crate::project::{Project, folder_of_name, names, problems, qualified, refused, skipped};
 
 #[test]
 fn linked_folders_are_followed_and_a_folder_reached_twice_counts_once() {
@@ -39,7 +39,7 @@ fn a_project_reached_through_a_link_has_the_same_skills() {
     let project = Project::new().skill("real/.metier/skills/a").link("real", "link");
     let root = Root::new(Scope::Project, ".metier", project.path("link/.metier/skills"));
     let registry = Registry::discover(&Roots::empty().with(root));
-    assert_eq!(meant(&registry, "a"), "real/.metier/skills/a");
+    assert_eq!(folder_of_name(&registry, "a"), "real/.metier/skills/a");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use metier::registry::{Registry, Scope};
 use metier::skill::Severity;
 
 use crate::project::{
-    Project, each_answers_to_its_qualified_name, meant, names, problems, qualified, refused,
+    Project, each_answers_to_its_qualified_name, folder_of_name, names, problems, qualified, refused,
 };
 
 #[test]
@@ -18,8 +18,11 @@ fn the_project_beats_the_user_and_it_is_said() {
         .versioned(".metier/skills/plan", "1.0.0")
         .registry();
     let plan = registry.find("plan").unwrap();
-    assert_eq!((plan.scope(), plan.qualified().as_str()), (Scope::Project, "project/.metier:plan@1.0.0"));
-    assert_eq!(meant(&registry, "user:plan"), "home/.agents/skills/plan");
+    assert_eq!(
+        (plan.scope(), plan.qualified_name().as_str()),
+        (Scope::Project, "project/.metier:plan@1.0.0")
+    );
+    assert_eq!(folder_of_name(&registry, "user:plan"), "home/.agents/skills/plan");
     let [problem] = registry.problems() else { panic!("{}", problems(&registry)) };
     assert_eq!((problem.severity, problem.skipped), (Severity::Info, false));
     assert_eq!(
@@ -39,7 +42,7 @@ fn the_order_of_roots_beats_versions_and_within_a_root_the_higher_wins() {
         .versioned("home/data/skills/c/x", "1.10.0-rc.1")
         .skill("home/data/skills/d/x")
         .registry();
-    assert_eq!(meant(&registry, "x"), ".metier/skills/b/x");
+    assert_eq!(folder_of_name(&registry, "x"), ".metier/skills/b/x");
     assert_eq!(registry.visible().count(), 1);
     assert_eq!(
         qualified(&registry),
@@ -69,7 +72,7 @@ fn every_shadowed_skill_is_listed_told_of_and_reachable_by_the_parts_that_are_en
     for skill in registry.skills() {
         let is_first = skill.description() == ".metier/skills/x";
         assert_eq!(skill.shadowed_by(), (!is_first).then_some("project/.metier:x@1.2.0"));
-        assert!(is_first || problems(&registry).contains(&skill.qualified()));
+        assert!(is_first || problems(&registry).contains(&skill.qualified_name()));
     }
     for (name, folder) in [
         ("x", ".metier/skills/x"),
@@ -82,7 +85,7 @@ fn every_shadowed_skill_is_listed_told_of_and_reachable_by_the_parts_that_are_en
         ("user:x@1.0.0", "home/.agents/skills/x"),
         ("user/.agents:x", "home/.agents/skills/x"),
     ] {
-        assert_eq!(meant(&registry, name), folder, "{name}");
+        assert_eq!(folder_of_name(&registry, name), folder, "{name}");
     }
 }
 
@@ -123,11 +126,11 @@ fn a_name_that_fits_none_is_unknown_however_it_is_put_together() {
 #[test]
 fn of_equals_the_first_by_path_wins_with_a_warning() {
     let registry = Project::new()
-        .named(".metier/skills/b", "x", "")
+        .skill_named(".metier/skills/b", "x", "")
         .skill(".metier/skills/a/x")
         .skill(".metier/skills/c/x")
         .registry();
-    assert_eq!(meant(&registry, "x"), ".metier/skills/a/x");
+    assert_eq!(folder_of_name(&registry, "x"), ".metier/skills/a/x");
     assert_eq!(
         qualified(&registry),
         ["project/.metier:x@0.0.0", "project/.metier/b:x@0.0.0", "project/.metier/c/x:x@0.0.0"]
@@ -188,10 +191,10 @@ fn a_name_without_end_is_answered_at_once_and_in_one_line() {
 fn a_skill_cannot_call_itself_by_the_qualified_name_of_another() {
     let registry = Project::new()
         .versioned("home/data/skills/deploy", "1.0.0")
-        .named(".metier/skills/fake", "user/metier:deploy", "")
-        .named(".metier/skills/fake2", "user:deploy", "")
-        .named(".metier/skills/fake3", "deploy@1.0.0", "")
-        .named(".metier/skills/fake4", "user/metier:deploy@1.0.0", "")
+        .skill_named(".metier/skills/fake", "user/metier:deploy", "")
+        .skill_named(".metier/skills/fake2", "user:deploy", "")
+        .skill_named(".metier/skills/fake3", "deploy@1.0.0", "")
+        .skill_named(".metier/skills/fake4", "user/metier:deploy@1.0.0", "")
         .registry();
     for name in [
         "user/metier:deploy@1.0.0",
@@ -201,7 +204,7 @@ fn a_skill_cannot_call_itself_by_the_qualified_name_of_another() {
         "deploy@1.0.0",
         "deploy",
     ] {
-        assert_eq!(meant(&registry, name), "home/data/skills/deploy", "{name}");
+        assert_eq!(folder_of_name(&registry, name), "home/data/skills/deploy", "{name}");
     }
 }
 

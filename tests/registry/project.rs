@@ -41,7 +41,7 @@ impl Project {
     /// A skill in that folder, called as the folder is.
     pub fn skill(self, folder: &str) -> Self {
         let name = folder.rsplit('/').next().unwrap().to_owned();
-        self.named(folder, &name, "")
+        self.skill_named(folder, &name, "")
     }
 
     pub fn skills<T: AsRef<str>>(self, folders: impl IntoIterator<Item = T>) -> Self {
@@ -50,11 +50,11 @@ impl Project {
 
     pub fn versioned(self, folder: &str, version: &str) -> Self {
         let name = folder.rsplit('/').next().unwrap().to_owned();
-        self.named(folder, &name, &format!("metadata: {{version: {version}}}\n"))
+        self.skill_named(folder, &name, &format!("metadata: {{version: {version}}}\n"))
     }
 
     /// A skill in that folder under a name of its own, described by its folder.
-    pub fn named(self, folder: &str, name: &str, more: &str) -> Self {
+    pub fn skill_named(self, folder: &str, name: &str, more: &str) -> Self {
         let text = format!("---\nname: {name:?}\ndescription: {folder:?}\n{more}---\nbody of {folder}\n");
         self.file(&format!("{folder}/SKILL.md"), text)
     }
@@ -89,21 +89,21 @@ pub fn names(registry: &Registry) -> Vec<&str> {
 }
 
 pub fn qualified(registry: &Registry) -> Vec<String> {
-    registry.skills().iter().map(Skill::qualified).collect()
+    registry.skills().iter().map(Skill::qualified_name).collect()
 }
 
 /// Every skill is what its own qualified name leads to.
 #[track_caller]
 pub fn each_answers_to_its_qualified_name(registry: &Registry) {
     for skill in registry.skills() {
-        let found = registry.find(&skill.qualified()).unwrap();
-        assert_eq!(found.path(), skill.path(), "{}", skill.qualified());
+        let found = registry.find(&skill.qualified_name()).unwrap();
+        assert_eq!(found.path(), skill.path(), "{}", skill.qualified_name());
     }
 }
 
 /// The folder a name leads to, as the skill's description has it.
 #[track_caller]
-pub fn meant<'a>(registry: &'a Registry, name: &str) -> &'a str {
+pub fn folder_of_name<'a>(registry: &'a Registry, name: &str) -> &'a str {
     registry.find(name).unwrap().description()
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use metier::registry::{Registry, Root, Roots, Scope, project_root};
 
-use crate::project::{Project, meant, names, qualified, skipped};
+use crate::project::{Project, folder_of_name, names, qualified, skipped};
 
 fn labels(roots: &Roots) -> Vec<String> {
     roots.iter().map(|root| format!("{}/{}", root.scope, root.label)).collect()
@@ -15,10 +15,10 @@ fn the_roots_of_a_product_come_nearest_first() {
     // AS-13, SY-12
     let roots = Roots::standard("acme", Path::new("/p"));
     assert_eq!(labels(&roots), ["project/.acme", "project/.agents", "user/acme", "user/.agents"]);
-    let places: Vec<_> = roots.iter().take(2).map(|root| root.place.as_path()).collect();
+    let places: Vec<_> = roots.iter().take(2).map(|root| root.path.as_path()).collect();
     assert_eq!(places, [Path::new("/p/.acme/skills"), Path::new("/p/.agents/skills")]);
-    assert!(roots.iter().all(|root| root.scope < Scope::Shipped));
-    assert!(roots.has_shipped() && !roots.without_shipped().has_shipped());
+    assert!(roots.iter().all(|root| root.scope < Scope::Builtin));
+    assert!(roots.has_builtin() && !roots.without_builtin().has_builtin());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn the_folder_of_other_clients_is_read_on_request_after_the_shared_one() {
     let labels = labels(&roots);
     assert_eq!(labels[..3], ["project/.acme", "project/.agents", "project/.claude"]);
     assert!(labels[3..].iter().any(|label| label == "user/acme"), "{labels:?}");
-    assert_eq!(roots.iter().nth(2).unwrap().place, Path::new("/p/.claude/skills"));
+    assert_eq!(roots.iter().nth(2).unwrap().path, Path::new("/p/.claude/skills"));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn an_embedder_adds_roots_of_its_own_and_every_one_keeps_a_name() {
     let registry = Registry::discover(&roots);
     for (name, folder) in [("x", "a/x"), ("explicit/team-2:x", "b/x"), ("user:x", "c/x"), ("team-2:x", "b/x")]
     {
-        assert_eq!(meant(&registry, name), folder, "{name}");
+        assert_eq!(folder_of_name(&registry, name), folder, "{name}");
     }
 }
 
@@ -83,7 +83,7 @@ fn what_ships_is_found_everywhere_and_comes_last() {
     let mine = nowhere.with(Root::new(Scope::Project, ".metier", project.path(".metier/skills")));
     let registry = Registry::discover(&mine);
     assert_eq!(registry.find("word-count").unwrap().scope(), Scope::Project);
-    assert_eq!(registry.find("shipped:word-count").unwrap().scope(), Scope::Shipped);
+    assert_eq!(registry.find("shipped:word-count").unwrap().scope(), Scope::Builtin);
 }
 
 #[test]

@@ -12,12 +12,12 @@ pub fn not_run(what: &str, reason: &str) {
 
 /// Records a line on what was not run, and says it.
 pub fn record(line: &str) {
-    say(&format!("not run: {line}"));
+    print_uncaptured(&format!("not run: {line}"));
     let Some(file) = file() else { return };
     let written = OpenOptions::new().create(true).append(true).open(&file);
     // In one write, so that lines of tests side by side stay whole.
     if let Err(error) = written.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
-        say(&format!("failed to write {}: {error}", file.display()));
+        print_uncaptured(&format!("failed to write {}: {error}", file.display()));
     }
 }
 
@@ -31,14 +31,14 @@ fn file() -> Option<PathBuf> {
 
 /// Says a line on standard error that nobody captures.
 #[allow(dead_code, reason = "not every test needs everything")]
-pub fn say(line: &str) {
+pub fn print_uncaptured(line: &str) {
     // In one write, so that lines of tests side by side stay whole.
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 /// Where a command lies on `PATH`.
 #[allow(dead_code, reason = "not every test needs everything")]
-pub fn found(command: &str) -> Option<PathBuf> {
+pub fn find_program(command: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|path| path.is_file())
 }

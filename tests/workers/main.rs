@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use metier::engine::{Engine, Invocation, Outcome};
 use metier::error::ErrorKind;
-use metier::policy::{Isolation, Limits};
+use metier::policy::{Limits, SandboxMode};
 use metier::registry::{Root, Roots, Scope};
-use not_run::{found, not_run};
+use not_run::{find_program, not_run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -28,11 +28,11 @@ serve(run)
 ";
 
 /// A project with one skill, `x`, that asks to be kept.
-struct Stage(TempDir);
+struct WorkerFixture(TempDir);
 
-impl Stage {
+impl WorkerFixture {
     fn new() -> Option<Self> {
-        if found("python3").is_none() {
+        if find_program("python3").is_none() {
             not_run("processes that are kept", "python3 is not installed");
             return None;
         }
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-fn says(code: &str) -> Invocation {
+fn python_invocation(code: &str) -> Invocation {
     Invocation::new("x").input(code)
 }
 
@@ -84,10 +84,10 @@ fn value(outcome: Outcome) -> Value {
 }
 
 #[test]
-fn a_skill_that_asks_for_it_is_kept_for_a_hundred_runs() {
-    let Some(stage) = Stage::new() else { return };
+fn a_skill_that_asks_for_it_has_a_worker_for_a_hundred_runs() {
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
-    let runs: Vec<Value> = (0..101).map(|_| value(engine.run(says("runs")))).collect();
+    let runs: Vec<Value> = (0..101).map(|_| value(engine.run(python_invocation("runs")))).collect();
     let expected: Vec<Value> = (1..=100).chain([1]).map(Value::from).collect();
     assert_eq!(runs, expected);
     assert!(stage.living() >= 1);
@@ -97,10 +97,11 @@ fn a_skill_that_asks_for_it_is_kept_for_a_hundred_runs() {
 
 #[test]
 fn every_outcome_is_whole() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
     for _ in 0..2 {
-        let outcome = engine.run(says("ctx.log('info', 'hello') or print('talk') or ctx.read_file('a.txt')"));
+        let outcome = engine
+            .run(python_invocation("ctx.log('info', 'hello') or print('talk') or ctx.read_file('a.txt')"));
         let held = outcome.sandbox.unwrap();
         assert!(held.files && held.network && held.tree_kill, "{held:?}");
         assert_eq!((outcome.log[0].message.as_str(), outcome.log.len()), ("hello", 1));
@@ -108,78 +109,83 @@ fn every_outcome_is_whole() {
         assert_eq!((outcome.limits.cpu_ms, outcome.limits.memory_bytes), (None, Some(2 << 30)));
         assert_eq!(value(outcome), json!("text"));
     }
-    let outcome = engine.run(says("1 / 0"));
+    let outcome = engine.run(python_invocation("1 / 0"));
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Script);
-    assert_eq!(value(engine.run(says("runs"))), json!(4));
+    assert_eq!(value(engine.run(python_invocation("runs"))), json!(4));
 }
 
 #[test]
 fn grants_limits_and_isolation_of_one_run_are_never_those_of_another() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
-    let writes = || says("open('made', 'w').write('x')");
-    assert_eq!(value(engine.run(says("runs"))), json!(1));
+    let writes = || python_invocation("open('made', 'w').write('x')");
+    assert_eq!(value(engine.run(python_invocation("runs"))), json!(1));
     assert!(engine.run(writes()).result.is_err());
     assert_eq!(value(engine.run(writes().grant("write".parse().unwrap()))), json!(1));
     assert!(engine.run(writes()).result.is_err(), "the first one may still not");
-    assert_eq!(value(engine.run(says("runs"))), json!(4));
+    assert_eq!(value(engine.run(python_invocation("runs"))), json!(4));
     let limits = Limits::default().open_files(77);
-    let asked = says("__import__('resource').getrlimit(7)[0]").limits(limits);
+    let asked = python_invocation("__import__('resource').getrlimit(7)[0]").limits(limits);
     assert_eq!(value(engine.run(asked)), json!(77));
-    let plain = engine.run(says("runs").isolation(Isolation::Off));
-    assert_eq!(plain.sandbox.unwrap().tier, "none");
+    let plain = engine.run(python_invocation("runs").sandbox_mode(SandboxMode::Off));
+    assert_eq!(plain.sandbox.unwrap().level, "none");
     assert_eq!(value(plain), json!(1));
-    assert_eq!(value(engine.run(says("runs"))), json!(5));
+    assert_eq!(value(engine.run(python_invocation("runs"))), json!(5));
 }
 
 /// No skill lifts a limit that its caller named: a process that is held to processor time answers one run.
 #[test]
 fn processor_time_that_the_caller_named_is_held() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
     let limits = || Limits::default().cpu(std::time::Duration::from_secs(1));
     for _ in 0..2 {
-        let outcome = engine.run(says("runs").limits(limits()));
+        let outcome = engine.run(python_invocation("runs").limits(limits()));
         assert_eq!(outcome.limits.cpu_ms, Some(1000));
         assert_eq!(value(outcome), json!(1));
     }
-    assert_eq!(value(engine.run(says("__import__('resource').getrlimit(0)[0]").limits(limits()))), json!(1));
-    let burns = engine
-        .run(says("[0 for _ in iter(int, 1)]").limits(limits().deadline(std::time::Duration::from_secs(50))));
+    assert_eq!(
+        value(engine.run(python_invocation("__import__('resource').getrlimit(0)[0]").limits(limits()))),
+        json!(1)
+    );
+    let burns = engine.run(
+        python_invocation("[0 for _ in iter(int, 1)]")
+            .limits(limits().timeout(std::time::Duration::from_secs(50))),
+    );
     assert_eq!(burns.result.unwrap_err().kind(), ErrorKind::Cpu);
     assert_eq!(stage.living(), 0);
 }
 
 #[test]
 fn a_new_script_has_a_new_process_at_once() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
-    value(engine.run(says("runs")));
+    value(engine.run(python_invocation("runs")));
     stage.write("skills/x/scripts/main.py", &PYTHON.replace("runs = 0", "runs = 40"));
-    assert_eq!(value(engine.run(says("runs"))), json!(41));
+    assert_eq!(value(engine.run(python_invocation("runs"))), json!(41));
 }
 
 #[test]
 fn a_skill_that_does_not_ask_is_a_new_process_every_time() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     stage.write("skills/x/SKILL.md", "---\nname: x\ndescription: d\n---\n");
     // In a namespace of its own every process has the same number; its folder is another one each time.
     stage.write("skills/x/scripts/main.py", "import os; print(os.environ['HOME'])");
     let engine = stage.engine();
-    assert_ne!(value(engine.run(says(""))), value(engine.run(says(""))));
+    assert_ne!(value(engine.run(python_invocation(""))), value(engine.run(python_invocation(""))));
     assert_eq!(stage.living(), 0);
 }
 
 /// Secrets that are there for a run are hidden from it, however long its process has been there.
 #[test]
 fn a_secret_that_came_after_the_process_is_not_read_by_it() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
-    let reads = || engine.run(says("[runs, os.path.exists('.env') and open('.env').read()]"));
+    let reads = || engine.run(python_invocation("[runs, os.path.exists('.env') and open('.env').read()]"));
     assert_eq!(value(reads()), json!([1, false]));
     assert_eq!(value(reads()), json!([2, false]), "nothing has come");
     let again = |engine: &Engine| {
-        let outcome = engine.run(says("open('.env').read()"));
+        let outcome = engine.run(python_invocation("open('.env').read()"));
         if outcome.sandbox.unwrap().protected_paths {
             assert!(outcome.result.is_err(), "{:?}", outcome.result);
         }
@@ -198,11 +204,11 @@ fn a_secret_that_came_after_the_process_is_not_read_by_it() {
 
 /// Between runs and after the last one, too.
 #[test]
-fn what_a_process_makes_between_two_runs_is_moved_aside() {
-    let Some(stage) = Stage::new() else { return };
+fn what_a_process_makes_between_two_runs_is_quarantined() {
+    let Some(stage) = WorkerFixture::new() else { return };
     let history = stage.at("project/.git");
     let engine = stage.engine();
-    let run = |code: &str| engine.run(says(code).grant("write".parse().unwrap()));
+    let run = |code: &str| engine.run(python_invocation(code).grant("write".parse().unwrap()));
     let plants = "__import__('threading').Timer(0.03, lambda: os.makedirs('.git')).start()";
     let planted = || {
         value(run(plants));
@@ -228,13 +234,14 @@ fn what_a_process_makes_between_two_runs_is_moved_aside() {
 
 #[test]
 fn what_another_run_is_making_as_it_may_is_not_moved_under_it() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
     let until = |name: &str| format!("[0 for _ in iter(lambda: os.path.exists('{name}'), True)]");
-    let first =
-        says(&format!("open('begun', 'w').close() or {}", until("made"))).grant("write".parse().unwrap());
+    let first = python_invocation(&format!("open('begun', 'w').close() or {}", until("made")))
+        .grant("write".parse().unwrap());
     let makes = format!("os.makedirs('.git') or open('made', 'w').close() or {}", until("go"));
-    let second = says(&makes).grant("write".parse().unwrap()).grant("write:.git".parse().unwrap());
+    let second =
+        python_invocation(&makes).grant("write".parse().unwrap()).grant("write:.git".parse().unwrap());
     std::thread::scope(|scope| {
         let first = scope.spawn(|| engine.run(first));
         while !stage.at("project/begun").exists() {
@@ -254,9 +261,9 @@ fn what_another_run_is_making_as_it_may_is_not_moved_under_it() {
 
 #[test]
 fn what_another_run_was_permitted_to_make_stays() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = WorkerFixture::new() else { return };
     let engine = stage.engine();
-    let run = |code: &str| says(code).grant("write".parse().unwrap());
+    let run = |code: &str| python_invocation(code).grant("write".parse().unwrap());
     for _ in 0..2 {
         value(engine.run(run("1")));
     }

@@ -15,8 +15,8 @@ mod request;
 mod service;
 mod shell;
 
-pub(in super::super) use self::clients::Clients;
-pub(super) use self::clients::imports;
-pub(super) use self::lines::Lines;
-pub(super) use self::service::Service;
+pub(in super::super) use self::clients::ApiClients;
+pub(super) use self::clients::imports_client;
+pub(super) use self::lines::Connections;
+pub(super) use self::service::RequestHandler;
 pub(in super::super) use self::shell::client_main;

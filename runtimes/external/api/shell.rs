@@ -9,11 +9,11 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use serde_json::{Value, json};
 
-use super::super::super::sandbox::flags::NO_SIGNAL;
-use super::super::super::sandbox::inherited;
+use super::super::super::sandbox::flags::MSG_NOSIGNAL;
+use super::super::super::sandbox::inherited_fd;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
-use crate::host::{Kind, Param, function, functions};
+use crate::host::{Param, ValueType, function, functions};
 
 const USAGE: &str = "usage: metier ctx [--json] FUNCTION [ARGUMENT]...
        metier ctx [--json] FUNCTION --args JSON
@@ -31,16 +31,16 @@ pub(in super::super::super) fn client_main() {
     let is_metier = arguments.next().is_some_and(|program| program.as_encoded_bytes().ends_with(b"metier"));
     let is_client = is_metier && arguments.next().as_deref() == Some(OsStr::new("ctx"));
     if let Some(number) = std::env::var_os("METIER_API_FD").filter(|_| is_client) {
-        std::process::exit(answered(&number, arguments.collect()));
+        std::process::exit(run_command(&number, arguments.collect()));
     }
 }
 
 /// Answers on the standard streams; the exit code.
-fn answered(number: &OsStr, arguments: Vec<OsString>) -> i32 {
-    let printed = Wish::of(arguments).and_then(|wish| match wish {
-        Wish::Usage => print(&usage()),
-        Wish::Call { function, args, json } => {
-            let value = Host::reached(number)?.call(&function, &args)?;
+fn run_command(number: &OsStr, arguments: Vec<OsString>) -> i32 {
+    let printed = CtxArgs::parse(arguments).and_then(|wish| match wish {
+        CtxArgs::Usage => print(&usage()),
+        CtxArgs::Call { function, args, json } => {
+            let value = HostClient::connect(number)?.call(&function, &args)?;
             match &value {
                 Value::Null if !json => Ok(()),
                 Value::String(text) if !json => print(text),
@@ -76,15 +76,17 @@ fn usage() -> String {
 }
 
 /// What the command line asks for.
-enum Wish {
+enum CtxArgs {
     Usage,
     Call { function: String, args: Value, json: bool },
 }
 
-impl Wish {
-    fn of(arguments: Vec<OsString>) -> Result<Self> {
+impl CtxArgs {
+    fn parse(arguments: Vec<OsString>) -> Result<Self> {
         let text = |argument: OsString| {
-            argument.into_string().map_err(|argument| misuse(format!("{} is not UTF-8", argument.display())))
+            argument
+                .into_string()
+                .map_err(|argument| usage_error(format!("{} is not UTF-8", argument.display())))
         };
         let words: Vec<String> = arguments.into_iter().map(text).collect::<Result<_>>()?;
         let json = words.first().is_some_and(|word| word == "--json");
@@ -92,15 +94,15 @@ impl Wish {
             [] => Ok(Self::Usage),
             [help, ..] if help == "--help" || help == "-h" => Ok(Self::Usage),
             [name, flag, list] if flag == "--args" => {
-                let args =
-                    exact::json(list).map_err(|reason| misuse(format!("--args is no JSON: {reason}")))?;
+                let args = exact::parse(list)
+                    .map_err(|reason| usage_error(format!("--args is no JSON: {reason}")))?;
                 Ok(Self::Call { function: name.clone(), args, json })
             }
             [name, args @ ..] => {
                 let params = function(name).map_or(&[][..], |function| function.params);
                 let kinds = params.iter().map(Some).chain(std::iter::repeat(None));
                 let args: Result<Vec<Value>> =
-                    args.iter().zip(kinds).map(|(arg, param)| value(arg, param)).collect();
+                    args.iter().zip(kinds).map(|(arg, param)| parse_argument(arg, param)).collect();
                 Ok(Self::Call { function: name.clone(), args: args?.into(), json })
             }
         }
@@ -108,40 +110,40 @@ impl Wish {
 }
 
 /// An argument as its parameter takes it.
-fn value(argument: &str, param: Option<&Param>) -> Result<Value> {
-    match param.map(|param| param.kind) {
-        Some(Kind::Text) if argument == "-" => {
+fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
+    match param.map(|param| param.value_type) {
+        Some(ValueType::Text) if argument == "-" => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidData => misuse("standard input is not UTF-8"),
+                io::ErrorKind::InvalidData => usage_error("standard input is not UTF-8"),
                 _ => SkillError::io("failed to read standard input", error),
             })?;
             Ok(text.into())
         }
-        Some(Kind::Text | Kind::Path) | None => Ok(argument.into()),
+        Some(ValueType::Text | ValueType::Path) | None => Ok(argument.into()),
         // What is no JSON is refused by the host, in the words it has for every language.
-        Some(_) => Ok(exact::json(argument).unwrap_or_else(|_| argument.into())),
+        Some(_) => Ok(exact::parse(argument).unwrap_or_else(|_| argument.into())),
     }
 }
 
-fn misuse(sentence: impl Into<String>) -> SkillError {
+fn usage_error(sentence: impl Into<String>) -> SkillError {
     SkillError::new(ErrorKind::InvalidArgument, sentence.into())
 }
 
 /// A line to the host.
-struct Host(BufReader<UnixStream>);
+struct HostClient(BufReader<UnixStream>);
 
-impl Host {
-    fn reached(number: &OsStr) -> Result<Self> {
+impl HostClient {
+    fn connect(number: &OsStr) -> Result<Self> {
         let connected = || -> io::Result<UnixStream> {
             let number = number.to_str().and_then(|number| number.parse().ok());
-            let door = inherited(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+            let door = inherited_fd(number.ok_or(io::ErrorKind::InvalidInput)?)?;
             let (ours, theirs) = UnixStream::pair()?;
             let rights = [theirs.as_fd()];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&rights));
-            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, NO_SIGNAL)?;
+            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, MSG_NOSIGNAL)?;
             Ok(ours)
         };
         let unreached = |error| {
@@ -153,14 +155,14 @@ impl Host {
 
     /// The answer to a call; when it is an error, the host is told that this process ends for it.
     fn call(&mut self, function: &str, args: &Value) -> Result<Value> {
-        let answered = self.ask(1, function, args)?;
+        let answered = self.request(1, function, args)?;
         if let Err(error) = &answered {
-            self.ask(2, "fail", &json!([1, error.kind().exit_code()]))?.ok();
+            self.request(2, "fail", &json!([1, error.kind().exit_code()]))?.ok();
         }
         answered
     }
 
-    fn ask(&mut self, id: u32, call: &str, args: &Value) -> Result<Result<Value>> {
+    fn request(&mut self, id: u32, call: &str, args: &Value) -> Result<Result<Value>> {
         let mut text = String::new();
         let request = format!("{}\n", json!({"id": id, "call": call, "args": args}));
         let exchanged =

@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::super::super::sandbox::{API, inherited};
-use super::super::super::{Shared, loader};
-use super::protocol::{self, Answer, Run, WORKER};
+use super::super::super::sandbox::{HOST_API_FD, inherited_fd};
+use super::super::super::{RuntimeServices, loader};
+use super::protocol::{self, RunRequest, RunResult, WORKER_ARG};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{SkillExecutor, SkillInput};
-use crate::host::{HostCalls, SkillContext, guarded};
+use crate::host::{HostApiClient, SkillContext, catch_panic};
 use crate::policy::CancelToken;
 
 /// Serves as a worker where this program was started for that, and ends; else goes on.
 pub(in super::super::super) fn worker_main() {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == WORKER) && arguments.next().is_none() {
-        std::process::exit(i32::from(served().is_err()));
+    if arguments.next().is_some_and(|first| first == WORKER_ARG) && arguments.next().is_none() {
+        std::process::exit(i32::from(serve_requests().is_err()));
     }
 }
 
 /// A script, compiled, or why it could not be.
-struct Loaded {
+struct LoadedScript {
     skill: String,
     executor: Result<Box<dyn SkillExecutor>>,
 }
 
-fn served() -> io::Result<()> {
-    let host: Arc<dyn HostCalls> = Arc::new(Host::new(inherited(API)?)?);
+fn serve_requests() -> io::Result<()> {
+    let host: Arc<dyn HostApiClient> = Arc::new(HostConnection::new(inherited_fd(HOST_API_FD)?)?);
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let mut loaded = None;
     loop {
@@ -39,34 +39,35 @@ fn served() -> io::Result<()> {
         if stdin.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let mut run = protocol::read_request(&line).ok_or(io::ErrorKind::InvalidData)?;
+        let mut run = protocol::decode_request(&line).ok_or(io::ErrorKind::InvalidData)?;
         drop(line);
         if let Some((runtime, script)) = run.script.take() {
-            let load = || loader(runtime)?(&script, &Shared::default(), &CancelToken::new());
-            let executor = guarded("the runtime", ErrorKind::Script, load);
-            loaded = Some(Loaded { skill: script.skill.clone(), executor });
+            let load = || loader(runtime)?(&script, &RuntimeServices::default(), &CancelToken::new());
+            let executor = catch_panic("the runtime", ErrorKind::Script, load);
+            loaded = Some(LoadedScript { skill: script.skill.clone(), executor });
         }
         let loaded = loaded.as_ref().ok_or(io::ErrorKind::InvalidData)?;
         let id = run.id;
-        let answer = protocol::answer(id, &came(loaded, run, &host));
+        let answer = protocol::encode_response(id, &run_script(loaded, run, &host));
         stdout.write_all(&answer).and_then(|()| stdout.flush())?;
     }
 }
 
-fn came(loaded: &Loaded, run: Run, host: &Arc<dyn HostCalls>) -> Answer {
+fn run_script(loaded: &LoadedScript, run: RunRequest, host: &Arc<dyn HostApiClient>) -> RunResult {
     let executor = loaded.executor.as_ref().map_err(Clone::clone)?;
     let context =
-        SkillContext::builder(&loaded.skill).limits(run.limits).calls_answered_by(host.clone()).build();
+        SkillContext::builder(&loaded.skill).limits(run.limits).host_api_client(host.clone()).build();
     let input = SkillInput { value: run.input, args: Vec::new() };
-    let output =
-        guarded("the runtime", ErrorKind::Script, || executor.execute_with_context(input, Some(&context)));
+    let output = catch_panic("the runtime", ErrorKind::Script, || {
+        executor.execute_with_context(input, Some(&context))
+    });
     output.map(|output| output.value)
 }
 
 /// The way to the host.
-struct Host(Mutex<(File, BufReader<File>, u64)>);
+struct HostConnection(Mutex<(File, BufReader<File>, u64)>);
 
-impl Host {
+impl HostConnection {
     fn new(socket: std::os::fd::OwnedFd) -> io::Result<Self> {
         let ours = File::from(socket);
         let theirs = BufReader::new(ours.try_clone()?);
@@ -74,7 +75,7 @@ impl Host {
     }
 }
 
-impl HostCalls for Host {
+impl HostApiClient for HostConnection {
     fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value> {
         let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (ours, theirs, id) = &mut *socket;
@@ -92,6 +93,6 @@ impl HostCalls for Host {
             return serde_json::from_str(value).map_err(|_| hung_up());
         }
         let mut answer: Value = serde_json::from_str(&text).map_err(|_| hung_up())?;
-        Err(protocol::read_error(answer["error"].take()).unwrap_or_else(hung_up))
+        Err(protocol::decode_error(answer["error"].take()).unwrap_or_else(hung_up))
     }
 }

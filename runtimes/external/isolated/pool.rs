@@ -3,19 +3,19 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::super::process::Session;
-use super::Key;
+use super::super::process::WorkerSession;
+use super::EmbeddedWorkerKey;
 use crate::host::{Redaction, SandboxReport};
 
 /// How many wait in one engine; the one that has waited longest makes room.
-const MOST_IDLE: usize = 8;
+const MAX_IDLE: usize = 8;
 
 /// How many runs one process answers.
-const MOST_RUNS: u64 = 1000;
+const MAX_RUNS: u64 = 1000;
 
 /// A worker process. Dropping it kills the process and waits until it is gone.
-pub(super) struct Worker {
-    pub(super) session: Session,
+pub(super) struct EmbeddedWorker {
+    pub(super) session: WorkerSession,
     /// What holds of its sandbox.
     pub(super) sandbox: SandboxReport,
     /// What its runs were handed.
@@ -23,8 +23,8 @@ pub(super) struct Worker {
     runs: u64,
 }
 
-impl Worker {
-    pub(super) fn new(session: Session, sandbox: SandboxReport) -> Self {
+impl EmbeddedWorker {
+    pub(super) fn new(session: WorkerSession, sandbox: SandboxReport) -> Self {
         Self { session, sandbox, secrets: Redaction::default(), runs: 0 }
     }
 
@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// The number of its next run.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(super) fn next_run_id(&mut self) -> u64 {
         self.runs += 1;
         self.runs
     }
@@ -41,49 +41,49 @@ impl Worker {
 
 /// The workers of one engine that wait, each for a run of the same script under the same limits.
 #[derive(Default)]
-pub(in super::super::super) struct Pool {
-    idle: Mutex<Vec<(Key, Worker)>>,
-    held: Mutex<Option<SandboxReport>>,
+pub(in super::super::super) struct EmbeddedWorkerPool {
+    idle: Mutex<Vec<(EmbeddedWorkerKey, EmbeddedWorker)>>,
+    sandbox_report: Mutex<Option<SandboxReport>>,
 }
 
-impl Pool {
+impl EmbeddedWorkerPool {
     /// A worker that waits for such a run. One that has ended or spoken meanwhile is not asked again.
-    pub(super) fn taken(&self, key: &Key) -> Option<Worker> {
+    pub(super) fn checkout(&self, key: &EmbeddedWorkerKey) -> Option<EmbeddedWorker> {
         loop {
             let mut idle = self.idle();
             let at = idle.iter().rposition(|(known, _)| known == key)?;
             let (_, mut worker) = idle.remove(at);
             drop(idle);
-            if worker.session.is_quiet() {
+            if worker.session.is_idle() {
                 return Some(worker);
             }
         }
     }
 
-    pub(super) fn keep(&self, key: Key, worker: Worker) {
-        if worker.runs >= MOST_RUNS {
+    pub(super) fn checkin(&self, key: EmbeddedWorkerKey, worker: EmbeddedWorker) {
+        if worker.runs >= MAX_RUNS {
             return;
         }
         let mut idle = self.idle();
-        let outworn = (idle.len() == MOST_IDLE).then(|| idle.remove(0));
+        let outworn = (idle.len() == MAX_IDLE).then(|| idle.remove(0));
         idle.push((key, worker));
         drop(idle);
         drop(outworn);
     }
 
     /// What holds of the sandbox, asked once.
-    pub(super) fn held(
+    pub(super) fn sandbox_report(
         &self,
         probe: impl FnOnce() -> io::Result<SandboxReport>,
     ) -> io::Result<SandboxReport> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.sandbox_report.lock().unwrap_or_else(PoisonError::into_inner);
         match *held {
             Some(report) => Ok(report),
             None => probe().map(|report| *held.insert(report)),
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(Key, Worker)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(EmbeddedWorkerKey, EmbeddedWorker)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

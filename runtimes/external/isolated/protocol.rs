@@ -9,12 +9,12 @@ use crate::executor::{Script, SkillRuntime};
 use crate::policy::{Limits, OutputPolicy};
 
 /// The argument that makes a program the worker.
-pub(super) const WORKER: &str = "__metier-worker";
+pub(super) const WORKER_ARG: &str = "__metier-worker";
 
 const SEPARATOR: char = '\x1e';
 
 /// One run, as the worker is asked.
-pub(super) struct Run {
+pub(super) struct RunRequest {
     pub(super) id: u64,
     /// With the first run alone.
     pub(super) script: Option<(SkillRuntime, Script)>,
@@ -23,10 +23,10 @@ pub(super) struct Run {
 }
 
 /// What came of a run, as the worker says it.
-pub(super) type Answer = Result<Value, SkillError>;
+pub(super) type RunResult = Result<Value, SkillError>;
 
 /// The request, with the end of its line.
-pub(super) fn request(
+pub(super) fn encode_request(
     id: u64,
     script: Option<(SkillRuntime, &Script)>,
     limits: &Limits,
@@ -49,12 +49,12 @@ pub(super) fn request(
         "output": limits.output,
         "on_output": limits.on_output.name(),
     });
-    line(&header, input)
+    encode_line(&header, input)
 }
 
 /// Reads a request; nothing where it is none, which the host never sends.
-pub(super) fn read_request(line: &[u8]) -> Option<Run> {
-    let (mut header, input) = parts(line).ok()?;
+pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
+    let (mut header, input) = decode_line(line).ok()?;
     let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
     let script = match header.remove("script")? {
         Value::Object(script) => {
@@ -71,33 +71,33 @@ pub(super) fn read_request(line: &[u8]) -> Option<Run> {
     let mut limits = Limits::default().output(number("output")?).on_output(policy);
     limits.memory = number("memory");
     limits.operations = number("operations");
-    Some(Run { id: number("id")?, script, limits, input })
+    Some(RunRequest { id: number("id")?, script, limits, input })
 }
 
 /// The answer to a request, with the end of its line.
-pub(super) fn answer(id: u64, answer: &Answer) -> Vec<u8> {
+pub(super) fn encode_response(id: u64, answer: &RunResult) -> Vec<u8> {
     match answer {
-        Ok(value) => line(&json!({"id": id}), Some(value)),
-        Err(error) => line(&json!({"id": id, "error": error}), None),
+        Ok(value) => encode_line(&json!({"id": id}), Some(value)),
+        Err(error) => encode_line(&json!({"id": id, "error": error}), None),
     }
 }
 
 /// Reads the answer to the request of that number, or says why it is none.
-pub(super) fn read_answer(id: u64, line: &[u8]) -> Result<Answer, String> {
-    let (mut header, value) = parts(line)?;
+pub(super) fn decode_response(id: u64, line: &[u8]) -> Result<RunResult, String> {
+    let (mut header, value) = decode_line(line)?;
     if header.remove("id") != Some(id.into()) {
         return Err("the answer to another request".into());
     }
     let answer = match (header.remove("error"), value) {
         (None, Some(value)) => Ok(value),
-        (Some(error), None) => Err(read_error(error).ok_or("an error in no known form")?),
+        (Some(error), None) => Err(decode_error(error).ok_or("an error in no known form")?),
         _ => return Err("neither a value nor an error".into()),
     };
     if header.is_empty() { Ok(answer) } else { Err("an answer with further keys".into()) }
 }
 
 /// An error as [`SkillError`] is written.
-pub(super) fn read_error(error: Value) -> Option<SkillError> {
+pub(super) fn decode_error(error: Value) -> Option<SkillError> {
     let Value::Object(mut parts) = error else { return None };
     let text = |value: Value| match value {
         Value::String(text) => Some(text),
@@ -132,7 +132,7 @@ pub(super) fn read_error(error: Value) -> Option<SkillError> {
     Some(error)
 }
 
-fn line(header: &Value, value: Option<&Value>) -> Vec<u8> {
+fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {
     match value {
         // Put together by hand: a value may be large, and is not copied into another.
         Some(value) => format!("{header}{SEPARATOR}{value}\n"),
@@ -141,13 +141,13 @@ fn line(header: &Value, value: Option<&Value>) -> Vec<u8> {
     .into_bytes()
 }
 
-fn parts(line: &[u8]) -> Result<(Map<String, Value>, Option<Value>), String> {
+fn decode_line(line: &[u8]) -> Result<(Map<String, Value>, Option<Value>), String> {
     let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
     let (header, value) = match text.trim_end_matches('\n').split_once(SEPARATOR) {
         Some((header, value)) => (header, Some(value)),
         None => (text, None),
     };
-    let read = |text| exact::json(text).map_err(|reason| format!("a line that is no JSON: {reason}"));
+    let read = |text| exact::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"));
     let Value::Object(header) = read(header)? else { return Err("JSON that is no object".into()) };
     Ok((header, value.map(read).transpose()?))
 }
@@ -178,22 +178,22 @@ mod tests {
         };
         let (limits, input) =
             (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));
-        let text = request(3, Some((SkillRuntime::Lua, &script)), &limits, Some(&input));
+        let text = encode_request(3, Some((SkillRuntime::Lua, &script)), &limits, Some(&input));
         assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
-        let run = read_request(&text).unwrap();
+        let run = decode_request(&text).unwrap();
         let (runtime, read) = run.script.unwrap();
         assert_eq!((run.id, runtime, run.input), (3, SkillRuntime::Lua, Some(input)));
         assert_eq!((read.source, read.function), (script.source, script.function));
         assert_eq!((run.limits.memory, run.limits.operations), (Some(7), Some(9)));
-        assert!(read_request(&request(4, None, &limits, None)).unwrap().input.is_none());
+        assert!(decode_request(&encode_request(4, None, &limits, None)).unwrap().input.is_none());
     }
 
     #[test]
     fn an_answer_is_that_to_the_request_or_none() {
         let deep = (0..127).fold(json!(1), |value, _| json!([value]));
         for value in [json!(null), json!([]), json!({}), json!(u64::MAX), json!(-0.0), deep] {
-            let line = answer(3, &Ok(value.clone()));
-            assert_eq!(read_answer(3, &line).unwrap().unwrap(), value);
+            let line = encode_response(3, &Ok(value.clone()));
+            assert_eq!(decode_response(3, &line).unwrap().unwrap(), value);
         }
         let violation =
             Violation { path: "/a".into(), keyword: "type".into(), expected: "x".into(), found: "y".into() };
@@ -202,7 +202,7 @@ mod tests {
             .with_location(Location { file: "f".into(), line: Some(2), column: None })
             .with_traceback(vec!["a".into()])
             .with_violations(vec![violation]);
-        let read = read_answer(3, &answer(3, &Err(error.clone()))).unwrap().unwrap_err();
+        let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
         assert_eq!(json!(read), json!(error));
         for wrong in [
             "",
@@ -218,7 +218,7 @@ mod tests {
             "{\"id\":3,\"error\":{\"kind\":\"other\",\"message\":\"x\"}}",
             "{\"id\":3,\"error\":\"x\"}",
         ] {
-            assert!(read_answer(3, wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(decode_response(3, wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

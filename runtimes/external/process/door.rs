@@ -5,64 +5,66 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use rustix::event::PollFd;
 
-use super::super::api::{Lines, Service};
+use super::super::api::{Connections, RequestHandler};
 
 /// The host's ends. The thread ends, and with it the scope, when this is dropped.
-pub(super) struct Door<'scope, 'env> {
+pub(super) struct HostApiThread<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    service: &'env Service<'env>,
+    handler: &'env RequestHandler<'env>,
     /// Until the first word.
-    shut: Lines,
+    idle_connections: Connections,
     /// From then on.
-    open: Option<Open<'scope>>,
+    running: Option<RunningThread<'scope>>,
 }
 
-struct Open<'scope> {
+struct RunningThread<'scope> {
     /// Hangs up when the run is over.
-    over: PipeWriter,
-    thread: ScopedJoinHandle<'scope, Lines>,
+    stop_pipe: PipeWriter,
+    thread: ScopedJoinHandle<'scope, Connections>,
 }
 
-impl<'scope, 'env> Door<'scope, 'env> {
+impl<'scope, 'env> HostApiThread<'scope, 'env> {
     pub(super) fn new(
-        lines: Lines,
+        lines: Connections,
         scope: &'scope Scope<'scope, 'env>,
-        service: &'env Service<'env>,
+        service: &'env RequestHandler<'env>,
     ) -> Self {
-        Self { scope, service, shut: lines, open: None }
+        Self { scope, handler: service, idle_connections: lines, running: None }
     }
 
     /// What to wait for, until somebody calls.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.shut.waiting()
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.idle_connections.poll_fds()
     }
 
     /// Opens to a process that calls. Most never do, and cost no thread.
-    pub(super) fn answer(&mut self) {
-        if !self.shut.are_quiet() {
-            let lines = std::mem::replace(&mut self.shut, Lines::new(None));
-            self.open(lines);
+    pub(super) fn start_when_called(&mut self) {
+        if !self.idle_connections.are_idle() {
+            let lines = std::mem::replace(&mut self.idle_connections, Connections::new(None));
+            self.start_thread(lines);
         }
     }
 
     /// Ends the run: a call under way is stopped and waited for. The lines, as they are then.
-    pub(super) fn close(self) -> Lines {
-        self.service.stop();
-        let Some(Open { over, thread }) = self.open else { return self.shut };
+    pub(super) fn stop(self) -> Connections {
+        self.handler.stop();
+        let Some(RunningThread { stop_pipe: over, thread }) = self.running else {
+            return self.idle_connections;
+        };
         drop(over);
-        thread.join().unwrap_or_else(|_| Lines::new(None))
+        thread.join().unwrap_or_else(|_| Connections::new(None))
     }
 
     /// Where no thread can be had, the process finds that its host has hung up.
-    fn open(&mut self, mut lines: Lines) {
+    fn start_thread(&mut self, mut lines: Connections) {
         let Ok((is_over, over)) = std::io::pipe() else { return };
-        let service = self.service;
+        let service = self.handler;
         let serve = move || {
             service.serve(&mut lines, &is_over);
             lines
         };
         if let Ok(thread) = Builder::new().name("metier-api".into()).spawn_scoped(self.scope, serve) {
-            self.open = Some(Open { over, thread });
+            self.running = Some(RunningThread { stop_pipe: over, thread });
         }
     }
 }

@@ -6,16 +6,16 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// Readable, or hung up, from the moment the child `pid` has exited. The child is left for its parent to reap.
-pub(super) fn signal(pid: Pid) -> io::Result<OwnedFd> {
+pub(super) fn exit_fd(pid: Pid) -> io::Result<OwnedFd> {
     #[cfg(target_os = "linux")]
     if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
         return Ok(pidfd);
     }
-    watched(pid)
+    exit_fd_by_thread(pid)
 }
 
 /// The same by a thread, for systems without such descriptors.
-fn watched(pid: Pid) -> io::Result<OwnedFd> {
+fn exit_fd_by_thread(pid: Pid) -> io::Result<OwnedFd> {
     let (reader, writer) = io::pipe()?;
     let watch = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn the_thread_hangs_up_when_the_child_exits_and_leaves_it_to_be_reaped() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let mut exit = std::fs::File::from(watched(Pid::from_child(&child)).unwrap());
+        let mut exit = std::fs::File::from(exit_fd_by_thread(Pid::from_child(&child)).unwrap());
         drop(child.stdin.take());
         assert_eq!(exit.read(&mut [0]).unwrap(), 0);
         assert!(child.wait().unwrap().success());

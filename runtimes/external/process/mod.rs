@@ -17,21 +17,21 @@ use std::process::{Command, ExitStatus};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
 
-use self::caged::Caged;
-use self::door::Door;
-use self::group::Group;
-use self::stream::{Feed, Intake};
-use super::super::sandbox::{Launcher, Order, Report};
-use super::api::{Lines, Service};
+use self::caged::SandboxedProcess;
+use self::door::HostApiThread;
+use self::group::ProcessGroup;
+use self::stream::{OutputReader, StdinWriter};
+use super::super::sandbox::{LaunchRequest, Launcher, SupervisorReport};
+use super::api::{Connections, RequestHandler};
 use crate::policy::{CancelToken, Limits};
 
-pub(super) use self::caged::{OWN_IN_SIGHT, PROTECTED, Refused, checked};
-pub(super) use self::session::{Asked, End, Session, Waited};
+pub(super) use self::caged::{METIER_DIRS_VISIBLE, PROTECTED_PATHS_STEP, SandboxSetupError, check_setup};
+pub(super) use self::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerSession};
 
 /// What to run.
-pub(super) struct Request<'a> {
+pub(super) struct ProcessOptions<'a> {
     /// Program, arguments, environment, working directory, and in what they run.
-    pub(super) start: Start<'a>,
+    pub(super) launch: Launch<'a>,
     /// The bytes of standard input; without any it is empty, never the host's.
     pub(super) stdin: Option<Vec<u8>>,
     /// The cap of each stream and the memory of each process.
@@ -39,56 +39,60 @@ pub(super) struct Request<'a> {
     /// Stops it, at the deadline too.
     pub(super) cancel: &'a CancelToken,
     /// Answers what it asks of the host; a plain process has no way to ask.
-    pub(super) service: &'a Service<'a>,
+    pub(super) handler: &'a RequestHandler<'a>,
 }
 
 /// How it starts.
-pub(super) enum Start<'a> {
+pub(super) enum Launch<'a> {
     /// As a plain process.
-    Plain(Box<Command>),
+    Unsandboxed(Box<Command>),
     /// In a cage.
-    Caged(&'a Launcher, Box<Order>),
+    Sandboxed(&'a Launcher, Box<LaunchRequest>),
 }
 
 /// How a process ended.
-pub(super) struct Ended {
+pub(super) struct ProcessExit {
     /// What the cage says, where there was one.
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<SupervisorReport>,
     pub(super) status: ExitStatus,
     pub(super) signal: Option<i32>,
-    pub(super) stdout: Kept,
-    pub(super) stderr: Kept,
+    pub(super) stdout: CapturedOutput,
+    pub(super) stderr: CapturedOutput,
 }
 
 /// What was kept of a stream: a cut never goes through a letter.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct CapturedOutput {
     pub(super) bytes: Vec<u8>,
     pub(super) truncated: bool,
     /// How many bytes came.
-    pub(super) came: u64,
+    pub(super) total_bytes: u64,
 }
 
-impl Ended {
+impl ProcessExit {
     /// The end of a process whose output was no matter of its end.
-    pub(super) fn silently(status: ExitStatus, report: Option<Report>, stderr: &Kept) -> Self {
-        let stdout = Kept { bytes: Vec::new(), truncated: false, came: 0 };
+    pub(super) fn without_stdout(
+        status: ExitStatus,
+        report: Option<SupervisorReport>,
+        stderr: &CapturedOutput,
+    ) -> Self {
+        let stdout = CapturedOutput { bytes: Vec::new(), truncated: false, total_bytes: 0 };
         Self { report, status, signal: status.signal(), stdout, stderr: stderr.clone() }
     }
 }
 
 /// A started process with whatever it starts in turn.
-trait Tree {
+trait ProcessTree {
     /// Its standard streams, the first time they are asked for; input, output, error.
-    fn streams(&mut self) -> [Option<File>; 3];
+    fn take_stdio(&mut self) -> [Option<File>; 3];
     /// The host's end of the API, the first time it is asked for.
-    fn api(&mut self) -> Option<OwnedFd>;
+    fn take_api_socket(&mut self) -> Option<OwnedFd>;
     /// Readable from the moment it has exited.
-    fn exit(&self) -> io::Result<OwnedFd>;
+    fn exit_fd(&self) -> io::Result<OwnedFd>;
     /// Kills what can be reached of it.
     fn kill(&mut self);
     /// Waits for the end, which must be about to come.
-    fn reap(&mut self) -> io::Result<(ExitStatus, Option<Report>)>;
+    fn reap(&mut self) -> io::Result<(ExitStatus, Option<SupervisorReport>)>;
 }
 
 /// Runs a process until it exits, the token stops, or a stream meets its cap where that ends it; then kills its whole tree.
@@ -96,57 +100,65 @@ trait Tree {
 /// What lives on when the leader exits is killed too, and what the pipes hold at that moment is the output: a background job
 /// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a cage ends it.
 /// The error is that of the start, or of the few descriptors the run needs.
-pub(super) fn run(request: Request<'_>) -> io::Result<Ended> {
-    let Request { start, stdin, limits, cancel, service } = request;
+pub(super) fn run(request: ProcessOptions<'_>) -> io::Result<ProcessExit> {
+    let ProcessOptions { launch: start, stdin, limits, cancel, handler: service } = request;
     match start {
-        Start::Plain(mut command) => {
-            watched(Group::start(&mut command, stdin.is_some(), limits)?, stdin, limits, cancel, service)
-        }
-        Start::Caged(launcher, order) => {
-            watched(Caged::start(launcher, &order, stdin.is_some())?, stdin, limits, cancel, service)
-        }
+        Launch::Unsandboxed(mut command) => run_to_exit(
+            ProcessGroup::start(&mut command, stdin.is_some(), limits)?,
+            stdin,
+            limits,
+            cancel,
+            service,
+        ),
+        Launch::Sandboxed(launcher, order) => run_to_exit(
+            SandboxedProcess::start(launcher, &order, stdin.is_some())?,
+            stdin,
+            limits,
+            cancel,
+            service,
+        ),
     }
 }
 
 /// Starts a process, as `start` has it, that is asked by lines on its standard input.
-fn started(start: Start<'_>, limits: &Limits) -> io::Result<Box<dyn Tree + Send>> {
+fn start_tree(start: Launch<'_>, limits: &Limits) -> io::Result<Box<dyn ProcessTree + Send>> {
     Ok(match start {
-        Start::Plain(mut command) => Box::new(Group::start(&mut command, true, limits)?),
-        Start::Caged(launcher, order) => Box::new(Caged::start(launcher, &order, true)?),
+        Launch::Unsandboxed(mut command) => Box::new(ProcessGroup::start(&mut command, true, limits)?),
+        Launch::Sandboxed(launcher, order) => Box::new(SandboxedProcess::start(launcher, &order, true)?),
     })
 }
 
-fn watched(
-    mut tree: impl Tree,
+fn run_to_exit(
+    mut tree: impl ProcessTree,
     input: Option<Vec<u8>>,
     limits: &Limits,
     cancel: &CancelToken,
-    service: &Service<'_>,
-) -> io::Result<Ended> {
-    let [stdin, stdout, stderr] = tree.streams();
-    let mut pump = Pump {
-        stdin: Feed::whole(stdin, input.unwrap_or_default())?,
-        stdout: Intake::new(stdout, limits)?,
-        stderr: Intake::new(stderr, limits)?,
+    service: &RequestHandler<'_>,
+) -> io::Result<ProcessExit> {
+    let [stdin, stdout, stderr] = tree.take_stdio();
+    let mut pump = StdioLoop {
+        stdin: StdinWriter::with_input(stdin, input.unwrap_or_default())?,
+        stdout: OutputReader::new(stdout, limits)?,
+        stderr: OutputReader::new(stderr, limits)?,
     };
-    let (api, exit) = (tree.api(), tree.exit()?);
+    let (api, exit) = (tree.take_api_socket(), tree.exit_fd()?);
     std::thread::scope(|scope| {
-        let mut door = Door::new(Lines::new(api), scope, service);
+        let mut door = HostApiThread::new(Connections::new(api), scope, service);
         let pumped = pump.run(&exit, cancel, &mut door);
         tree.kill();
         // A call under way is waited for, so that nothing goes on after the run.
-        door.close();
+        door.stop();
         pumped
     })?;
-    pump.stdout.take_rest();
-    pump.stderr.take_rest();
+    pump.stdout.drain_and_close();
+    pump.stderr.drain_and_close();
     let (status, report) = tree.reap()?;
-    Ok(Ended {
+    Ok(ProcessExit {
         report,
         status,
         signal: status.signal(),
-        stdout: pump.stdout.kept(),
-        stderr: pump.stderr.kept(),
+        stdout: pump.stdout.into_captured(),
+        stderr: pump.stderr.into_captured(),
     })
 }
 
@@ -155,23 +167,28 @@ pub(super) fn is_executable(path: &Path) -> bool {
     access(path, Access::EXEC_OK).is_ok()
 }
 
-struct Pump {
-    stdin: Feed,
-    stdout: Intake,
-    stderr: Intake,
+struct StdioLoop {
+    stdin: StdinWriter,
+    stdout: OutputReader,
+    stderr: OutputReader,
 }
 
-impl Pump {
-    fn run(&mut self, exit: &OwnedFd, cancel: &CancelToken, door: &mut Door<'_, '_>) -> io::Result<()> {
+impl StdioLoop {
+    fn run(
+        &mut self,
+        exit: &OwnedFd,
+        cancel: &CancelToken,
+        door: &mut HostApiThread<'_, '_>,
+    ) -> io::Result<()> {
         // The listener owns the only writing end: when it is called it is dropped, and the reading end hangs up.
         let (stop, stopper) = io::pipe()?;
         let _listening = cancel.on_stop(move |_| drop(stopper));
         loop {
             let mut waiting = vec![PollFd::new(exit, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
-            waiting.extend(self.stdin.waiting());
-            waiting.extend(self.stdout.waiting());
-            waiting.extend(self.stderr.waiting());
-            waiting.extend(door.waiting());
+            waiting.extend(self.stdin.poll_fd());
+            waiting.extend(self.stdout.poll_fd());
+            waiting.extend(self.stderr.poll_fd());
+            waiting.extend(door.poll_fds());
             match poll(&mut waiting, None) {
                 Err(rustix::io::Errno::INTR) => continue,
                 ready => ready?,
@@ -180,11 +197,11 @@ impl Pump {
             if is_over {
                 return Ok(());
             }
-            self.stdin.give();
-            self.stdout.take();
-            self.stderr.take();
-            door.answer();
-            if self.stdout.ends_the_run() || self.stderr.ends_the_run() {
+            self.stdin.write_available();
+            self.stdout.read_available();
+            self.stderr.read_available();
+            door.start_when_called();
+            if self.stdout.exceeds_limit() || self.stderr.exceeds_limit() {
                 return Ok(());
             }
         }

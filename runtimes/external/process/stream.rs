@@ -6,39 +6,39 @@ use std::io::{self, ErrorKind, Read, Write};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use super::Kept;
+use super::CapturedOutput;
 use crate::policy::{Limits, OutputPolicy};
 
 /// How much is read of one stream before the others have their turn.
-const TURN: u64 = 256 << 10;
+const READ_QUOTA: u64 = 256 << 10;
 
 /// Standard input: bytes on their way into a pipe. Hosts ignore `SIGPIPE`, as Rust programs do unless told otherwise.
-pub(super) struct Feed {
+pub(super) struct StdinWriter {
     pipe: Option<File>,
     bytes: Vec<u8>,
-    given: usize,
+    written: usize,
     /// Whether nothing comes after these bytes.
-    is_whole: bool,
+    closes_when_done: bool,
 }
 
-impl Feed {
+impl StdinWriter {
     /// Gives these bytes, and no others.
-    pub(super) fn whole(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
-        let mut feed = Self { pipe: waitless(pipe)?, bytes, given: 0, is_whole: true };
-        feed.give();
+    pub(super) fn with_input(pipe: Option<File>, bytes: Vec<u8>) -> io::Result<Self> {
+        let mut feed = Self { pipe: set_nonblocking(pipe)?, bytes, written: 0, closes_when_done: true };
+        feed.write_available();
         Ok(feed)
     }
 
     /// Gives lines, when there are some.
-    pub(super) fn lines(pipe: Option<File>) -> io::Result<Self> {
-        Ok(Self { pipe: waitless(pipe)?, bytes: Vec::new(), given: 0, is_whole: false })
+    pub(super) fn for_lines(pipe: Option<File>) -> io::Result<Self> {
+        Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), written: 0, closes_when_done: false })
     }
 
     /// Puts a line on its way.
-    pub(super) fn say(&mut self, line: Vec<u8>) {
+    pub(super) fn write_line(&mut self, line: Vec<u8>) {
         self.bytes = line;
-        self.given = 0;
-        self.give();
+        self.written = 0;
+        self.write_available();
     }
 
     /// Whether everything was given.
@@ -52,27 +52,27 @@ impl Feed {
     }
 
     /// What to wait for, while there is something to give.
-    pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
+    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let pipe = self.pipe.as_ref().filter(|_| !self.is_done());
         pipe.map(|pipe| PollFd::new(pipe, PollFlags::OUT))
     }
 
     /// Gives what the pipe takes; closes it when nobody reads, or after the last byte where nothing comes after it.
-    pub(super) fn give(&mut self) {
+    pub(super) fn write_available(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         let mut is_read = true;
-        if self.given < self.bytes.len() {
-            match pipe.write(&self.bytes[self.given..]) {
-                Ok(taken) => self.given += taken,
-                Err(error) if is_passing(&error) => return,
+        if self.written < self.bytes.len() {
+            match pipe.write(&self.bytes[self.written..]) {
+                Ok(taken) => self.written += taken,
+                Err(error) if is_transient(&error) => return,
                 // A script that does not want its input is not at fault.
                 Err(_) => is_read = false,
             }
         }
-        if !is_read || self.given == self.bytes.len() {
+        if !is_read || self.written == self.bytes.len() {
             self.bytes = Vec::new();
-            self.given = 0;
-            if !is_read || self.is_whole {
+            self.written = 0;
+            if !is_read || self.closes_when_done {
                 self.pipe = None;
             }
         }
@@ -80,46 +80,46 @@ impl Feed {
 }
 
 /// Standard output or error: a pipe and what came out of it, kept up to a cap in bytes.
-pub(super) struct Intake {
+pub(super) struct OutputReader {
     pipe: Option<File>,
     bytes: Vec<u8>,
     cap: u64,
     policy: OutputPolicy,
     /// Bytes that came beyond those that are kept.
-    thrown_away: u64,
+    discarded: u64,
 }
 
-impl Intake {
+impl OutputReader {
     pub(super) fn new(pipe: Option<File>, limits: &Limits) -> io::Result<Self> {
         let (cap, policy) = (limits.output, limits.on_output);
-        Ok(Self { pipe: waitless(pipe)?, bytes: Vec::new(), cap, policy, thrown_away: 0 })
+        Ok(Self { pipe: set_nonblocking(pipe)?, bytes: Vec::new(), cap, policy, discarded: 0 })
     }
 
     /// What to wait for, until the other side closes.
-    pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
+    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
     }
 
     /// Whether more came than may be kept, where that is the end of the run.
-    pub(super) fn ends_the_run(&self) -> bool {
+    pub(super) fn exceeds_limit(&self) -> bool {
         self.is_full() && self.policy == OutputPolicy::Kill
     }
 
     /// Takes what is there, for one turn.
-    pub(super) fn take(&mut self) {
-        self.take_up_to(TURN);
+    pub(super) fn read_available(&mut self) {
+        self.read_up_to(READ_QUOTA);
     }
 
     /// Takes what the pipe holds now and closes it, whoever may still hold the other side.
-    pub(super) fn take_rest(&mut self) {
-        self.take_held();
+    pub(super) fn drain_and_close(&mut self) {
+        self.drain();
         self.pipe = None;
     }
 
     /// Takes what the pipe holds now.
-    pub(super) fn take_held(&mut self) {
+    pub(super) fn drain(&mut self) {
         let held = self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok());
-        self.take_up_to(held.unwrap_or_default());
+        self.read_up_to(held.unwrap_or_default());
     }
 
     /// What came so far.
@@ -128,26 +128,26 @@ impl Intake {
     }
 
     /// What was kept, and an intake of the same pipe for what comes from now on.
-    pub(super) fn renewed(&mut self, limits: &Limits) -> io::Result<Kept> {
+    pub(super) fn take_captured(&mut self, limits: &Limits) -> io::Result<CapturedOutput> {
         let next = Self::new(self.pipe.take(), limits)?;
-        Ok(std::mem::replace(self, next).kept())
+        Ok(std::mem::replace(self, next).into_captured())
     }
 
     /// What was kept, cut at the cap or up to three bytes before it.
-    pub(super) fn kept(mut self) -> Kept {
-        let (truncated, came) = (self.is_full(), self.bytes.len() as u64 + self.thrown_away);
+    pub(super) fn into_captured(mut self) -> CapturedOutput {
+        let (truncated, came) = (self.is_full(), self.bytes.len() as u64 + self.discarded);
         if truncated {
             self.bytes.truncate(usize::try_from(self.cap).unwrap_or(usize::MAX));
-            self.bytes.truncate(whole_letters(&self.bytes));
+            self.bytes.truncate(complete_utf8_len(&self.bytes));
         }
-        Kept { bytes: self.bytes, truncated, came }
+        CapturedOutput { bytes: self.bytes, truncated, total_bytes: came }
     }
 
     fn is_full(&self) -> bool {
         self.bytes.len() as u64 > self.cap
     }
 
-    fn take_up_to(&mut self, most: u64) {
+    fn read_up_to(&mut self, most: u64) {
         // One byte beyond the cap is kept: that is how the cap is known to be exceeded.
         let room = self.cap.saturating_add(1) - self.bytes.len() as u64;
         let Some(pipe) = &mut self.pipe else { return };
@@ -155,7 +155,7 @@ impl Intake {
         let mut is_open = true;
         if kept > 0 {
             // What was read before an error is kept.
-            is_open = goes_on(&pipe.take(kept).read_to_end(&mut self.bytes));
+            is_open = is_still_open(&pipe.take(kept).read_to_end(&mut self.bytes));
         }
         let beyond = most - kept;
         if is_open
@@ -163,9 +163,9 @@ impl Intake {
             && self.bytes.len() as u64 > self.cap
             && self.policy == OutputPolicy::Truncate
         {
-            let thrown_away = thrown_away(pipe, beyond);
-            is_open = goes_on(&thrown_away);
-            self.thrown_away += thrown_away.unwrap_or_default() as u64;
+            let thrown_away = discard(pipe, beyond);
+            is_open = is_still_open(&thrown_away);
+            self.discarded += thrown_away.unwrap_or_default() as u64;
         }
         if !is_open {
             self.pipe = None;
@@ -173,15 +173,15 @@ impl Intake {
     }
 }
 
-fn goes_on(read: &io::Result<usize>) -> bool {
+fn is_still_open(read: &io::Result<usize>) -> bool {
     match read {
         Ok(taken) => *taken > 0,
-        Err(error) => is_passing(error),
+        Err(error) => is_transient(error),
     }
 }
 
 /// Reads what is there and forgets it: how much that was.
-fn thrown_away(pipe: &mut File, most: u64) -> io::Result<usize> {
+fn discard(pipe: &mut File, most: u64) -> io::Result<usize> {
     let mut place = [0; 16 << 10];
     let mut count = 0;
     while (count as u64) < most {
@@ -196,23 +196,23 @@ fn thrown_away(pipe: &mut File, most: u64) -> io::Result<usize> {
 }
 
 /// How many of these bytes end with a whole letter, should they be UTF-8.
-fn whole_letters(bytes: &[u8]) -> usize {
-    const LONGEST: usize = 4;
+fn complete_utf8_len(bytes: &[u8]) -> usize {
+    const MAX_UTF8_BYTES: usize = 4;
     let begins = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
-    let last = bytes.iter().rev().take(LONGEST).position(begins).map(|back| bytes.len() - 1 - back);
+    let last = bytes.iter().rev().take(MAX_UTF8_BYTES).position(begins).map(|back| bytes.len() - 1 - back);
     let is_cut =
         |at: &usize| std::str::from_utf8(&bytes[*at..]).is_err_and(|error| error.error_len().is_none());
     last.filter(is_cut).unwrap_or(bytes.len())
 }
 
-fn waitless(pipe: Option<File>) -> io::Result<Option<File>> {
+fn set_nonblocking(pipe: Option<File>) -> io::Result<Option<File>> {
     if let Some(pipe) = &pipe {
         ioctl_fionbio(pipe, true)?;
     }
     Ok(pipe)
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn a_cut_leaves_whole_letters() {
         for (text, whole) in [("", 0), ("abc", 3), ("aé", 3), ("a€", 4), ("a𝄞", 5)] {
-            assert_eq!(whole_letters(text.as_bytes()), whole, "{text}");
+            assert_eq!(complete_utf8_len(text.as_bytes()), whole, "{text}");
             let last = text.char_indices().last().map_or(0, |(at, _)| at);
             for cut in last + 1..text.len() {
-                assert_eq!(whole_letters(&text.as_bytes()[..cut]), last, "{text} at {cut}");
+                assert_eq!(complete_utf8_len(&text.as_bytes()[..cut]), last, "{text} at {cut}");
             }
         }
         for bytes in [&b"a\xff"[..], b"\x80\x80\x80\x80\x80", b"a\xe2\x28", b"\xc3\xa9\xff"] {
-            assert_eq!(whole_letters(bytes), bytes.len(), "what is no UTF-8 stays as it is");
+            assert_eq!(complete_utf8_len(bytes), bytes.len(), "what is no UTF-8 stays as it is");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             let (reader, mut writer) = io::pipe().unwrap();
             let limits = Limits::default().output(10).on_output(policy);
             let mut intake =
-                Intake::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), &limits).unwrap();
+                OutputReader::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), &limits).unwrap();
             let writing = std::thread::spawn(move || {
                 for _ in 0..300 {
                     if writer.write_all(&[b'x'; 1000]).is_err() {
@@ -248,12 +248,15 @@ mod tests {
                     }
                 }
             });
-            while intake.waiting().is_some() && !intake.ends_the_run() {
-                intake.take();
+            while intake.poll_fd().is_some() && !intake.exceeds_limit() {
+                intake.read_available();
             }
             assert!(intake.bytes.capacity() < 1000, "nothing is kept beyond the cap");
-            let kept = intake.kept();
-            assert_eq!((kept.bytes.as_slice(), kept.truncated, kept.came), (&[b'x'; 10][..], true, came));
+            let kept = intake.into_captured();
+            assert_eq!(
+                (kept.bytes.as_slice(), kept.truncated, kept.total_bytes),
+                (&[b'x'; 10][..], true, came)
+            );
             writing.join().unwrap();
         }
     }

@@ -5,7 +5,7 @@ use crate::host::{SampleRequest, SamplingProvider};
 use serde_json::json;
 
 /// Python that speaks the protocol by itself: `line(text)` writes to the descriptor, `answer()` reads one line from it.
-const BY_HAND: &str = "import array, json, os, socket, sys, time
+const RAW_PROTOCOL: &str = "import array, json, os, socket, sys, time
 door = socket.socket(fileno=3)
 answers = door.makefile('rb')
 def line(text): door.sendall(text.encode() + b'\\n')
@@ -15,21 +15,21 @@ def call(name, *args):
     return answer()
 ";
 
-fn by_hand(source: &str) -> Stage {
-    Stage::new("scripts/run.py", format!("{BY_HAND}{source}"))
+fn raw_protocol(source: &str) -> Fixture {
+    Fixture::new("scripts/run.py", format!("{RAW_PROTOCOL}{source}"))
 }
 
-fn python(source: &str) -> Stage {
-    Stage::new("scripts/run.py", source)
+fn python(source: &str) -> Fixture {
+    Fixture::new("scripts/run.py", source)
 }
 
-fn node(source: &str) -> Stage {
-    Stage::new("scripts/run.js", source)
+fn node(source: &str) -> Fixture {
+    Fixture::new("scripts/run.js", source)
 }
 
 /// What the script prints as JSON.
 #[track_caller]
-fn says(stage: &Stage, expected: impl Into<Value>) {
+fn assert_value(stage: &Fixture, expected: impl Into<Value>) {
     let ran = stage.run();
     assert_eq!(ran.value.as_ref().unwrap(), &expected.into(), "{:?}", ran.process);
 }
@@ -51,11 +51,11 @@ try { ctx.write('a.txt', 'x') } catch (error) {
 }",
     );
     for (command, stage) in [("python3", python), ("node", node)] {
-        if !has(command) {
+        if !has_command(command) {
             continue;
         }
         let mut stage = stage.input(json!({"path": "b.txt"}));
-        stage.granted = vec![];
+        stage.grants = vec![];
         std::fs::write(stage.file("b.txt"), "text").unwrap();
         let ran = stage.run();
         assert_eq!(ran.log[0].message, "hello");
@@ -70,11 +70,11 @@ fn a_script_that_ends_for_what_the_host_refused_ends_with_that() {
         ("python3", python("from metier import ctx\n\nctx.write('a.txt', 'x')")),
         ("node", node("const {ctx} = require('metier');\n\nctx.write('a.txt', 'x')")),
     ] {
-        if !has(command) {
+        if !has_command(command) {
             continue;
         }
         let mut stage = stage;
-        stage.granted = vec![];
+        stage.grants = vec![];
         let ran = stage.run();
         assert_eq!(
             ran.failure(),
@@ -88,15 +88,15 @@ fn a_script_that_ends_for_what_the_host_refused_ends_with_that() {
 
 #[test]
 fn the_protocol_is_lines_of_json() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         "print(json.dumps([call('input'), call('stat', 'a')['error']['kind'], call('api')['ok'][0]['name']]))",
     );
-    says(&stage.input(json!({"a": 1})), json!([{"id": 1, "ok": {"a": 1}}, "io", "read_file"]));
+    assert_value(&stage.input(json!({"a": 1})), json!([{"id": 1, "ok": {"a": 1}}, "io", "read_file"]));
 }
 
 #[test]
 fn every_id_comes_back_as_it_is_or_the_request_is_refused() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         r#"
 answers = []
 for id in ['0', '-1', '18446744073709551615', '0.5', '"x"', '""', 'null', 'true', '[1]', '{}', '"' + 'x' * 201 + '"', '1e999']:
@@ -113,12 +113,12 @@ print(json.dumps(answers))"#
         json!([[0, true], [-1, true], [u64::MAX, true], [0.5, true], ["x", true], ["", true], [null, true]]);
     let refused = json!([[null, false], [null, false], [null, false], [null, false], [null, false]]);
     let all: Vec<&Value> = kept.as_array().unwrap().iter().chain(refused.as_array().unwrap()).collect();
-    says(&stage, json!(all));
+    assert_value(&stage, json!(all));
 }
 
 #[test]
 fn garbage_is_answered_with_an_error_and_the_line_goes_on() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         r#"
 seen = []
 for text in [b'\xff\xfe{}', b'x', b'[]', b'7', b'{"id": 1}', b'{"id": 1, "call": 5}', b'{"id": 1, "call": "log", "args": {}}',
@@ -129,12 +129,12 @@ for text in [b'\xff\xfe{}', b'x', b'[]', b'7', b'{"id": 1}', b'{"id": 1, "call":
 door.sendall(b'\n  \r\n\0\0\n')
 print(json.dumps([sorted(set(seen)), len(seen), call('log', 'info', 'x')]))"#,
     );
-    says(&stage, json!([["invalid-argument"], 13, {"id": 1, "ok": null}]));
+    assert_value(&stage, json!([["invalid-argument"], 13, {"id": 1, "ok": null}]));
 }
 
 #[test]
 fn a_line_that_never_ends_is_bounded_and_what_follows_it_is_heard() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         r"
 chunk = b'x' * (1 << 20)
 for _ in range(1024): door.sendall(chunk)
@@ -144,11 +144,11 @@ print(json.dumps([answer()['error']['kind'], call('log', 'info', 'x')['ok']]))",
     let ran = stage.deadline(60_000).run();
     assert_eq!(ran.value.unwrap(), json!(["output", null]));
     // What a gibibyte would take if it were kept is more than all of these tests together.
-    assert!(most_resident() < 900 << 20, "{}", most_resident());
+    assert!(peak_resident() < 900 << 20, "{}", peak_resident());
 }
 
 /// The most memory this process ever had, in bytes.
-fn most_resident() -> u64 {
+fn peak_resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
@@ -161,19 +161,19 @@ try:
     while True: line(json.dumps({'id': 1, 'call': 'read_file', 'args': ['big']}))
 except BlockingIOError: pass
 ";
-    for (how, kind) in [("", Some(ErrorKind::Deadline)), ("door.setblocking(False)", None)] {
-        let mut stage = by_hand(&format!("{how}{asks}print('\"done\"')")).deadline(3000);
+    for (how, kind) in [("", Some(ErrorKind::Timeout)), ("door.setblocking(False)", None)] {
+        let mut stage = raw_protocol(&format!("{how}{asks}print('\"done\"')")).deadline(3000);
         stage.limits = stage.limits.output(1 << 20);
         std::fs::write(stage.file("big"), "x".repeat(4 << 20)).unwrap();
         let ran = stage.run();
         assert_eq!(ran.value.as_ref().err().map(SkillError::kind), kind, "{:?}", ran.value);
-        assert!(ran.took < Duration::from_secs(4), "{:?}", ran.took);
+        assert!(ran.duration < Duration::from_secs(4), "{:?}", ran.duration);
     }
 }
 
 #[test]
 fn a_flood_of_requests_is_answered_in_order() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         "
 import threading
 def ask():
@@ -181,7 +181,7 @@ def ask():
 threading.Thread(target=ask).start()
 print(json.dumps([answer()['id'] for _ in range(20000)] == list(range(20000))))",
     );
-    says(&stage, true);
+    assert_value(&stage, true);
 }
 
 #[test]
@@ -204,7 +204,7 @@ for child in range(8):
 print(sum(os.waitpid(child, 0)[1] for child in children))",
     );
     std::fs::write(stage.file("0"), "").unwrap();
-    says(&stage, 0);
+    assert_value(&stage, 0);
 }
 
 #[test]
@@ -217,12 +217,12 @@ def turn(n):
     return ctx.read_file(f'{n}') == f'{n}'
 with ThreadPoolExecutor(16) as pool: print(sum(pool.map(turn, range(500))))",
     );
-    says(&stage, 500);
+    assert_value(&stage, 500);
 }
 
 #[test]
 fn whatever_descriptor_is_sent_the_host_goes_on() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         "
 def send(*fds): door.sendmsg([b'\\0'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))])
 read, write = os.pipe()
@@ -250,7 +250,7 @@ for _ in range(200):
     send(theirs.fileno())
 print(json.dumps(call('input')))",
     );
-    says(&stage.input(7), json!({"id": 1, "ok": 7}));
+    assert_value(&stage.input(7), json!({"id": 1, "ok": 7}));
 }
 
 #[test]
@@ -258,10 +258,10 @@ fn the_descriptor_goes_on_to_grandchildren_and_ends_with_the_tree() {
     let grandchild = "setsid python3 -c 'from metier import ctx
 ctx.write(\"ready\", \"\")
 while True: ctx.append(\"beat\", \"x\")' & disown; until [ -e beat ]; do sleep 0.01; done; echo 1";
-    let stage = Stage::bash(grandchild);
+    let stage = Fixture::bash(grandchild);
     let ran = stage.run();
     assert_eq!(ran.value.as_ref().unwrap(), &json!(1), "{:?}", ran.process);
-    assert!(ran.took < Duration::from_secs(3), "{:?}", ran.took);
+    assert!(ran.duration < Duration::from_secs(3), "{:?}", ran.duration);
     let length = || std::fs::metadata(stage.file("beat")).unwrap().len();
     let then = length();
     std::thread::sleep(Duration::from_millis(100));
@@ -280,9 +280,9 @@ impl SamplingProvider for Thinker {
     }
 }
 
-fn thinking(source: &str) -> Stage {
+fn thinking_fixture(source: &str) -> Fixture {
     let mut stage = python(source).deadline(1000);
-    stage.granted = vec!["sample"];
+    stage.grants = vec!["sample"];
     stage.providers.sampling = Some(std::sync::Arc::new(Thinker));
     stage
 }
@@ -290,11 +290,11 @@ fn thinking(source: &str) -> Stage {
 #[test]
 fn a_call_under_way_ends_with_its_run() {
     let waits = "from metier import ctx\nctx.sample(prompt='?')";
-    let ran = thinking(waits).run();
-    assert_eq!(ran.error().kind(), ErrorKind::Deadline);
-    assert!(ran.took < Duration::from_millis(1500), "{:?}", ran.took);
+    let ran = thinking_fixture(waits).run();
+    assert_eq!(ran.error().kind(), ErrorKind::Timeout);
+    assert!(ran.duration < Duration::from_millis(1500), "{:?}", ran.duration);
 
-    let stage = thinking(waits);
+    let stage = thinking_fixture(waits);
     let cancel = stage.cancel.clone();
     let caller = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
@@ -303,12 +303,12 @@ fn a_call_under_way_ends_with_its_run() {
     let ran = stage.run();
     caller.join().unwrap();
     assert_eq!(ran.error().kind(), ErrorKind::Cancelled);
-    assert!(ran.took < Duration::from_millis(800), "{:?}", ran.took);
+    assert!(ran.duration < Duration::from_millis(800), "{:?}", ran.duration);
 }
 
 #[test]
 fn a_call_under_way_holds_up_neither_the_streams_nor_the_end() {
-    let stage = thinking(
+    let stage = thinking_fixture(
         "import os, time
 from metier import ctx
 if os.fork() == 0: ctx.sample(prompt='?')
@@ -317,29 +317,29 @@ print('x' * (1 << 20))
 os._exit(0)",
     );
     let ran = stage.run();
-    assert!(ran.took < Duration::from_millis(800), "{:?}", ran.took);
+    assert!(ran.duration < Duration::from_millis(800), "{:?}", ran.duration);
     assert!(ran.value.is_ok(), "{:?}", ran.value);
 }
 
 #[test]
 fn protected_paths_hold_through_the_api_as_everywhere() {
-    let stage = by_hand(
+    let stage = raw_protocol(
         "print(json.dumps([call('write', path, 'x')['error']['kind'] for path in ['.git/config', '.env', '../x', '/etc/x']]))",
     );
     std::fs::create_dir(stage.file(".git")).unwrap();
-    says(&stage, json!(["denied", "denied", "denied", "denied"]));
+    assert_value(&stage, json!(["denied", "denied", "denied", "denied"]));
 }
 
 #[test]
 fn a_module_of_the_scripts_own_comes_before_the_client() {
     let stage = python("import metier; print(metier.own)");
     std::fs::write(stage.skill.path().join("scripts/metier.py"), "own = 5").unwrap();
-    says(&stage, 5);
+    assert_value(&stage, 5);
 }
 
 #[test]
 fn es_modules_import_the_client_by_its_name() {
-    if !has("node") {
+    if !has_command("node") {
         return;
     }
     for source in [
@@ -348,22 +348,22 @@ try { ctx.write('a', 'b'); } catch (error) { console.log(JSON.stringify([input, 
         "const {default: metier} = await import('metier');
 try { metier.ctx.write('a', 'b'); } catch (error) { console.log(JSON.stringify([metier.input, true, error.kind])); }",
     ] {
-        let mut stage = Stage::new("scripts/run.mjs", source).input(json!({"n": 1}));
-        stage.granted = vec![];
-        says(&stage, json!([{"n": 1}, true, "denied"]));
+        let mut stage = Fixture::new("scripts/run.mjs", source).input(json!({"n": 1}));
+        stage.grants = vec![];
+        assert_value(&stage, json!([{"n": 1}, true, "denied"]));
     }
     // A package of the skill's own comes before it, and what is not there is told as it would be.
-    let stage = Stage::new("scripts/run.mjs", "import {own} from 'metier'; console.log(own);");
+    let stage = Fixture::new("scripts/run.mjs", "import {own} from 'metier'; console.log(own);");
     let package = stage.skill.path().join("scripts/node_modules/metier");
     std::fs::create_dir_all(&package).unwrap();
     std::fs::write(package.join("package.json"), r#"{"name": "metier", "type": "module", "main": "index.js"}"#).unwrap();
     std::fs::write(package.join("index.js"), "export const own = 5;").unwrap();
-    says(&stage, 5);
-    let stage = Stage::new("scripts/run.mjs", "import 'metier'; import 'no-such-package';");
+    assert_value(&stage, 5);
+    let stage = Fixture::new("scripts/run.mjs", "import 'metier'; import 'no-such-package';");
     assert!(stage.run().process().stderr.contains("Cannot find package 'no-such-package'"));
     // Without a cage there is no host, which is told when it is called.
-    let mut stage = Stage::new("scripts/run.mjs", "import {ctx} from 'metier'; console.log(1); ctx.stat('.');");
-    stage.granted = vec!["exec:unsandboxed"];
+    let mut stage = Fixture::new("scripts/run.mjs", "import {ctx} from 'metier'; console.log(1); ctx.stat('.');");
+    stage.grants = vec!["exec:unsandboxed"];
     let ran = stage.run();
     assert!(ran.process().stderr.contains("the host API is there for scripts"), "{:?}", ran.process);
     assert_eq!(ran.process().stdout, "1\n");
@@ -384,9 +384,9 @@ for path in [metier.__file__, folder]:
     except OSError: pass
 print(refused)",
     );
-    says(&stage, 5);
+    assert_value(&stage, 5);
     // Root may read it whatever its mode says, which proves nothing about others; the next run has whole ones again.
-    says(&python("import metier, os; print(os.stat(metier.__file__).st_mode & 0o400 > 0)"), "True\n");
+    assert_value(&python("import metier, os; print(os.stat(metier.__file__).st_mode & 0o400 > 0)"), "True\n");
 }
 
 #[test]
@@ -396,11 +396,11 @@ fn outside_of_a_cage_there_is_no_api_and_the_clients_say_so() {
         ("python3", python("from metier import ctx\nctx.stat('.')")),
         ("node", node("require('metier').ctx.stat('.')")),
     ] {
-        if !has(command) {
+        if !has_command(command) {
             continue;
         }
         let mut stage = stage;
-        stage.granted = vec!["exec:unsandboxed"];
+        stage.grants = vec!["exec:unsandboxed"];
         let ran = stage.run();
         assert_eq!(ran.error().kind(), ErrorKind::Script);
         assert!(ran.process().stderr.contains(sentence), "{}", ran.process().stderr);

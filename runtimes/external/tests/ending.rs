@@ -6,10 +6,10 @@ use serde_json::json;
 const SOON: Duration = Duration::from_millis(2500);
 
 /// A background job of the script that shows by a growing file that it lives.
-const HEART: &str =
+const HEARTBEAT: &str =
     "(trap '' TERM HUP; while :; do echo >> beat; sleep 0.01; done) & until [ -s beat ]; do :; done\n";
 
-fn beats_no_more(stage: &Stage) -> bool {
+fn heartbeat_stopped(stage: &Fixture) -> bool {
     let length = || std::fs::metadata(stage.file("beat")).unwrap().len();
     let then = length();
     std::thread::sleep(Duration::from_millis(200));
@@ -18,9 +18,9 @@ fn beats_no_more(stage: &Stage) -> bool {
 
 #[test]
 fn every_exit_code_but_zero_fails_the_run_and_is_named() {
-    assert_eq!(Stage::bash("exit 0").run().value.unwrap(), json!(""));
+    assert_eq!(Fixture::bash("exit 0").run().value.unwrap(), json!(""));
     for code in 1..=255 {
-        let ran = Stage::new("scripts/a.sh", format!("#!/bin/sh\nexit {code}")).run();
+        let ran = Fixture::new("scripts/a.sh", format!("#!/bin/sh\nexit {code}")).run();
         let sentence = format!("scripts/a.sh exited with code {code}");
         assert_eq!(ran.failure(), (ErrorKind::Script, sentence.as_str()));
         assert_eq!((ran.process().exit_code, ran.process().signal), (Some(code), None));
@@ -31,7 +31,7 @@ fn every_exit_code_but_zero_fails_the_run_and_is_named() {
 #[test]
 fn a_failure_quotes_the_last_line_of_standard_error_and_keeps_both_streams() {
     let ran =
-        Stage::bash("echo half; echo first >&2; printf '\\e[31mbad \\x07thing\\n\\n' >&2; exit 3").run();
+        Fixture::bash("echo half; echo first >&2; printf '\\e[31mbad \\x07thing\\n\\n' >&2; exit 3").run();
     let sentence = "scripts/run.bash exited with code 3: [31mbad thing";
     assert_eq!(ran.failure(), (ErrorKind::Script, sentence));
     assert_eq!(ran.process().stdout, "half\n");
@@ -41,7 +41,7 @@ fn a_failure_quotes_the_last_line_of_standard_error_and_keeps_both_streams() {
 #[test]
 fn a_signal_is_named() {
     for (signal, name) in [(9, "SIGKILL"), (15, "SIGTERM"), (11, "SIGSEGV")] {
-        let ran = Stage::bash(&format!("ulimit -c 0; kill -{signal} $$")).run();
+        let ran = Fixture::bash(&format!("ulimit -c 0; kill -{signal} $$")).run();
         assert_eq!(ran.error().kind(), ErrorKind::Script);
         let sentence = format!("scripts/run.bash was ended by signal {signal} ({name})");
         assert!(ran.error().message().starts_with(&sentence), "{}", ran.error());
@@ -51,19 +51,19 @@ fn a_signal_is_named() {
 
 #[test]
 fn a_script_that_kills_its_own_group_harms_nobody_else() {
-    let ran = Stage::bash("kill -9 0; sleep 60").run();
+    let ran = Fixture::bash("kill -9 0; sleep 60").run();
     assert_eq!(ran.error().kind(), ErrorKind::Script);
     assert_eq!(ran.process().signal, Some(9));
 }
 
 #[test]
 fn the_deadline_ends_the_whole_group_and_keeps_what_was_said() {
-    let stage = Stage::bash(&format!("echo begun; {HEART} sleep 60")).deadline(500);
+    let stage = Fixture::bash(&format!("echo begun; {HEARTBEAT} sleep 60")).deadline(500);
     let ran = stage.run();
-    assert_eq!(ran.error().kind(), ErrorKind::Deadline);
-    assert!(ran.took < Duration::from_secs(1), "{:?}", ran.took);
+    assert_eq!(ran.error().kind(), ErrorKind::Timeout);
+    assert!(ran.duration < Duration::from_secs(1), "{:?}", ran.duration);
     assert_eq!((ran.process().stdout.as_str(), ran.process().signal), ("begun\n", Some(9)));
-    assert!(beats_no_more(&stage));
+    assert!(heartbeat_stopped(&stage));
 }
 
 #[test]
@@ -77,15 +77,15 @@ fn no_script_is_too_stubborn_for_the_deadline() {
         "cat < <(sleep 60)",
         "while :; do exec bash -c 'exec sleep 60'; done",
     ] {
-        let ran = Stage::bash(source).deadline(300).run();
-        assert_eq!(ran.error().kind(), ErrorKind::Deadline, "{source}");
-        assert!(ran.took < Duration::from_millis(800), "{source} took {:?}", ran.took);
+        let ran = Fixture::bash(source).deadline(300).run();
+        assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{source}");
+        assert!(ran.duration < Duration::from_millis(800), "{source} took {:?}", ran.duration);
     }
 }
 
 #[test]
 fn the_caller_stops_a_run_at_any_time_and_twice_is_once() {
-    let stage = Stage::bash(&format!("{HEART} sleep 60"));
+    let stage = Fixture::bash(&format!("{HEARTBEAT} sleep 60"));
     let cancel = stage.cancel.clone();
     let caller = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
@@ -95,13 +95,13 @@ fn the_caller_stops_a_run_at_any_time_and_twice_is_once() {
     let ran = stage.run();
     caller.join().unwrap();
     assert_eq!(ran.error().kind(), ErrorKind::Cancelled);
-    assert!(ran.took < SOON);
-    assert!(beats_no_more(&stage));
+    assert!(ran.duration < SOON);
+    assert!(heartbeat_stopped(&stage));
 }
 
 #[test]
 fn a_run_stopped_before_it_starts_starts_nothing() {
-    let stage = Stage::bash("touch ran");
+    let stage = Fixture::bash("touch ran");
     stage.cancel.cancel();
     let ran = stage.run();
     assert_eq!(ran.error().kind(), ErrorKind::Cancelled);
@@ -111,12 +111,12 @@ fn a_run_stopped_before_it_starts_starts_nothing() {
 #[test]
 fn a_script_that_ends_with_its_deadline_has_one_outcome() {
     for deadline in 40..80 {
-        let ran = Stage::bash("sleep 0.05; echo '\"done\"'").deadline(deadline).run();
+        let ran = Fixture::bash("sleep 0.05; echo '\"done\"'").deadline(deadline).run();
         match (&ran.value, &ran.process) {
             (Ok(value), Some(process)) => {
                 assert_eq!((value, process.exit_code), (&json!("done"), Some(0)));
             }
-            (Err(error), _) => assert_eq!(error.kind(), ErrorKind::Deadline),
+            (Err(error), _) => assert_eq!(error.kind(), ErrorKind::Timeout),
             (Ok(_), None) => panic!("a value without a process"),
         }
     }
@@ -124,36 +124,36 @@ fn a_script_that_ends_with_its_deadline_has_one_outcome() {
 
 #[test]
 fn a_background_job_neither_holds_up_the_run_nor_outlives_it() {
-    let stage = Stage::bash(&format!("{HEART} echo done"));
+    let stage = Fixture::bash(&format!("{HEARTBEAT} echo done"));
     let ran = stage.run();
-    assert!(ran.took < SOON, "{:?}", ran.took);
+    assert!(ran.duration < SOON, "{:?}", ran.duration);
     assert_eq!(ran.text(), "done\n");
-    assert!(beats_no_more(&stage));
+    assert!(heartbeat_stopped(&stage));
 }
 
 #[test]
 fn a_daemon_that_left_the_group_does_not_hold_up_the_run() {
-    if !has("setsid") {
+    if !has_command("setsid") {
         return;
     }
-    let ran = Stage::bash("setsid sleep 5 & disown; echo done").run();
-    assert!(ran.took < SOON, "{:?}", ran.took);
+    let ran = Fixture::bash("setsid sleep 5 & disown; echo done").run();
+    assert!(ran.duration < SOON, "{:?}", ran.duration);
     assert_eq!(ran.text(), "done\n");
     // It floods the pipe without end: what was there when the script ended counts.
     let flood = "setsid timeout 2 yes & disown; sleep 0.1; exit 0";
-    let ran = Stage::bash(flood).output(64 << 20).run();
-    assert!(ran.took < SOON, "{:?}", ran.took);
+    let ran = Fixture::bash(flood).output(64 << 20).run();
+    assert!(ran.duration < SOON, "{:?}", ran.duration);
 }
 
 #[test]
 fn a_script_may_remove_its_working_directory() {
-    let ran = Stage::bash("rmdir \"$PWD\"; echo '\"gone\"'").run();
+    let ran = Fixture::bash("rmdir \"$PWD\"; echo '\"gone\"'").run();
     assert_eq!(ran.value.unwrap(), json!("gone"));
 }
 
 #[test]
 fn a_project_that_is_gone_is_a_sentence() {
-    let stage = Stage::bash("echo never");
+    let stage = Fixture::bash("echo never");
     let context = stage.context(&stage.cancel);
     std::fs::remove_dir(stage.project.path()).unwrap();
     let error =
@@ -177,12 +177,12 @@ fn two_hundred_runs_leave_no_process_no_thread_and_no_descriptor() {
     let run = |turn: usize| {
         let stage = match turn % 4 {
             0 if turn.is_multiple_of(20) => {
-                Stage::new("scripts/a.py", "from metier import ctx; ctx.glob('*')")
+                Fixture::new("scripts/a.py", "from metier import ctx; ctx.glob('*')")
             }
-            0 => Stage::bash("sleep 9 & cat").input("x".repeat(100_000)),
-            1 => Stage::bash("yes").output(1000),
-            2 => Stage::bash("sleep 9").deadline(5),
-            _ => Stage::bash("exit 3").input("x".repeat(1_000_000)),
+            0 => Fixture::bash("sleep 9 & cat").input("x".repeat(100_000)),
+            1 => Fixture::bash("yes").output(1000),
+            2 => Fixture::bash("sleep 9").deadline(5),
+            _ => Fixture::bash("exit 3").input("x".repeat(1_000_000)),
         };
         assert_eq!(stage.run().value.is_ok(), turn.is_multiple_of(4));
     };
@@ -206,11 +206,11 @@ fn children() -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_that_wants_more_memory_than_it_may_have_fails() {
-    if !has("python3") {
+    if !has_command("python3") {
         return;
     }
     let greedy = "import time; time.sleep(0.05); x = bytearray(1 << 30); print(len(x))";
-    let mut stage = Stage::new("scripts/a.py", greedy);
+    let mut stage = Fixture::new("scripts/a.py", greedy);
     assert_eq!(stage.run().value.unwrap(), json!(1 << 30));
     stage.limits = stage.limits.memory(256 << 20);
     assert!(stage.run().error().message().ends_with("exited with code 1: MemoryError"));

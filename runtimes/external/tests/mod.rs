@@ -17,40 +17,40 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::super::Shared;
+use super::super::RuntimeServices;
 use super::load;
 use not_run::not_run;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{ContextBuilder, Files, LogLine, ProcessReport, Providers, SandboxReport, SkillContext};
-use crate::policy::{Asked, CancelToken, Limits, OutputPolicy, Permissions, Protection, Watchdog, Worker};
+use crate::policy::{RequestedPermissions, CancelToken, Limits, OutputPolicy, Permissions, PathProtection, Watchdog, WorkerOptions};
 
 /// One helper for all tests.
-static SHARED: LazyLock<Shared> = LazyLock::new(Shared::default);
+static SHARED: LazyLock<RuntimeServices> = LazyLock::new(RuntimeServices::default);
 
 /// A project and a skill with one script, on disk.
-struct Stage {
+struct Fixture {
     project: TempDir,
     skill: TempDir,
     script: Script,
     input: SkillInput,
     limits: Limits,
     cancel: CancelToken,
-    granted: Vec<&'static str>,
+    grants: Vec<&'static str>,
     providers: Providers,
-    worker: Option<Worker>,
+    worker: Option<WorkerOptions>,
 }
 
 /// What came of a run.
-struct Ran {
+struct TestRun {
     value: Result<Value>,
     process: Option<ProcessReport>,
     sandbox: Option<SandboxReport>,
     log: Vec<LogLine>,
-    took: Duration,
+    duration: Duration,
 }
 
-impl Stage {
+impl Fixture {
     fn new(path: &str, source: impl AsRef<[u8]>) -> Self {
         let (project, skill) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let file = skill.path().join(path);
@@ -64,7 +64,7 @@ impl Stage {
             function: None,
         };
         let input = SkillInput::default();
-        let limits = Limits::default().deadline(Duration::from_secs(20));
+        let limits = Limits::default().timeout(Duration::from_secs(20));
         Self {
             project,
             skill,
@@ -72,7 +72,7 @@ impl Stage {
             input,
             limits,
             cancel: CancelToken::new(),
-            granted: vec!["write"],
+            grants: vec!["write"],
             providers: Providers::default(),
             worker: None,
         }
@@ -98,7 +98,7 @@ impl Stage {
     }
 
     fn deadline(mut self, milliseconds: u64) -> Self {
-        self.limits = self.limits.deadline(Duration::from_millis(milliseconds));
+        self.limits = self.limits.timeout(Duration::from_millis(milliseconds));
         self
     }
 
@@ -115,37 +115,37 @@ impl Stage {
     }
 
     fn builder(&self, cancel: &CancelToken) -> ContextBuilder {
-        let granted = self.granted.iter().map(|permission| permission.parse().unwrap());
+        let granted = self.grants.iter().map(|permission| permission.parse().unwrap());
         SkillContext::builder("stage")
             .project(Files::open(self.project.path()).unwrap())
-            .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+            .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
             .limits(self.limits.clone())
             .cancel(cancel.clone())
             .providers(self.providers.clone())
             .worker(self.worker)
     }
 
-    fn run(&self) -> Ran {
-        self.ran(&self.cancel, |context| self.load()?.execute_with_context(self.input.clone(), Some(context)))
+    fn run(&self) -> TestRun {
+        self.run_with(&self.cancel, |context| self.load()?.execute_with_context(self.input.clone(), Some(context)))
     }
 
     /// A run of what was loaded before, with this input.
-    fn again(&self, executor: &dyn SkillExecutor, input: impl Into<Value>) -> Ran {
+    fn run_again(&self, executor: &dyn SkillExecutor, input: impl Into<Value>) -> TestRun {
         let input = SkillInput { value: Some(input.into()), args: self.input.args.clone() };
-        self.ran(&CancelToken::new(), |context| executor.execute_with_context(input, Some(context)))
+        self.run_with(&CancelToken::new(), |context| executor.execute_with_context(input, Some(context)))
     }
 
-    fn ran(&self, cancel: &CancelToken, run: impl FnOnce(&SkillContext) -> Result<SkillOutput>) -> Ran {
+    fn run_with(&self, cancel: &CancelToken, run: impl FnOnce(&SkillContext) -> Result<SkillOutput>) -> TestRun {
         let (context, watchdog, begun) = (self.context(cancel), Watchdog::new(), Instant::now());
-        let _armed = watchdog.arm(begun + self.limits.deadline, cancel);
+        let _armed = watchdog.arm(begun + self.limits.timeout, cancel);
         let outcome = run(&context);
         let took = begun.elapsed();
         let (process, sandbox) = context.take_reports();
-        Ran { value: outcome.map(|output| output.value), process, sandbox, log: context.take_log(), took }
+        TestRun { value: outcome.map(|output| output.value), process, sandbox, log: context.take_log(), duration: took }
     }
 }
 
-impl Ran {
+impl TestRun {
     fn text(self) -> String {
         self.value.unwrap().as_str().unwrap().to_owned()
     }
@@ -164,7 +164,7 @@ impl Ran {
 }
 
 /// Whether a command is installed; says so where it is not.
-fn has(command: &str) -> bool {
+fn has_command(command: &str) -> bool {
     let found = super::interpreter::search_path().iter().any(|folder| folder.join(command).is_file());
     if !found {
         not_run("an external script", &format!("{command} is not installed"));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn limited(source: &str, limit: impl FnOnce(Limits) -> Limits) -> Stage {
-    let mut stage = Stage::bash(source);
+fn limited(source: &str, limit: impl FnOnce(Limits) -> Limits) -> Fixture {
+    let mut stage = Fixture::bash(source);
     stage.limits = limit(stage.limits);
     stage
 }
@@ -54,6 +54,6 @@ fn a_plain_process_is_held_to_the_same_limits() {
     let mut stage = limited("sleep 0.2; ulimit -f; ulimit -n; ulimit -t; ulimit -d", |limits| {
         limits.file_size(1 << 20).open_files(50).cpu(Duration::from_secs(7)).memory(1 << 30)
     });
-    stage.granted = vec!["exec:unsandboxed"];
+    stage.grants = vec!["exec:unsandboxed"];
     assert_eq!(stage.run().text(), "1024\n50\n7\n1048576\n");
 }

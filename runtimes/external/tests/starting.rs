@@ -7,9 +7,9 @@ use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-fn chosen(path: &str, source: &str) -> Result<String> {
-    Stage::new(path, source).load().map(drop)?;
-    let interpreter = Interpreter::of(path, source.as_bytes())?;
+fn detected_interpreter(path: &str, source: &str) -> Result<String> {
+    Fixture::new(path, source).load().map(drop)?;
+    let interpreter = Interpreter::detect(path, source.as_bytes())?;
     Ok(format!("{interpreter}"))
 }
 
@@ -18,9 +18,9 @@ fn a_script_changes_the_project_only_where_that_was_granted() {
     for (granted, changed) in
         [(&[][..], &[][..]), (&["write:out"], &["out/b"]), (&["write"], &["a", "out/b"])]
     {
-        let mut stage = Stage::bash("touch a; touch out/b; touch \"$METIER_SKILL_DIR/c\"; ls");
+        let mut stage = Fixture::bash("touch a; touch out/b; touch \"$METIER_SKILL_DIR/c\"; ls");
         std::fs::create_dir(stage.file("out")).unwrap();
-        stage.granted = granted.to_vec();
+        stage.grants = granted.to_vec();
         let ran = stage.run();
         let seen = ["a", "out/b"].into_iter().filter(|path| stage.file(path).exists());
         assert_eq!(seen.collect::<Vec<_>>(), changed, "{granted:?}");
@@ -31,7 +31,7 @@ fn a_script_changes_the_project_only_where_that_was_granted() {
 
 #[test]
 fn a_script_without_a_project_does_not_start() {
-    let stage = Stage::bash("touch ran");
+    let stage = Fixture::bash("touch ran");
     let error = stage.load().unwrap().execute(SkillInput::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
@@ -39,8 +39,8 @@ fn a_script_without_a_project_does_not_start() {
 #[test]
 fn a_run_outside_of_the_cage_is_asked_for_by_name_and_says_so() {
     for (source, granted) in [("true", "exec:unsandboxed"), ("false", "exec:unsandboxed")] {
-        let mut stage = Stage::bash(source);
-        stage.granted = vec![granted];
+        let mut stage = Fixture::bash(source);
+        stage.grants = vec![granted];
         let ran = stage.run();
         assert_eq!(ran.sandbox, Some(SandboxReport::NONE));
         assert_eq!(ran.log[0].level, crate::host::LogLevel::Warn);
@@ -70,7 +70,7 @@ fn the_shebang_chooses_before_the_ending_and_the_mode_never() {
         ("scripts/a.pl", "#!/home/me/bin/../python3", "python3, python"),
         ("scripts/a.pl", "#!/usr/bin/env bin/../sh", "sh"),
     ] {
-        assert_eq!(chosen(path, source).unwrap(), commands, "{path} {source}");
+        assert_eq!(detected_interpreter(path, source).unwrap(), commands, "{path} {source}");
     }
 }
 
@@ -78,7 +78,7 @@ fn the_shebang_chooses_before_the_ending_and_the_mode_never() {
 fn a_script_nothing_tells_the_interpreter_of_is_invalid() {
     for (path, source) in [("scripts/run", "echo"), ("scripts/.sh", "#!/opt/own/tool"), ("scripts/a.cs", "")]
     {
-        let error = chosen(path, source).unwrap_err();
+        let error = detected_interpreter(path, source).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSkill, "{path}");
         assert!(error.help().unwrap().contains("#!/usr/bin/env python3"));
     }
@@ -86,8 +86,8 @@ fn a_script_nothing_tells_the_interpreter_of_is_invalid() {
 
 #[test]
 fn a_missing_interpreter_is_named() {
-    let interpreter = Interpreter::of("scripts/a.py", b"").unwrap();
-    let error = interpreter.found("scripts/a.py", &[PathBuf::from("/nowhere")]).unwrap_err();
+    let interpreter = Interpreter::detect("scripts/a.py", b"").unwrap();
+    let error = interpreter.locate("scripts/a.py", &[PathBuf::from("/nowhere")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(error.message(), "scripts/a.py needs python3, which is not on PATH");
     assert_eq!(error.help(), Some("install python3 or python, or put the folder it lies in on PATH"));
@@ -102,7 +102,7 @@ fn a_program_that_is_not_executable_is_passed_over() {
         std::fs::set_permissions(folder.path().join(name), PermissionsExt::from_mode(mode)).unwrap();
     }
     let folders = [first.path().to_owned(), second.path().to_owned()];
-    let found = |path: &str| Interpreter::of(path, b"").unwrap().found(path, &folders);
+    let found = |path: &str| Interpreter::detect(path, b"").unwrap().locate(path, &folders);
     assert_eq!(found("a.py").unwrap().program, second.path().join("python3"));
     assert_eq!(found("a.rb").unwrap_err().kind(), ErrorKind::Unavailable);
 }
@@ -110,7 +110,7 @@ fn a_program_that_is_not_executable_is_passed_over() {
 #[test]
 fn arguments_arrive_as_they_are() {
     let hostile = ["", "a b", "$(touch ran)", "; touch ran", "--help", "-c", "line\nbreak", "'\"\\", "é*?"];
-    let stage = Stage::bash("printf '[%s]' \"$@\"").args(&hostile);
+    let stage = Fixture::bash("printf '[%s]' \"$@\"").args(&hostile);
     let expected = format!("[{}]", hostile.join("]["));
     assert_eq!(stage.run().text(), expected);
     assert!(!stage.file("ran").exists());
@@ -120,7 +120,7 @@ fn arguments_arrive_as_they_are() {
 fn arguments_no_process_can_have_are_a_usage_error() {
     let long = "x".repeat(10_000_000);
     for (arg, why) in [("a\0b", "NUL"), (long.as_str(), "too long")] {
-        let ran = Stage::bash("true").args(&[arg]).run();
+        let ran = Fixture::bash("true").args(&[arg]).run();
         assert_eq!(ran.error().kind(), ErrorKind::Usage);
         assert!(ran.error().message().contains(why), "{}", ran.error());
     }
@@ -136,20 +136,20 @@ fn strange_script_names_run_and_are_shown_safely() {
         ("scripts/$(id).sh", "scripts/$(id).sh"),
         ("scripts/\u{1b}[31m.sh", "scripts/\\u{1b}[31m.sh"),
     ] {
-        let ran = Stage::new(path, "exit 7").run();
+        let ran = Fixture::new(path, "exit 7").run();
         assert_eq!(ran.error().message(), format!("{shown} exited with code 7"));
     }
 }
 
 #[test]
 fn a_script_runs_without_its_executable_bit_and_with_windows_line_ends_in_its_first_line() {
-    let ran = Stage::new("scripts/run", "#!/bin/bash\r\necho 1").run();
+    let ran = Fixture::new("scripts/run", "#!/bin/bash\r\necho 1").run();
     assert_eq!(ran.value.unwrap(), json!(1));
 }
 
 #[test]
 fn the_project_is_the_working_directory_and_both_folders_are_named() {
-    let stage = Stage::bash("printf '%s\\n' \"$PWD\" \"$METIER_PROJECT_DIR\" \"$METIER_SKILL_DIR\" \"$0\"");
+    let stage = Fixture::bash("printf '%s\\n' \"$PWD\" \"$METIER_PROJECT_DIR\" \"$METIER_SKILL_DIR\" \"$0\"");
     let project = std::fs::canonicalize(stage.project.path()).unwrap();
     let (project, skill) = (project.display(), stage.skill.path().display());
     let expected = format!("{project}\n{project}\n{skill}\n{skill}/scripts/run.bash\n");
@@ -159,7 +159,7 @@ fn the_project_is_the_working_directory_and_both_folders_are_named() {
 #[test]
 fn the_environment_is_built_from_nothing() {
     // Cargo sets variables for its tests, so there is something to leave out.
-    let text = Stage::bash("compgen -e").run().text();
+    let text = Fixture::bash("compgen -e").run().text();
     // Bash adds three by itself.
     let known = [
         "METIER_PROJECT_DIR",
@@ -189,7 +189,7 @@ fn a_script_has_four_descriptors_and_none_of_those_the_host_left_inheritable() {
     rustix::io::fcntl_setfd(&left, rustix::io::FdFlags::empty()).unwrap();
     // The shell lists its own descriptors without opening one: a glob would.
     let probe = "for fd in {0..99} ; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; true";
-    let text = Stage::new("scripts/run", format!("#!/bin/bash\n{probe}")).run().text();
+    let text = Fixture::new("scripts/run", format!("#!/bin/bash\n{probe}")).run().text();
     // Bash keeps the script itself open at 255, which is beyond the list.
     assert_eq!(text, "0\n1\n2\n3\n");
 }
@@ -222,7 +222,7 @@ fn a_script_that_is_not_what_was_loaded_does_not_run() {
         ),
     ];
     for (change, kind, words) in changes {
-        let stage = Stage::bash("touch ran");
+        let stage = Fixture::bash("touch ran");
         change(&stage.skill.path().join("scripts/run.bash"), outside.path());
         let ran = stage.run();
         assert_eq!(ran.error().kind(), kind, "{}", ran.error());
@@ -271,7 +271,7 @@ fn an_open_folder_vouches_for_a_script_where_it_was_opened_and_nowhere_else() {
         ),
     ];
     for (number, (change, words)) in changes.into_iter().enumerate() {
-        let mut stage = Stage::bash("touch ran");
+        let mut stage = Fixture::bash("touch ran");
         let folder = stage.skill.path().join("skill");
         std::fs::create_dir_all(folder.join("scripts")).unwrap();
         std::fs::write(folder.join("scripts/run.bash"), "touch ran").unwrap();
@@ -290,7 +290,7 @@ fn an_open_folder_vouches_for_a_script_where_it_was_opened_and_nowhere_else() {
 
 #[test]
 fn a_script_that_may_not_be_read_is_a_sentence() {
-    let stage = Stage::bash("true");
+    let stage = Fixture::bash("true");
     let file = stage.skill.path().join("scripts/run.bash");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o000)).unwrap();
     std::thread::spawn(move || {
@@ -318,7 +318,7 @@ fn obey_file_modes() {
 #[test]
 fn a_script_without_a_place_on_disk_cannot_be_loaded() {
     let kind = |path: &str, folder: Option<PathBuf>| {
-        let stage = Stage::bash("true");
+        let stage = Fixture::bash("true");
         let script = Script { path: path.into(), folder, ..stage.script };
         load(&script, &super::SHARED, &crate::policy::CancelToken::new()).map(drop).unwrap_err().kind()
     };
@@ -335,8 +335,8 @@ fn python_and_node_run_too() {
     let node = "const list = JSON.parse(require('fs').readFileSync(0));
         console.log({sum: 1} && JSON.stringify({sum: list.reduce((a, b) => a + b), args: process.argv.slice(2)}))";
     for (command, path, source) in [("python3", "scripts/a.py", python), ("node", "scripts/a.js", node)] {
-        if has(command) {
-            let ran = Stage::new(path, source).input(json!([1, 2, 3])).args(&["-x"]).run();
+        if has_command(command) {
+            let ran = Fixture::new(path, source).input(json!([1, 2, 3])).args(&["-x"]).run();
             assert_eq!(ran.value.unwrap(), json!({"sum": 6, "args": ["-x"]}), "{command}");
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mlua::{Lua, LuaOptions, StdLib};
 
-use super::super::host::Slot;
+use super::super::host::RunSlot;
 use super::super::natives;
 use crate::host::SkillContext;
 
@@ -122,10 +122,10 @@ return count
 #[test]
 fn what_stands_in_for_a_function_answers_what_it_answers() {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default()).unwrap();
-    let slot = Arc::new(Slot::new("test".into()));
+    let slot = Arc::new(RunSlot::new("test".into()));
     let context = SkillContext::builder("test").build();
     let _occupied = slot.occupy(&context);
-    let careful = natives::careful(&lua, &slot).unwrap();
+    let careful = natives::stepwise_functions(&lua, &slot).unwrap();
     for seed in 0..2 {
         let count: usize = lua.load(COMPARE).set_name("=compare").call((careful.clone(), seed)).unwrap();
         assert!(count > 10_000);

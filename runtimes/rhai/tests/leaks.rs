@@ -17,16 +17,16 @@ fn kept_of(source: &str, runs: usize) -> (i64, Option<ErrorKind>) {
     for _ in 0..10 {
         let _ = run();
     }
-    let before = heap::balance();
+    let before = heap::net_bytes();
     for _ in 0..runs {
         match run() {
             Err(error) if error.kind() == ErrorKind::Memory => {
-                return (heap::balance() - before, Some(error.kind()));
+                return (heap::net_bytes() - before, Some(error.kind()));
             }
             _ => {}
         }
     }
-    (heap::balance() - before, None)
+    (heap::net_bytes() - before, None)
 }
 
 #[test]

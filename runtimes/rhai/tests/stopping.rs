@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::super::engine::bare;
+use super::super::engine::new_engine;
 use super::super::host;
 use super::{invalid, loaded, loaded_under, run, script, stopped};
 use crate::error::ErrorKind;
@@ -68,7 +68,7 @@ const BUILT_IN: &[&str] = &[
 
 /// Every function there is, by name; where a name takes other arguments the call fails and the next one is tried.
 fn names() -> BTreeSet<String> {
-    let mut engine = bare();
+    let mut engine = new_engine();
     host::install(&mut engine, &Arc::default());
     let registered =
         engine.collect_fn_metadata(None, |function| Some(function.metadata.name.to_string()), true);
@@ -256,9 +256,9 @@ fn arguments_and_answers_are_counted_before_they_are_built() {
         let context = SkillContext::builder("test").limits(limits).build();
         let executor = script(source);
         crate::heap::reset_peak();
-        let before = crate::heap::balance();
+        let before = crate::heap::net_bytes();
         let ended = executor.execute_with_context(SkillInput::default(), Some(&context)).err();
-        (ended.map(|error| error.kind()), crate::heap::peak() - before)
+        (ended.map(|error| error.kind()), crate::heap::peak_bytes() - before)
     };
     for call in ["ctx.log(b, b, b)", "ctx.log(\"info\", b)", "ctx.write(b, b)"] {
         let (ended, peak) = run(&format!("{lists} {call}"), 64 << 20);

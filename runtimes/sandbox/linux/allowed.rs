@@ -3,7 +3,7 @@
 
 /// Those that every machine has.
 #[rustfmt::skip]
-pub(super) const ALLOWED: &[i64] = &[
+pub(super) const ALLOWED_CALLS: &[i64] = &[
     // Its own processes and threads, and who they are.
     libc::SYS_clone, libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4,
     libc::SYS_waitid, libc::SYS_set_tid_address, libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq,
@@ -63,7 +63,7 @@ pub(super) const ALLOWED: &[i64] = &[
 /// Those that only older machines have, where newer ones have something better.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-pub(super) const ALLOWED_HERE: &[i64] = &[
+pub(super) const ALLOWED_ARCH_CALLS: &[i64] = &[
     libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_arch_prctl, libc::SYS_get_thread_area,
     libc::SYS_set_thread_area, libc::SYS_alarm, libc::SYS_pause, libc::SYS_time, libc::SYS_signalfd, libc::SYS_eventfd,
     libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_open, libc::SYS_creat,

@@ -8,8 +8,8 @@ use rustix::thread::{
 };
 
 /// Sees to it that no program started from here on gets a capability back. What this process has it keeps.
-pub(super) fn bound() -> Result<()> {
-    for capability in CapabilitySet::all().difference(left_to_scripts()?).iter() {
+pub(super) fn drop_bounding_set() -> Result<()> {
+    for capability in CapabilitySet::all().difference(retained_capabilities()?).iter() {
         // Only some may do this; without new privileges no program gets back what is dropped either.
         if remove_capability_from_bounding_set(capability).is_err() {
             break;
@@ -19,8 +19,8 @@ pub(super) fn bound() -> Result<()> {
 }
 
 /// Drops every capability, for good.
-pub(super) fn drop_all() -> Result<()> {
-    let left = left_to_scripts()?;
+pub(super) fn drop_own() -> Result<()> {
+    let left = retained_capabilities()?;
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
@@ -30,7 +30,7 @@ pub(super) fn drop_all() -> Result<()> {
 
 /// Root in a container keeps `DAC_OVERRIDE`, where it has it: a project may belong to somebody else, and Landlock holds what it
 /// opens. A host that is not root may have been given some that outlive the program.
-fn left_to_scripts() -> Result<CapabilitySet> {
+fn retained_capabilities() -> Result<CapabilitySet> {
     let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
     Ok(capabilities(None)?.permitted.intersection(power))
 }

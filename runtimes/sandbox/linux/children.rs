@@ -6,27 +6,27 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A list of the children of a process with one thread, of this one.
-const OWN: &str = "/proc/thread-self/children";
+const OWN_CHILDREN: &str = "/proc/thread-self/children";
 
 /// Whether the kernel lists them.
-pub(super) fn are_known() -> bool {
-    fs::read_to_string(OWN).is_ok()
+pub(super) fn can_list() -> bool {
+    fs::read_to_string(OWN_CHILDREN).is_ok()
 }
 
 /// The children of this process.
-pub(super) fn own() -> Vec<Pid> {
-    of(OWN)
+pub(super) fn list() -> Vec<Pid> {
+    read_list(OWN_CHILDREN)
 }
 
 /// Those in such a list.
-pub(super) fn of(list: impl AsRef<Path>) -> Vec<Pid> {
+pub(super) fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
 }
 
 /// Kills the children of this process but these. Their numbers are nobody else's until they are reaped.
-pub(super) fn kill_all_but(spared: &[Pid]) {
-    for child in own().into_iter().filter(|child| !spared.contains(child)) {
+pub(super) fn kill_all_except(spared: &[Pid]) {
+    for child in list().into_iter().filter(|child| !spared.contains(child)) {
         kill_process(child, Signal::KILL).ok();
     }
 }

@@ -12,13 +12,13 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat};
 use rustix::io::Errno;
 
-use super::super::sandbox::{Enforced, Exactly, FileRules};
+use super::super::sandbox::{Enforcement, FileRules, PinnedPath};
 
 /// The newest rules this was written for; an older kernel enforces those it knows.
-const NEWEST: ABI = ABI::V9;
+const TARGET_ABI: ABI = ABI::V9;
 
 /// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel knows how.
-pub(super) fn keep_signals_inside() -> io::Result<bool> {
+pub(super) fn scope_signals() -> io::Result<bool> {
     let entered = || -> Result<RestrictionStatus, RulesetError> {
         // A layer that does not know `Refer` refuses to move files between folders.
         let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
@@ -29,71 +29,77 @@ pub(super) fn keep_signals_inside() -> io::Result<bool> {
 }
 
 /// Rules made before there is an order: what one like it reads of the system.
-pub(super) struct Ahead {
-    created: RulesetCreated,
+pub(super) struct PreparedRuleset {
+    ruleset: RulesetCreated,
     shut_network: bool,
     /// The paths, and what they led to.
-    read: Vec<(OsString, Option<Identity>)>,
+    read_paths: Vec<(OsString, Option<FileId>)>,
     /// Files in which the kernel tells of itself. One that nobody holds it may forget when memory is short; by the same number
     /// it then tells it anew, and no rule is for that.
-    held: Vec<OwnedFd>,
+    procfs_fds: Vec<OwnedFd>,
 }
 
 /// Device and number.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
-impl Ahead {
-    pub(super) fn of(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
+impl PreparedRuleset {
+    pub(super) fn build(rules: &FileRules, shut_network: bool) -> io::Result<Self> {
         let made = || -> Result<Self, RulesetError> {
-            let (mut created, mut read, mut held) = (none(shut_network)?, Vec::new(), Vec::new());
+            let (mut created, mut read, mut held) = (empty_ruleset(shut_network)?, Vec::new(), Vec::new());
             for path in &rules.read {
-                let found = open(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
-                read.push((path.clone(), found.as_ref().map(|(about, _)| identity(about))));
+                let found =
+                    open_following_symlinks(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
+                read.push((path.clone(), found.as_ref().map(|(about, _)| file_id(about))));
                 let Some((about, opened)) = found else { continue };
-                created = created.add_rule(rule_for(&opened, &about, reading()))?;
+                created = created.add_rule(rule_for_file(&opened, &about, read_access()))?;
                 if Path::new(path).starts_with("/proc") {
                     held.push(opened);
                 }
             }
-            Ok(Self { created, shut_network, read, held })
+            Ok(Self { ruleset: created, shut_network, read_paths: read, procfs_fds: held })
         };
         made().map_err(io::Error::other)
     }
 
     /// Whether these paths are this order's as well, and lead to what they led to.
-    fn is_for(&self, rules: &FileRules, shut_network: bool) -> bool {
-        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(identity);
+    fn matches(&self, rules: &FileRules, shut_network: bool) -> bool {
+        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(file_id);
         let now = rules.read.iter().map(|path| (path, found(path)));
-        self.shut_network == shut_network && now.eq(self.read.iter().map(|(path, found)| (path, *found)))
+        self.shut_network == shut_network
+            && now.eq(self.read_paths.iter().map(|(path, found)| (path, *found)))
     }
 }
 
-fn identity(about: &Stat) -> Identity {
+fn file_id(about: &Stat) -> FileId {
     (about.st_dev, about.st_ino)
 }
 
 /// Confines this process to the rules, some of which may have been made ahead; what the kernel enforces of them is the answer.
-pub(super) fn confine(rules: &FileRules, shut_network: bool, ahead: Option<Ahead>) -> io::Result<Enforced> {
-    let status = confined(rules, shut_network, ahead).map_err(io::Error::other)?;
-    let abi = abi(&status);
-    Ok(Enforced { files_abi: abi, scope: abi >= 6, ..Enforced::default() })
-}
-
-fn confined(
+pub(super) fn confine(
     rules: &FileRules,
     shut_network: bool,
-    ahead: Option<Ahead>,
+    ahead: Option<PreparedRuleset>,
+) -> io::Result<Enforcement> {
+    let status = apply_ruleset(rules, shut_network, ahead).map_err(io::Error::other)?;
+    let abi = abi(&status);
+    Ok(Enforcement { landlock_abi: abi, scope: abi >= 6, ..Enforcement::default() })
+}
+
+fn apply_ruleset(
+    rules: &FileRules,
+    shut_network: bool,
+    ahead: Option<PreparedRuleset>,
 ) -> Result<RestrictionStatus, RulesetError> {
-    let ahead = ahead.filter(|ahead| ahead.is_for(rules, shut_network));
+    let ahead = ahead.filter(|ahead| ahead.matches(rules, shut_network));
     let left = if ahead.is_some() { &[][..] } else { &rules.read };
-    let system = left.iter().filter_map(|path| readable(open(path).ok()?));
-    let own = rules.own.iter().filter_map(|place| readable(open_exactly(place).ok()?));
-    let write = rules.write.iter().filter_map(|place| changeable(open_exactly(place).ok()?));
+    let system = left.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
+    let own = rules.own.iter().filter_map(|place| read_rule(open_pinned(place).ok()?));
+    let write = rules.write.iter().filter_map(|place| write_rule(open_pinned(place).ok()?));
     // One after the other: each has a file open.
     let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
     let (created, held) = match ahead {
-        Some(Ahead { created, held, .. }) => (created, held),
-        None => (none(shut_network)?, Vec::new()),
+        Some(PreparedRuleset { ruleset: created, procfs_fds: held, .. }) => (created, held),
+        None => (empty_ruleset(shut_network)?, Vec::new()),
     };
     let status = created.add_rules(all)?.restrict_self();
     drop(held);
@@ -101,79 +107,81 @@ fn confined(
 }
 
 /// A set without rules: nothing may be opened.
-fn none(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
-    let everything = AccessFs::from_all(NEWEST);
-    let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(NEWEST))?;
+fn empty_ruleset(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
+    let everything = AccessFs::from_all(TARGET_ABI);
+    let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(TARGET_ABI))?;
     if shut_network {
-        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+        ruleset = ruleset.handle_access(AccessNet::from_all(TARGET_ABI))?;
     }
     ruleset.create()
 }
 
-fn reading() -> BitFlags<AccessFs> {
+fn read_access() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
 }
 
-fn readable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
-    rule(opened, reading())
+fn read_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+    rule_for_fd(opened, read_access())
 }
 
-fn changeable(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+fn write_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
     // No device is made, none is steered, and no socket of the host's is reached by its path.
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
-    rule(opened, AccessFs::from_all(NEWEST) & !not)
+    rule_for_fd(opened, AccessFs::from_all(TARGET_ABI) & !not)
 }
 
 /// The rule for what was opened; a file has fewer rights than a folder.
-fn rule(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
+fn rule_for_fd(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
     let about = fstat(&opened).ok()?;
-    Some(rule_for(opened, &about, access))
+    Some(rule_for_file(opened, &about, access))
 }
 
-fn rule_for<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<F> {
+fn rule_for_file<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<F> {
     let is_folder = FileType::from_raw_mode(about.st_mode).is_dir();
-    PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(NEWEST) })
+    PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(TARGET_ABI) })
 }
 
-const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const PATH_FD_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Wherever the path leads: `/bin` is a link.
-fn open(path: &OsStr) -> rustix::io::Result<OwnedFd> {
-    openat(CWD, path, HANDLE, Mode::empty())
+fn open_following_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    openat(CWD, path, PATH_FD_FLAGS, Mode::empty())
 }
 
 /// What the host has decided on, by its path and by what it is.
-pub(super) fn open_exactly(place: &Exactly) -> rustix::io::Result<OwnedFd> {
-    let opened = open_itself(&place.path)?;
+pub(super) fn open_pinned(place: &PinnedPath) -> rustix::io::Result<OwnedFd> {
+    let opened = open_no_symlinks(&place.path)?;
     let about = fstat(&opened)?;
-    let is_another = place.identity.is_some_and(|known| known != identity(&about));
+    let is_another = place.file_id.is_some_and(|known| known != file_id(&about));
     if is_another { Err(Errno::STALE) } else { Ok(opened) }
 }
 
 /// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
-pub(super) fn open_itself(path: &OsStr) -> rustix::io::Result<OwnedFd> {
-    match openat2(CWD, path, HANDLE, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+pub(super) fn open_no_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, PATH_FD_FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Filters of containers that are older than this call.
-        Err(Errno::NOSYS | Errno::PERM) => open_by_steps(path),
+        Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
         opened => opened,
     }
 }
 
 /// The same, where a link at the end is what is meant.
-pub(super) fn open_link_too(path: &OsStr) -> rustix::io::Result<OwnedFd> {
-    match openat2(CWD, path, HANDLE | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Err(Errno::NOSYS | Errno::PERM) => open_by_steps(path),
+pub(super) fn open_final_symlink(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
         opened => opened,
     }
 }
 
 /// The same from folder to folder.
-fn open_by_steps(path: &OsStr) -> rustix::io::Result<OwnedFd> {
-    let mut here = open(OsStr::new("/"))?;
+fn open_by_components(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let mut here = open_following_symlinks(OsStr::new("/"))?;
     for part in Path::new(path).components() {
         match part {
             Component::RootDir => continue,
-            Component::Normal(name) => here = openat(&here, name, HANDLE | OFlags::NOFOLLOW, Mode::empty())?,
+            Component::Normal(name) => {
+                here = openat(&here, name, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty())?
+            }
             _ => return Err(Errno::INVAL),
         }
         if FileType::from_raw_mode(fstat(&here)?.st_mode).is_symlink() {
@@ -209,28 +217,28 @@ mod tests {
             FileRules { read, ..FileRules::default() }
         };
         let usual = rules(&["link", "other", "free", "/proc/stat"]);
-        let ahead = Ahead::of(&usual, true).unwrap();
-        assert!(ahead.is_for(&usual, true) && !ahead.is_for(&usual, false));
+        let ahead = PreparedRuleset::build(&usual, true).unwrap();
+        assert!(ahead.matches(&usual, true) && !ahead.matches(&usual, false));
         // Its number is no sign of what it is, so that it is kept from being forgotten.
-        assert_eq!(ahead.held.len(), 1);
+        assert_eq!(ahead.procfs_fds.len(), 1);
         for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
-            assert!(!ahead.is_for(&rules(others), true), "{others:?}");
+            assert!(!ahead.matches(&rules(others), true), "{others:?}");
         }
         let swap = |one: &str, other: &str| {
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             rustix::fs::renameat_with(CWD, at(one), CWD, at(other), flags).unwrap();
         };
         swap("one", "other");
-        assert!(!ahead.is_for(&usual, true));
+        assert!(!ahead.matches(&usual, true));
         swap("one", "other");
         std::fs::write(at("free"), "").unwrap();
-        assert!(!ahead.is_for(&usual, true));
+        assert!(!ahead.matches(&usual, true));
         std::fs::remove_file(at("free")).unwrap();
-        assert!(ahead.is_for(&usual, true));
+        assert!(ahead.matches(&usual, true));
         // The rule holds what it is for, so that nothing else gets its number.
         std::fs::remove_file(at("one")).unwrap();
         std::fs::write(at("one"), "").unwrap();
-        assert!(!ahead.is_for(&usual, true));
+        assert!(!ahead.matches(&usual, true));
     }
 
     #[test]
@@ -242,7 +250,7 @@ mod tests {
         std::fs::write(at("real/deep/file"), "").unwrap();
         symlink("real", at("link")).unwrap();
         symlink("deep/file", at("real/last")).unwrap();
-        for open in [open_itself, open_by_steps] {
+        for open in [open_no_symlinks, open_by_components] {
             for plain in ["", "real", "real/deep/file"] {
                 let (opened, found) = (fstat(open(&at(plain)).unwrap()), rustix::fs::stat(at(plain)));
                 assert_eq!(opened.unwrap().st_ino, found.unwrap().st_ino, "{plain}");

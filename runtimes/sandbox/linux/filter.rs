@@ -6,21 +6,21 @@
 use seccompiler::sock_filter;
 
 /// What becomes of a call. One without a row does not exist.
-pub(super) struct Row {
+pub(super) struct SyscallRule {
     pub(super) number: u32,
-    pub(super) answer: Answer,
+    pub(super) action: SyscallAction,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Answer {
-    Allowed,
-    Refused(libc::c_int),
+pub(super) enum SyscallAction {
+    Allow,
+    Errno(libc::c_int),
     /// Refused where one of the rules fits.
-    RefusedWhere(Vec<Rule>, libc::c_int),
+    ErrnoIf(Vec<ArgumentRule>, libc::c_int),
 }
 
 /// Conditions that all have to hold.
-pub(super) type Rule = Vec<Condition>;
+pub(super) type ArgumentRule = Vec<Condition>;
 
 /// One about the lower half of an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,27 +28,27 @@ pub(super) struct Condition {
     argument: u8,
     mask: u32,
     value: u32,
-    is: bool,
+    expects_equal: bool,
 }
 
 /// The argument is this.
-pub(super) fn is(argument: u8, value: u32) -> Condition {
-    has(argument, u32::MAX, value)
+pub(super) fn equals(argument: u8, value: u32) -> Condition {
+    masked_equals(argument, u32::MAX, value)
 }
 
 /// The argument is something else.
-pub(super) fn is_not(argument: u8, value: u32) -> Condition {
-    Condition { is: false, ..is(argument, value) }
+pub(super) fn differs(argument: u8, value: u32) -> Condition {
+    Condition { expects_equal: false, ..equals(argument, value) }
 }
 
 /// These bits of the argument are these.
-pub(super) fn has(argument: u8, mask: u32, value: u32) -> Condition {
-    Condition { argument, mask, value, is: true }
+pub(super) fn masked_equals(argument: u8, mask: u32, value: u32) -> Condition {
+    Condition { argument, mask, value, expects_equal: true }
 }
 
 /// Some of these bits of the argument are set.
-pub(super) fn has_some(argument: u8, mask: u32) -> Condition {
-    Condition { is: false, ..has(argument, mask, 0) }
+pub(super) fn any_bit_set(argument: u8, mask: u32) -> Condition {
+    Condition { expects_equal: false, ..masked_equals(argument, mask, 0) }
 }
 
 // The few instructions there are; what they load lies in the kernel's record of the call.
@@ -57,32 +57,32 @@ const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
 const IF_EQUAL: u16 = 0x15;
 const IF_AT_LEAST: u16 = 0x35;
-const ANSWER: u16 = 0x06;
-const NUMBER: u32 = 0;
-const MACHINE: u32 = 4;
-const ARGUMENTS: u32 = 16;
+const RETURN: u16 = 0x06;
+const NUMBER_OFFSET: u32 = 0;
+const ARCH_OFFSET: u32 = 4;
+const ARGS_OFFSET: u32 = 16;
 
 /// The program for these rows, for a machine that calls itself so.
-pub(super) fn program(mut rows: Vec<Row>, machine: u32) -> Vec<sock_filter> {
+pub(super) fn compile(mut rows: Vec<SyscallRule>, machine: u32) -> Vec<sock_filter> {
     rows.sort_by_key(|row| row.number);
     let mut program = vec![
-        instruction(LOAD, MACHINE),
+        instruction(LOAD, ARCH_OFFSET),
         jump(IF_EQUAL, machine, 1, 0),
-        instruction(ANSWER, libc::SECCOMP_RET_KILL_PROCESS),
-        instruction(LOAD, NUMBER),
+        instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
+        instruction(LOAD, NUMBER_OFFSET),
     ];
-    program.extend(search(&ranges(rows)));
+    program.extend(compile_search(&action_ranges(rows)));
     program
 }
 
 /// The first of numbers that all have this answer.
-type Range = (u32, Answer);
+type ActionRange = (u32, SyscallAction);
 
 /// Every number there is, in ranges; also those of x32, by which a program on x86-64 may make any call.
-fn ranges(rows: Vec<Row>) -> Vec<Range> {
-    const ABSENT: Answer = Answer::Refused(libc::ENOSYS);
-    let mut ranges: Vec<Range> = vec![(0, ABSENT)];
-    for Row { number, answer } in rows {
+fn action_ranges(rows: Vec<SyscallRule>) -> Vec<ActionRange> {
+    const ABSENT: SyscallAction = SyscallAction::Errno(libc::ENOSYS);
+    let mut ranges: Vec<ActionRange> = vec![(0, ABSENT)];
+    for SyscallRule { number, action: answer } in rows {
         // What comes behind the row before, unless this does.
         ranges.pop_if(|(first, _)| *first == number);
         ranges.extend([(number, answer), (number + 1, ABSENT)]);
@@ -92,49 +92,49 @@ fn ranges(rows: Vec<Row>) -> Vec<Range> {
 }
 
 /// Finds the range of the number that is loaded.
-fn search(ranges: &[Range]) -> Vec<sock_filter> {
+fn compile_search(ranges: &[ActionRange]) -> Vec<sock_filter> {
     match ranges {
-        [] => vec![refusal(libc::ENOSYS)],
-        [(_, answer)] => instructions(answer),
+        [] => vec![return_errno(libc::ENOSYS)],
+        [(_, answer)] => compile_action(answer),
         _ => {
             let (lower, upper) = ranges.split_at(ranges.len() / 2);
-            let (lower, middle) = (search(lower), upper.first().map_or(0, |(first, _)| *first));
+            let (lower, middle) = (compile_search(lower), upper.first().map_or(0, |(first, _)| *first));
             // The kernel translates every instruction anew for each script. A jump that is not far takes one.
             let mut found = match u8::try_from(lower.len()) {
                 Ok(near) => vec![jump(IF_AT_LEAST, middle, near, 0)],
                 Err(_) => vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))],
             };
             found.extend(lower);
-            found.extend(search(upper));
+            found.extend(compile_search(upper));
             found
         }
     }
 }
 
-fn instructions(answer: &Answer) -> Vec<sock_filter> {
+fn compile_action(answer: &SyscallAction) -> Vec<sock_filter> {
     match answer {
-        Answer::Allowed => vec![allowed()],
-        Answer::Refused(errno) => vec![refusal(*errno)],
-        Answer::RefusedWhere(rules, errno) => {
-            let mut answer: Vec<_> = rules.iter().flat_map(|rule| fits(rule, *errno)).collect();
-            answer.push(allowed());
+        SyscallAction::Allow => vec![return_allow()],
+        SyscallAction::Errno(errno) => vec![return_errno(*errno)],
+        SyscallAction::ErrnoIf(rules, errno) => {
+            let mut answer: Vec<_> = rules.iter().flat_map(|rule| compile_rule(rule, *errno)).collect();
+            answer.push(return_allow());
             answer
         }
     }
 }
 
 /// Refuses where all conditions hold, and goes on behind where one does not.
-fn fits(rule: &Rule, errno: libc::c_int) -> Vec<sock_filter> {
-    let mut program = vec![refusal(errno)];
+fn compile_rule(rule: &ArgumentRule, errno: libc::c_int) -> Vec<sock_filter> {
+    let mut program = vec![return_errno(errno)];
     for (number, condition) in rule.iter().enumerate().rev() {
         let behind = u8::try_from(program.len()).unwrap_or(u8::MAX);
-        let (then, otherwise) = if condition.is { (0, behind) } else { (behind, 0) };
+        let (then, otherwise) = if condition.expects_equal { (0, behind) } else { (behind, 0) };
         let before = number.checked_sub(1).and_then(|before| rule.get(before));
         let is_loaded =
             before.is_some_and(|before| before.argument == condition.argument && before.mask == u32::MAX);
         let mut step = Vec::new();
         if !is_loaded {
-            step.push(instruction(LOAD, ARGUMENTS + 8 * u32::from(condition.argument)));
+            step.push(instruction(LOAD, ARGS_OFFSET + 8 * u32::from(condition.argument)));
         }
         if condition.mask != u32::MAX {
             step.push(instruction(AND, condition.mask));
@@ -149,12 +149,12 @@ fn length(program: &[sock_filter]) -> u32 {
     u32::try_from(program.len()).unwrap_or(u32::MAX)
 }
 
-fn allowed() -> sock_filter {
-    instruction(ANSWER, libc::SECCOMP_RET_ALLOW)
+fn return_allow() -> sock_filter {
+    instruction(RETURN, libc::SECCOMP_RET_ALLOW)
 }
 
-fn refusal(errno: libc::c_int) -> sock_filter {
-    instruction(ANSWER, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned())
+fn return_errno(errno: libc::c_int) -> sock_filter {
+    instruction(RETURN, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned())
 }
 
 fn instruction(code: u16, k: u32) -> sock_filter {
@@ -172,21 +172,21 @@ pub(super) mod tests {
     const HERE: u32 = 7;
 
     /// What the program answers, as the kernel would run it.
-    pub(crate) fn ran(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
+    pub(crate) fn evaluate(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
         let (mut at, mut held) = (0, 0);
         loop {
             let step = &program[at];
             at += 1;
             let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
             match step.code {
-                LOAD if step.k == NUMBER => held = number,
-                LOAD if step.k == MACHINE => held = machine,
-                LOAD => held = arguments[((step.k - ARGUMENTS) / 8) as usize],
+                LOAD if step.k == NUMBER_OFFSET => held = number,
+                LOAD if step.k == ARCH_OFFSET => held = machine,
+                LOAD => held = arguments[((step.k - ARGS_OFFSET) / 8) as usize],
                 AND => held &= step.k,
                 JUMP => at += step.k as usize,
                 IF_EQUAL => at += jump(held == step.k),
                 IF_AT_LEAST => at += jump(held >= step.k),
-                ANSWER => return step.k,
+                RETURN => return step.k,
                 code => panic!("{code}"),
             }
         }
@@ -196,35 +196,39 @@ pub(super) mod tests {
     fn each_number_has_the_answer_of_its_row() {
         let errno = |number: u32| 1 + number.cast_signed() % 7;
         let answer = |number: u32| {
-            if number.is_multiple_of(2) { Answer::Allowed } else { Answer::Refused(errno(number)) }
+            if number.is_multiple_of(2) { SyscallAction::Allow } else { SyscallAction::Errno(errno(number)) }
         };
-        let row = |number: u32| Row { number, answer: answer(number) };
+        let row = |number: u32| SyscallRule { number, action: answer(number) };
         for count in [0_u32, 1, 2, 3, 50, 301] {
             // Every third number, in no order.
             let rows = (0..count).map(|place| row((place * 101 % count.max(1)) * 3)).collect();
-            let program = program(rows, HERE);
+            let program = compile(rows, HERE);
             for number in 0..1000 {
                 let expected = match number % 3 == 0 && number / 3 < count {
-                    true if number.is_multiple_of(2) => allowed().k,
-                    true => refusal(errno(number)).k,
-                    false => refusal(libc::ENOSYS).k,
+                    true if number.is_multiple_of(2) => return_allow().k,
+                    true => return_errno(errno(number)).k,
+                    false => return_errno(libc::ENOSYS).k,
                 };
-                assert_eq!(ran(&program, HERE, number, [0; 3]), expected, "{number} of {count}");
+                assert_eq!(evaluate(&program, HERE, number, [0; 3]), expected, "{number} of {count}");
             }
-            assert_eq!(ran(&program, HERE + 1, 0, [0; 3]), libc::SECCOMP_RET_KILL_PROCESS);
+            assert_eq!(evaluate(&program, HERE + 1, 0, [0; 3]), libc::SECCOMP_RET_KILL_PROCESS);
         }
     }
 
     #[test]
     fn a_row_refuses_where_all_conditions_of_one_of_its_rules_hold() {
-        let several = vec![is_not(0, 1), is_not(0, 4), is_not(0, 0), is(1, 7)];
-        let rules =
-            vec![vec![is(0, 5), is_not(1, 0)], vec![has(2, 0xf0, 0x20)], several, vec![has_some(2, 0xf00)]];
-        let rows = vec![
-            Row { number: 3, answer: Answer::RefusedWhere(rules, 1) },
-            Row { number: 4, answer: Answer::Allowed },
+        let several = vec![differs(0, 1), differs(0, 4), differs(0, 0), equals(1, 7)];
+        let rules = vec![
+            vec![equals(0, 5), differs(1, 0)],
+            vec![masked_equals(2, 0xf0, 0x20)],
+            several,
+            vec![any_bit_set(2, 0xf00)],
         ];
-        let program = program(rows, HERE);
+        let rows = vec![
+            SyscallRule { number: 3, action: SyscallAction::ErrnoIf(rules, 1) },
+            SyscallRule { number: 4, action: SyscallAction::Allow },
+        ];
+        let program = compile(rows, HERE);
         for (arguments, refused) in [
             ([5, 1, 0], true),
             ([5, 0, 0], false),
@@ -240,27 +244,28 @@ pub(super) mod tests {
             ([1, 7, 0], false),
             ([4, 7, 0], false),
         ] {
-            let expected = if refused { refusal(1).k } else { allowed().k };
-            assert_eq!(ran(&program, HERE, 3, arguments), expected, "{arguments:?}");
-            assert_eq!(ran(&program, HERE, 4, arguments), allowed().k);
+            let expected = if refused { return_errno(1).k } else { return_allow().k };
+            assert_eq!(evaluate(&program, HERE, 3, arguments), expected, "{arguments:?}");
+            assert_eq!(evaluate(&program, HERE, 4, arguments), return_allow().k);
         }
     }
 
     #[test]
     fn numbers_next_to_each_other_with_one_answer_take_one_step() {
-        let allowed = |number| Row { number, answer: Answer::Allowed };
-        let (one, many) = (program(vec![allowed(7)], HERE), program((7..300).map(allowed).collect(), HERE));
+        let allowed = |number| SyscallRule { number, action: SyscallAction::Allow };
+        let (one, many) = (compile(vec![allowed(7)], HERE), compile((7..300).map(allowed).collect(), HERE));
         assert_eq!(one.len(), many.len());
-        let absent = (7..300).map(|number| Row { number, answer: Answer::Refused(libc::ENOSYS) });
-        assert_eq!(program(absent.collect(), HERE).len(), program(Vec::new(), HERE).len());
+        let absent =
+            (7..300).map(|number| SyscallRule { number, action: SyscallAction::Errno(libc::ENOSYS) });
+        assert_eq!(compile(absent.collect(), HERE).len(), compile(Vec::new(), HERE).len());
     }
 
     #[test]
     fn other_numbers_are_absent() {
-        let row = |number: u32| Row { number, answer: Answer::Allowed };
-        let program = program([0, 1, 2, 450].map(row).into(), HERE);
+        let row = |number: u32| SyscallRule { number, action: SyscallAction::Allow };
+        let program = compile([0, 1, 2, 450].map(row).into(), HERE);
         for number in [3, 449, 451, 0x4000_0001, u32::MAX] {
-            assert_eq!(ran(&program, HERE, number, [0; 3]), refusal(libc::ENOSYS).k, "{number}");
+            assert_eq!(evaluate(&program, HERE, number, [0; 3]), return_errno(libc::ENOSYS).k, "{number}");
         }
     }
 }

@@ -4,28 +4,28 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::super::sandbox::Leftover;
+use super::super::sandbox::CleanupDir;
 
 /// How many are remembered. A run that is over has usually lost its own.
-const REMEMBERED: usize = 256;
+const PRUNE_ABOVE: usize = 256;
 
 /// Folders, each once.
 #[derive(Default)]
-pub(super) struct Leftovers(VecDeque<Leftover>);
+pub(super) struct CleanupList(VecDeque<CleanupDir>);
 
-impl Leftovers {
-    pub(super) fn remember(&mut self, paths: Vec<OsString>) {
+impl CleanupList {
+    pub(super) fn add(&mut self, paths: Vec<OsString>) {
         for path in paths {
-            let leftover = Leftover::at(PathBuf::from(path));
+            let leftover = CleanupDir::at(PathBuf::from(path));
             self.0.extend(leftover.filter(|leftover| !self.0.contains(leftover)));
         }
-        if self.0.len() > REMEMBERED {
-            self.0.retain(Leftover::is_there);
+        if self.0.len() > PRUNE_ABOVE {
+            self.0.retain(CleanupDir::is_unchanged);
         }
     }
 
     /// Removes those that are still there.
-    pub(super) fn remove(&self) {
-        self.0.iter().for_each(Leftover::remove);
+    pub(super) fn remove_all(&self) {
+        self.0.iter().for_each(CleanupDir::remove_if);
     }
 }

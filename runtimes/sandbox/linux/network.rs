@@ -11,23 +11,23 @@ use rustix::io::retry_on_intr;
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::system::{self, Side};
+use super::system::{self, ForkResult};
 
 /// The network this process was in before it went into an empty one.
-pub(super) struct Outside(File);
+pub(super) struct HostNetns(File);
 
-impl Outside {
+impl HostNetns {
     /// Leaves the network, with all that is split off from here on. Nothing where this process may not, or could not go back.
-    pub(super) fn left() -> Option<Self> {
+    pub(super) fn leave() -> Option<Self> {
         let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
         let (_, tried) = match system::fork().ok()? {
-            Side::Child => {
-                let tried = system::leave_network().and_then(|()| outside.enter());
+            ForkResult::Child => {
+                let tried = system::unshare_network().and_then(|()| outside.enter());
                 system::exit(i32::from(tried.is_err()))
             }
-            Side::Parent(pid) => retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok()??,
+            ForkResult::Parent(pid) => retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok()??,
         };
-        let may = tried.exit_status() == Some(0) && system::leave_network().is_ok();
+        let may = tried.exit_status() == Some(0) && system::unshare_network().is_ok();
         may.then_some(outside)
     }
 

@@ -9,120 +9,124 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, set_child_subreaper, set_dumpable_behavior, setsid};
 
-use super::super::sandbox::PATIENCE;
-use super::leftovers::Leftovers;
-use super::namespaces::{Known, Namespaces};
-use super::spare::{MountTable, Spare, Waiting};
-use super::system::{self, Side};
-use super::task::Task;
-use super::wire::{self, Kind, Parcel, Text, Word};
+use super::super::sandbox::RESPONSE_TIMEOUT;
+use super::leftovers::CleanupList;
+use super::namespaces::{NamespaceConfig, NamespaceSupport};
+use super::spare::{MountWatcher, StandbyHandle, StandbySupervisor};
+use super::system::{self, ForkResult};
+use super::task::LaunchTask;
+use super::wire::{self, EncodedRequest, LaunchMessage, Message, SandboxProfile};
 use super::{capabilities, children};
-use crate::policy::Tier;
+use crate::policy::SandboxLevel;
 
 /// Serves orders from the socket that is standard input until the host hangs up.
-pub(super) fn until_the_host_is_gone() -> ! {
+pub(super) fn serve_stdin() -> ! {
     serve(&std::io::stdin())
 }
 
 /// Serves orders from this socket, the one thing the process keeps.
 pub(super) fn serve(socket: &impl AsFd) -> ! {
-    let Ok(socket) = system::keep_only(socket) else { system::exit(1) };
+    let Ok(socket) = system::close_all_except(socket) else { system::exit(1) };
     // A key pressed in the host's terminal is not meant for the helper, and nobody may look into it.
     setsid().ok();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     set_child_subreaper(Pid::from_raw(1)).ok();
     system::reset_signals();
     // Nothing is started from here but scripts.
-    let Ok(()) = capabilities::bound() else { system::exit(1) };
-    let Ok(ended) = system::ended_children() else { system::exit(1) };
-    let mut helper = Helper::new(socket, ended);
+    let Ok(()) = capabilities::drop_bounding_set() else { system::exit(1) };
+    let Ok(ended) = system::sigchld_fd() else { system::exit(1) };
+    let mut helper = ForkServer::new(socket, ended);
     loop {
-        match helper.next() {
-            Next::Order => {}
-            Next::Nothing => system::exit(0),
-            Next::Stub(task) => {
+        match helper.next_action() {
+            NextAction::Continue => {}
+            NextAction::Exit => system::exit(0),
+            NextAction::Supervise(task) => {
                 // As long as anybody holds its ends, the host takes the helper, or another run, to be alive.
                 drop(helper);
-                system::exit(task.begin());
+                system::exit(task.run());
             }
-            Next::Spare(waiting) => {
+            NextAction::StandBy(waiting) => {
                 drop(helper);
-                system::exit(waiting.serve());
+                system::exit(waiting.wait_and_run());
             }
         }
     }
 }
 
 /// What this process is to do.
-enum Next {
+enum NextAction {
     /// To wait for another word.
-    Order,
+    Continue,
     /// To end.
-    Nothing,
+    Exit,
     /// It is the stub that was split off for this.
-    Stub(Box<Task>),
+    Supervise(Box<LaunchTask>),
     /// It is the stub that was split off to wait.
-    Spare(Waiting),
+    StandBy(StandbySupervisor),
 }
 
 /// After a start the stub has the processor for so long: to split off a process takes as long, and would hold it up.
-const A_MOMENT: Duration = Duration::from_micros(200);
+const STANDBY_DELAY: Duration = Duration::from_micros(200);
 
-struct Helper {
+struct ForkServer {
     socket: OwnedFd,
-    ended: OwnedFd,
+    sigchld: OwnedFd,
     /// What this machine gives.
-    namespaces: Known,
+    namespaces: NamespaceSupport,
     /// Without it no spares are kept.
-    mounts: Option<MountTable>,
-    stubs: Vec<Pid>,
-    spare: Option<Spare>,
+    mount_watcher: Option<MountWatcher>,
+    supervisors: Vec<Pid>,
+    standby: Option<StandbyHandle>,
     /// A spare that is still to be made, for an order like this, and when.
-    owed: Option<(Kind, Text, Instant)>,
+    pending_standby: Option<(SandboxProfile, EncodedRequest, Instant)>,
     /// Whether there was an order before, so that there will be another one.
-    is_asked_again: bool,
+    has_launched_before: bool,
     /// Orders that stubs are getting ready for.
-    begun: Vec<Begun>,
-    leftovers: Leftovers,
+    pending_launches: Vec<PendingLaunch>,
+    cleanup_list: CleanupList,
 }
 
-struct Begun {
+struct PendingLaunch {
     /// Says that the script comes next.
-    said: OwnedFd,
-    parcel: Parcel,
+    ready_fd: OwnedFd,
+    message: LaunchMessage,
     /// Whether nobody else can be given the order, and whether it was given to one that waited, which something may have ended.
-    is_last: bool,
-    has_waited: bool,
+    is_last_attempt: bool,
+    used_standby: bool,
 }
 
-impl Helper {
+impl ForkServer {
     fn new(socket: OwnedFd, ended: OwnedFd) -> Self {
         Self {
             socket,
-            ended,
-            namespaces: Known::default(),
-            mounts: MountTable::watched(),
-            stubs: Vec::new(),
-            spare: None,
-            owed: None,
-            is_asked_again: false,
-            begun: Vec::new(),
-            leftovers: Leftovers::default(),
+            sigchld: ended,
+            namespaces: NamespaceSupport::default(),
+            mount_watcher: MountWatcher::open(),
+            supervisors: Vec::new(),
+            standby: None,
+            pending_standby: None,
+            has_launched_before: false,
+            pending_launches: Vec::new(),
+            cleanup_list: CleanupList::default(),
         }
     }
 
     /// Waits for whatever comes next, and does it.
-    fn next(&mut self) -> Next {
+    fn next_action(&mut self) -> NextAction {
         let mut waiting =
-            vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
-        waiting.extend(self.begun.iter().map(|one| PollFd::new(&one.said, PollFlags::IN)));
-        let left = self.owed.as_ref().map(|(_, _, when)| when.saturating_duration_since(Instant::now()));
+            vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
+        waiting.extend(self.pending_launches.iter().map(|one| PollFd::new(&one.ready_fd, PollFlags::IN)));
+        let left =
+            self.pending_standby.as_ref().map(|(_, _, when)| when.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut waiting, timeout.as_ref()) {
-            Err(_) => return Next::Order,
+            Err(_) => return NextAction::Continue,
             Ok(0) => {
                 drop(waiting);
-                return self.owed.take().map_or(Next::Order, |(kind, like, _)| self.keep_spare(kind, like));
+                return self
+                    .pending_standby
+                    .take()
+                    .map_or(NextAction::Continue, |(kind, like, _)| self.fork_standby(kind, like));
             }
             Ok(_) => {}
         }
@@ -132,169 +136,196 @@ impl Helper {
             self.reap();
         }
         if let Some(number) = ready[2..].iter().position(|ready| *ready) {
-            let begun = self.begun.swap_remove(number);
-            return self.went_on(begun);
+            let begun = self.pending_launches.swap_remove(number);
+            return self.on_supervisor_ready(begun);
         }
-        if ready[0] { self.host_said() } else { Next::Order }
+        if ready[0] { self.receive_request() } else { NextAction::Continue }
     }
 
-    fn host_said(&mut self) -> Next {
+    fn receive_request(&mut self) -> NextAction {
         match wire::receive(&self.socket) {
-            Ok(Word::Run(parcel)) => {
+            Ok(Message::Launch(parcel)) => {
                 // From here on the order is this process's matter, and must not be given to another one.
                 if rustix::io::write(&self.socket, b"taken").is_ok() {
-                    return self.run(*parcel);
+                    return self.launch(*parcel);
                 }
             }
-            Ok(Word::Farewell) => return self.nothing(),
+            Ok(Message::Shutdown) => return self.shut_down(),
             // A host of another version, which has started nothing here.
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.nothing(),
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
             // There are too many descriptors here for more. Without a report the pipe for it hangs up.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 rustix::io::write(&self.socket, b"taken").ok();
-                return Next::Order;
+                return NextAction::Continue;
             }
-            Ok(Word::Gone) | Err(_) => {}
+            Ok(Message::Disconnected) | Err(_) => {}
         }
-        self.clear_away();
-        self.nothing()
+        self.clean_up_after_host();
+        self.shut_down()
     }
 
-    fn nothing(&mut self) -> Next {
-        self.spare.take().into_iter().for_each(Spare::dismiss);
-        Next::Nothing
+    fn shut_down(&mut self) -> NextAction {
+        self.standby.take().into_iter().for_each(StandbyHandle::kill_and_reap);
+        NextAction::Exit
     }
 
-    fn run(&mut self, mut parcel: Parcel) -> Next {
-        parcel.kind = self.settled(parcel.kind);
-        let text = parcel.text.again();
-        let next = self.start(parcel);
-        if !matches!(next, Next::Order) {
+    fn launch(&mut self, mut parcel: LaunchMessage) -> NextAction {
+        parcel.profile = self.supported_profile(parcel.profile);
+        let text = parcel.request.try_clone();
+        let next = self.start_supervisor(parcel);
+        if !matches!(next, NextAction::Continue) {
             return next;
         }
         // The stub reads the same text, and does not wait for this.
-        if let Ok(order) = text.and_then(|text| text.order()) {
-            self.leftovers.remember(order.leftovers);
+        if let Ok(order) = text.and_then(|text| text.decode()) {
+            self.cleanup_list.add(order.cleanup_dirs);
         }
         next
     }
 
     /// A stub has said that the script comes next, or has gone before.
-    fn went_on(&mut self, Begun { said, parcel, is_last, has_waited }: Begun) -> Next {
+    fn on_supervisor_ready(
+        &mut self,
+        PendingLaunch { ready_fd: said, message: parcel, is_last_attempt: is_last, used_standby: has_waited }: PendingLaunch,
+    ) -> NextAction {
         let goes_on = rustix::io::read(&said, &mut [0; 1]) == Ok(1);
         if !goes_on {
             if has_waited {
-                return self.start(parcel);
+                return self.start_supervisor(parcel);
             }
-            let tier = if parcel.kind.tier == Tier::Namespaces { Tier::Landlock } else { parcel.kind.tier };
+            let tier = if parcel.profile.level == SandboxLevel::Namespaces {
+                SandboxLevel::Landlock
+            } else {
+                parcel.profile.level
+            };
             // Without a report the pipe for it hangs up, which the host understands.
-            return if is_last { Next::Order } else { self.start_plainly(parcel, tier) };
+            return if is_last { NextAction::Continue } else { self.start_without_namespaces(parcel, tier) };
         }
         // Until now it would have been in the way of the one that has an order.
-        let Parcel { kind, text, ends, .. } = parcel;
+        let LaunchMessage { profile: kind, request: text, fds: ends, .. } = parcel;
         drop(ends);
         // Who can only kill a tree generation by generation does so by what the order says.
-        let is_worth_it = kind.tier != Tier::Walk && self.spare.is_none();
-        if std::mem::replace(&mut self.is_asked_again, true) && is_worth_it {
-            self.owed = Some((kind, text, Instant::now() + A_MOMENT));
+        let is_worth_it = kind.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
+        if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
+            self.pending_standby = Some((kind, text, Instant::now() + STANDBY_DELAY));
         }
-        Next::Order
+        NextAction::Continue
     }
 
     /// The kind as far as this machine has it.
-    fn settled(&mut self, kind: Kind) -> Kind {
-        let has_none = kind.tier == Tier::Namespaces && !self.namespaces.may_be_given();
-        Kind { tier: if has_none { Tier::Landlock } else { kind.tier }, ..kind }
+    fn supported_profile(&mut self, kind: SandboxProfile) -> SandboxProfile {
+        let has_none = kind.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
+        SandboxProfile { level: if has_none { SandboxLevel::Landlock } else { kind.level }, ..kind }
     }
 
-    fn start(&mut self, parcel: Parcel) -> Next {
-        if let Some(spare) = self.spare.take() {
+    fn start_supervisor(&mut self, parcel: LaunchMessage) -> NextAction {
+        if let Some(spare) = self.standby.take() {
             // What it sees of the machine it has seen when it was split off.
-            let is_late = self.mounts.as_ref().is_none_or(MountTable::has_changed);
-            if !is_late && spare.take_on(&parcel) {
-                self.stubs.push(spare.pid);
-                self.begun.push(Begun { said: spare.said(), parcel, is_last: false, has_waited: true });
-                return Next::Order;
+            let is_late = self.mount_watcher.as_ref().is_none_or(MountWatcher::has_changed);
+            if !is_late && spare.submit(&parcel) {
+                self.supervisors.push(spare.pid);
+                self.pending_launches.push(PendingLaunch {
+                    ready_fd: spare.into_ready_fd(),
+                    message: parcel,
+                    is_last_attempt: false,
+                    used_standby: true,
+                });
+                return NextAction::Continue;
             }
-            spare.dismiss();
+            spare.kill_and_reap();
         }
-        match (parcel.kind.tier, self.namespaces.found()) {
-            (Tier::Namespaces, Some(all)) => self.split_off(parcel, Some(all)),
-            (Tier::Namespaces, None) => self.start_plainly(parcel, Tier::Landlock),
-            (tier, _) => self.start_plainly(parcel, tier),
+        match (parcel.profile.level, self.namespaces.config()) {
+            (SandboxLevel::Namespaces, Some(all)) => self.fork_supervisor(parcel, Some(all)),
+            (SandboxLevel::Namespaces, None) => self.start_without_namespaces(parcel, SandboxLevel::Landlock),
+            (tier, _) => self.start_without_namespaces(parcel, tier),
         }
     }
 
-    fn start_plainly(&mut self, mut parcel: Parcel, tier: Tier) -> Next {
-        parcel.is_lowered = parcel.kind.tier != tier;
-        parcel.kind.tier = tier;
-        self.split_off(parcel, None)
+    fn start_without_namespaces(&mut self, mut parcel: LaunchMessage, tier: SandboxLevel) -> NextAction {
+        parcel.is_downgraded = parcel.profile.level != tier;
+        parcel.profile.level = tier;
+        self.fork_supervisor(parcel, None)
     }
 
-    fn split_off(&mut self, parcel: Parcel, namespaces: Option<Namespaces>) -> Next {
-        match std::io::pipe().and_then(|ends| Ok((ends, self.namespaces.split(namespaces, parcel.kind)?))) {
-            Ok(((_, says), Side::Child)) => {
-                Next::Stub(Box::new(Task { parcel, namespaces, said: says.into() }))
-            }
-            Ok(((said, _), Side::Parent(stub))) => {
-                self.stubs.push(stub);
+    fn fork_supervisor(&mut self, parcel: LaunchMessage, namespaces: Option<NamespaceConfig>) -> NextAction {
+        match std::io::pipe().and_then(|ends| Ok((ends, self.namespaces.fork(namespaces, parcel.profile)?))) {
+            Ok(((_, says), ForkResult::Child)) => NextAction::Supervise(Box::new(LaunchTask {
+                message: parcel,
+                namespaces,
+                ready_fd: says.into(),
+            })),
+            Ok(((said, _), ForkResult::Parent(stub))) => {
+                self.supervisors.push(stub);
                 let is_last = namespaces.is_none();
-                self.begun.push(Begun { said: said.into(), parcel, is_last, has_waited: false });
-                Next::Order
+                self.pending_launches.push(PendingLaunch {
+                    ready_fd: said.into(),
+                    message: parcel,
+                    is_last_attempt: is_last,
+                    used_standby: false,
+                });
+                NextAction::Continue
             }
-            Err(_) if namespaces.is_some() => self.start_plainly(parcel, Tier::Landlock),
+            Err(_) if namespaces.is_some() => self.start_without_namespaces(parcel, SandboxLevel::Landlock),
             // Without a report the pipe for it hangs up, which the host understands.
-            Err(_) => Next::Order,
+            Err(_) => NextAction::Continue,
         }
     }
 
     /// Splits off a stub that waits for an order of that kind.
-    fn keep_spare(&mut self, kind: Kind, like: Text) -> Next {
-        let (Some(mounts), Ok((ours, theirs))) = (&self.mounts, wire::pair()) else { return Next::Order };
+    fn fork_standby(&mut self, kind: SandboxProfile, like: EncodedRequest) -> NextAction {
+        let (Some(mounts), Ok((ours, theirs))) = (&self.mount_watcher, wire::socket_pair()) else {
+            return NextAction::Continue;
+        };
         // From now on changes count.
         mounts.has_changed();
-        self.namespaces.share_network();
-        let namespaces = self.namespaces.found().filter(|_| kind.tier == Tier::Namespaces);
-        match self.namespaces.split(namespaces, kind) {
-            Ok(Side::Child) => return Next::Spare(Waiting::new(theirs, kind, like, namespaces)),
-            Ok(Side::Parent(pid)) => self.spare = Some(Spare::new(pid, ours, kind)),
+        self.namespaces.enter_shared_netns();
+        let namespaces = self.namespaces.config().filter(|_| kind.level == SandboxLevel::Namespaces);
+        match self.namespaces.fork(namespaces, kind) {
+            Ok(ForkResult::Child) => {
+                return NextAction::StandBy(StandbySupervisor::new(theirs, kind, like, namespaces));
+            }
+            Ok(ForkResult::Parent(pid)) => self.standby = Some(StandbyHandle::new(pid, ours, kind)),
             Err(_) => {}
         }
-        Next::Order
+        NextAction::Continue
     }
 
     /// Reaps stubs that have ended, and kills what was handed over by those that could not end well.
     fn reap(&mut self) {
-        rustix::io::read(&self.ended, &mut [0; 128]).ok();
+        rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
         let mut is_well = true;
         while let Ok(Some((pid, status))) = system::reap() {
-            if self.spare.take_if(|spare| spare.pid.as_raw_pid() == pid).is_some() {
+            if self.standby.take_if(|spare| spare.pid.as_raw_pid() == pid).is_some() {
                 // It had no order, and left nothing. Another one would fare no better.
-                self.mounts = None;
+                self.mount_watcher = None;
                 continue;
             }
-            let stub = self.stubs.iter().position(|stub| stub.as_raw_pid() == pid);
+            let stub = self.supervisors.iter().position(|stub| stub.as_raw_pid() == pid);
             is_well &= status == 0 && stub.is_some();
             if let Some(number) = stub {
-                self.stubs.swap_remove(number);
+                self.supervisors.swap_remove(number);
             }
         }
         if !is_well {
-            let known: Vec<Pid> =
-                self.stubs.iter().copied().chain(self.spare.as_ref().map(|spare| spare.pid)).collect();
-            children::kill_all_but(&known);
+            let known: Vec<Pid> = self
+                .supervisors
+                .iter()
+                .copied()
+                .chain(self.standby.as_ref().map(|spare| spare.pid))
+                .collect();
+            children::kill_all_except(&known);
         }
     }
 
     /// The host was killed: once every tree is gone, what it would have removed is removed.
-    fn clear_away(&mut self) {
+    fn clean_up_after_host(&mut self) {
         let began = Instant::now();
-        self.begun.clear();
-        while !self.stubs.is_empty() && began.elapsed() < PATIENCE {
-            let mut waiting = [PollFd::new(&self.ended, PollFlags::IN)];
+        self.pending_launches.clear();
+        while !self.supervisors.is_empty() && began.elapsed() < RESPONSE_TIMEOUT {
+            let mut waiting = [PollFd::new(&self.sigchld, PollFlags::IN)];
             poll(&mut waiting, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok();
             self.reap();
         }
-        self.leftovers.remove();
+        self.cleanup_list.remove_all();
     }
 }

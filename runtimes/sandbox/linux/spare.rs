@@ -8,80 +8,85 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::namespaces::Namespaces;
-use super::stub::Ready;
+use super::namespaces::NamespaceConfig;
+use super::stub::IdleSupervisor;
 use super::task;
-use super::wire::{self, Kind, Parcel, Text, Word};
+use super::wire::{self, EncodedRequest, LaunchMessage, Message, SandboxProfile};
 
 /// The waiting stub, as its helper knows it.
-pub(super) struct Spare {
+pub(super) struct StandbyHandle {
     pub(super) pid: Pid,
     socket: OwnedFd,
-    kind: Kind,
+    profile: SandboxProfile,
 }
 
 /// Its own side.
-pub(super) struct Waiting {
+pub(super) struct StandbySupervisor {
     socket: OwnedFd,
-    kind: Kind,
+    profile: SandboxProfile,
     /// The order before the next one, which is likely to be like it.
-    like: Text,
-    namespaces: Option<Namespaces>,
+    previous_request: EncodedRequest,
+    namespaces: Option<NamespaceConfig>,
 }
 
-impl Spare {
-    pub(super) fn new(pid: Pid, socket: OwnedFd, kind: Kind) -> Self {
-        Self { pid, socket, kind }
+impl StandbyHandle {
+    pub(super) fn new(pid: Pid, socket: OwnedFd, kind: SandboxProfile) -> Self {
+        Self { pid, socket, profile: kind }
     }
 
     /// Whether it has the order. One of another kind than it was made for it cannot have.
-    pub(super) fn take_on(&self, parcel: &Parcel) -> bool {
-        parcel.kind == self.kind && wire::send(&self.socket, parcel).is_ok()
+    pub(super) fn submit(&self, parcel: &LaunchMessage) -> bool {
+        parcel.profile == self.profile && wire::send_launch(&self.socket, parcel).is_ok()
     }
 
     /// Where it says that the script comes next.
-    pub(super) fn said(self) -> OwnedFd {
+    pub(super) fn into_ready_fd(self) -> OwnedFd {
         self.socket
     }
 
     /// Ends it.
-    pub(super) fn dismiss(self) {
+    pub(super) fn kill_and_reap(self) {
         kill_process(self.pid, Signal::KILL).ok();
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
     }
 }
 
-impl Waiting {
-    pub(super) fn new(socket: OwnedFd, kind: Kind, like: Text, namespaces: Option<Namespaces>) -> Self {
-        Self { socket, kind, like, namespaces }
+impl StandbySupervisor {
+    pub(super) fn new(
+        socket: OwnedFd,
+        kind: SandboxProfile,
+        like: EncodedRequest,
+        namespaces: Option<NamespaceConfig>,
+    ) -> Self {
+        Self { socket, profile: kind, previous_request: like, namespaces }
     }
 
     /// Waits for an order and runs it to its end. The answer is the stub's own exit code.
-    pub(super) fn serve(self) -> i32 {
-        let Self { socket, kind, like, namespaces } = self;
-        let processes = like.order().ok().and_then(|order| order.cage.ceilings.processes);
+    pub(super) fn wait_and_run(self) -> i32 {
+        let Self { socket, profile: kind, previous_request: like, namespaces } = self;
+        let processes = like.decode().ok().and_then(|order| order.cage.limits.processes);
         let entered = namespaces.map(|namespaces| namespaces.enter(processes));
         let Ok(entered) = entered.transpose() else { return 1 };
-        let ready = match Ready::new(kind, Some(&like), entered.is_some()) {
-            Ok(ready) if ready.reaches_everyone() => ready,
+        let ready = match IdleSupervisor::new(kind, Some(&like), entered.is_some()) {
+            Ok(ready) if ready.has_scoped_kill() => ready,
             // Whether that is enough depends on the order.
             _ => return 1,
         };
-        let Ok(Word::Run(parcel)) = wire::receive(&socket) else { return 0 };
-        if !ready.has_leader() {
+        let Ok(Message::Launch(parcel)) = wire::receive(&socket) else { return 0 };
+        if !ready.has_child() {
             // It was the first to go when memory was short. Another stub takes the order.
             return 1;
         }
-        task::done(*parcel, socket, entered, Ok(ready))
+        task::set_up_and_supervise(*parcel, socket, entered, Ok(ready))
     }
 }
 
 /// The mounts of this namespace, watched for changes: who was split off before one does not see it.
-pub(super) struct MountTable(OwnedFd);
+pub(super) struct MountWatcher(OwnedFd);
 
-impl MountTable {
+impl MountWatcher {
     /// Nothing where the kernel does not show them.
-    pub(super) fn watched() -> Option<Self> {
+    pub(super) fn open() -> Option<Self> {
         std::fs::File::open("/proc/self/mountinfo").ok().map(|table| Self(table.into()))
     }
 

@@ -15,156 +15,188 @@ use rustix::process::{
     test_kill_process,
 };
 
-use super::super::sandbox::{End, Enforced, Order, Report, Used};
-use super::leader::{self, Failed, Leader, Setup};
-use super::memory::Watch;
-use super::namespaces::Made;
+use super::super::sandbox::{Enforcement, LaunchOutcome, LaunchRequest, ResourceUsage, SupervisorReport};
+use super::leader::{self, ChildHandle, SetupError, SetupMessage};
+use super::memory::MemoryMonitor;
+use super::namespaces::NamespaceSetup;
 use super::system;
-use super::wire::{self, Ends, Kind, Parcel, Text};
+use super::wire::{self, EncodedRequest, LaunchFds, LaunchMessage, SandboxProfile};
 use super::{children, files};
-use crate::policy::Tier;
+use crate::policy::SandboxLevel;
 
 /// How long killed processes may take to go.
-const GONE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A stub without an order.
-pub(super) struct Ready {
+pub(super) struct IdleSupervisor {
     /// Readable when somebody has ended.
-    ends: OwnedFd,
-    reach: Reach,
-    leader: Leader,
+    sigchld: OwnedFd,
+    kill_method: KillMethod,
+    child: ChildHandle,
 }
 
-impl Ready {
+impl IdleSupervisor {
     /// Makes this process a stub for orders of that kind, `like` one that came before; `is_first` where it is the first in
     /// namespaces of its own.
-    pub(super) fn new(kind: Kind, like: Option<&Text>, is_first: bool) -> Result<Self, Failed> {
+    pub(super) fn new(
+        kind: SandboxProfile,
+        like: Option<&EncodedRequest>,
+        is_first: bool,
+    ) -> Result<Self, SetupError> {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
-        let ends = system::ended_children().map_err(|error| ("signals", error))?;
+        let ends = system::sigchld_fd().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
         // In a cage of somebody else's who is watched may not hide.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
-        let reach = if is_first { Reach::Everyone } else { Reach::of(kind.tier) };
-        let leader = Leader::split_off(kind, like).map_err(|error| ("fork", error))?;
-        like.into_iter().for_each(rehearse);
-        Ok(Self { ends, reach, leader })
+        let reach = if is_first { KillMethod::Scoped } else { KillMethod::set_up(kind.level) };
+        let leader = ChildHandle::fork(kind, like).map_err(|error| ("fork", error))?;
+        like.into_iter().for_each(warm_up);
+        Ok(Self { sigchld: ends, kill_method: reach, child: leader })
     }
 
     /// Whether it can kill a tree at once, however that grows.
-    pub(super) fn reaches_everyone(&self) -> bool {
-        matches!(self.reach, Reach::Everyone)
+    pub(super) fn has_scoped_kill(&self) -> bool {
+        matches!(self.kill_method, KillMethod::Scoped)
     }
 
     /// Whether the leader still waits for its order. One that is gone, or could not be shut in, takes none.
-    pub(super) fn has_leader(&self) -> bool {
-        !is_hung_up(&self.leader.setup)
+    pub(super) fn has_child(&self) -> bool {
+        !is_hung_up(&self.child.setup_pipe)
     }
 
     /// Ends the leader, which has no order.
-    pub(super) fn dismiss(self) {
-        self.leader.dismiss();
+    pub(super) fn kill_child(self) {
+        self.child.kill_and_reap();
     }
 }
 
 /// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
 /// exit code: zero where nothing is left of the tree.
-pub(super) fn watch(order: &Order, parcel: Parcel, ready: Result<Ready, Failed>, made: Option<Made>) -> i32 {
-    let started = ready.and_then(|ready| Tree::start(order, &parcel, ready, made));
+pub(super) fn supervise(
+    order: &LaunchRequest,
+    parcel: LaunchMessage,
+    ready: Result<IdleSupervisor, SetupError>,
+    made: Option<NamespaceSetup>,
+) -> i32 {
+    let started = ready.and_then(|ready| SupervisedTree::start(order, &parcel, ready, made));
     // What is the script's alone, its stub must not hold open.
-    let Parcel { text, ends: Ends { stdin, stdout, stderr, api, control, report }, is_lowered, .. } = parcel;
+    let LaunchMessage {
+        request: text,
+        fds: LaunchFds { stdin, stdout, stderr, api, control, report },
+        is_downgraded: is_lowered,
+        ..
+    } = parcel;
     drop((text, stdin, stdout, stderr, api));
     let mut report = File::from(report);
-    let outcome = started.map(|tree| tree.ended(order, &control));
-    let mut said = outcome.unwrap_or_else(|(step, error)| refused(step, leader::errno(&error)));
-    said.enforced.lowered = is_lowered;
-    let written = wire::packed(&said).map(|text| report.write_all(&text).is_ok());
-    i32::from(!written.unwrap_or(false) || !said.enforced.tree_gone)
+    let outcome = started.map(|tree| tree.run_to_end(order, &control));
+    let mut said = outcome.unwrap_or_else(|(step, error)| setup_failed_report(step, leader::errno(&error)));
+    said.enforcement.is_downgraded = is_lowered;
+    let written = wire::encode(&said).map(|text| report.write_all(&text).is_ok());
+    i32::from(!written.unwrap_or(false) || !said.enforcement.tree_gone)
 }
 
 /// Reads an order like this one and writes a report, so that the kernel need not bring in what that takes page by page when
 /// somebody waits.
-fn rehearse(like: &Text) {
-    let setup = wire::packed(&Setup::Ready(Enforced::default()));
-    drop((like.order(), setup.map(|text| said(&text)), wire::packed(&refused("", 0))));
+fn warm_up(like: &EncodedRequest) {
+    let setup = wire::encode(&SetupMessage::Ready(Enforcement::default()));
+    drop((like.decode(), setup.map(|text| parse_setup(&text)), wire::encode(&setup_failed_report("", 0))));
 }
 
 /// The report of a script that was not started.
-fn refused(step: &str, errno: i32) -> Report {
-    Report {
-        end: End::Refused { step: step.into(), errno },
-        enforced: Enforced { tree_gone: true, ..Enforced::default() },
-        used: Used::default(),
-        over_memory: false,
+fn setup_failed_report(step: &str, errno: i32) -> SupervisorReport {
+    SupervisorReport {
+        end: LaunchOutcome::SetupFailed { step: step.into(), errno },
+        enforcement: Enforcement { tree_gone: true, ..Enforcement::default() },
+        usage: ResourceUsage::default(),
+        exceeded_tree_memory: false,
     }
 }
 
 /// How the tree can be killed.
-enum Reach {
+enum KillMethod {
     /// All of it at once: whoever can be signalled at all.
-    Everyone,
+    Scoped,
     /// Its children, until no more of them are handed over; and why not everyone, where the kernel said so.
-    Children(Option<std::io::Error>),
+    Walk(Option<std::io::Error>),
 }
 
 /// A script and what came of it.
-struct Tree {
-    leader: Pid,
+struct SupervisedTree {
+    child_pid: Pid,
     /// The leader's, once it is reaped: its number may then be that of another descendant.
-    status: Option<i32>,
+    wait_status: Option<i32>,
     /// Readable when somebody has ended.
-    ends: OwnedFd,
-    setup: File,
-    reach: Reach,
-    made: Option<Made>,
-    memory: Option<Watch>,
+    sigchld: OwnedFd,
+    setup_pipe: File,
+    kill_method: KillMethod,
+    namespaces: Option<NamespaceSetup>,
+    memory_monitor: Option<MemoryMonitor>,
 }
 
-impl Tree {
-    fn start(order: &Order, parcel: &Parcel, ready: Ready, made: Option<Made>) -> Result<Self, Failed> {
-        let Ready { ends, reach, leader } = ready;
-        let reach = match reach.held_to(order) {
+impl SupervisedTree {
+    fn start(
+        order: &LaunchRequest,
+        parcel: &LaunchMessage,
+        ready: IdleSupervisor,
+        made: Option<NamespaceSetup>,
+    ) -> Result<Self, SetupError> {
+        let IdleSupervisor { sigchld: ends, kill_method: reach, child: leader } = ready;
+        let reach = match reach.check_required(order) {
             Ok(reach) => reach,
             Err(error) => {
-                leader.dismiss();
+                leader.kill_and_reap();
                 return Err(("tree", error));
             }
         };
-        let watch = |most| Watch::new(most, made.is_some_and(|made| made.own_proc));
-        let memory = order.cage.ceilings.tree_memory.map(watch);
-        leader.take_on(parcel);
-        let Leader { pid: leader, setup, .. } = leader;
-        Ok(Self { leader, status: None, ends, setup, reach, made, memory })
+        let watch = |most| MemoryMonitor::new(most, made.is_some_and(|made| made.private_proc));
+        let memory = order.cage.limits.tree_memory.map(watch);
+        leader.launch(parcel);
+        let ChildHandle { pid: leader, setup_pipe: setup, .. } = leader;
+        Ok(Self {
+            child_pid: leader,
+            wait_status: None,
+            sigchld: ends,
+            setup_pipe: setup,
+            kill_method: reach,
+            namespaces: made,
+            memory_monitor: memory,
+        })
     }
 
-    fn ended(mut self, order: &Order, control: &OwnedFd) -> Report {
-        let until = Instant::now().checked_add(Duration::from_millis(order.deadline_ms));
+    fn run_to_end(mut self, order: &LaunchRequest, control: &OwnedFd) -> SupervisorReport {
+        let until = Instant::now().checked_add(Duration::from_millis(order.timeout_ms));
         let over_memory = self.wait(until, control);
         let (left_behind, tree_gone) = self.kill_all();
-        let (enforced, refused) = self.setup();
-        let (cpu_us, memory) = system::used_by_children();
+        let (enforced, refused) = self.read_setup();
+        let (cpu_us, memory) = system::children_usage();
         let end = match refused {
-            Some((step, errno)) => End::Refused { step, errno },
-            None => End::Ran { status: self.status.unwrap_or(libc::SIGKILL) },
+            Some((step, errno)) => LaunchOutcome::SetupFailed { step, errno },
+            None => LaunchOutcome::Exited { status: self.wait_status.unwrap_or(libc::SIGKILL) },
         };
-        let made = self.made.unwrap_or_default();
-        let enforced = Enforced {
-            namespaces: self.made.is_some(),
-            read_only: self.made.is_some(),
-            guarded: made.guarded,
-            processes: made.processes || made.process_limit.is_some(),
-            scoped_kill: matches!(self.reach, Reach::Everyone),
+        let made = self.namespaces.unwrap_or_default();
+        let enforced = Enforcement {
+            namespaces: self.namespaces.is_some(),
+            read_only: self.namespaces.is_some(),
+            protected_paths: made.protected_paths,
+            process_limit: made.has_pid_limit || made.nproc_rlimit.is_some(),
+            scoped_kill: matches!(self.kill_method, KillMethod::Scoped),
             tree_gone,
             ..enforced
         };
-        let tree_memory = self.memory.map_or(0, |watch| watch.peak()).max(memory);
-        Report { end, enforced, used: Used { cpu_us, memory, tree_memory, left_behind }, over_memory }
+        let tree_memory = self.memory_monitor.map_or(0, |watch| watch.peak()).max(memory);
+        SupervisorReport {
+            end,
+            enforcement: enforced,
+            usage: ResourceUsage { cpu_us, memory, peak_tree_memory: tree_memory, left_behind },
+            exceeded_tree_memory: over_memory,
+        }
     }
 
     /// Sleeps until the leader exits, the host hangs up, time is up, or the tree holds too much, which is the answer.
     fn wait(&mut self, until: Option<Instant>, control: &OwnedFd) -> bool {
         loop {
-            let next = self.memory.as_ref().map(Watch::next);
+            let next = self.memory_monitor.as_ref().map(MemoryMonitor::next_check);
             let now = Instant::now();
             if until.is_some_and(|until| until <= now) {
                 return false;
@@ -172,7 +204,7 @@ impl Tree {
             let wakes = until.into_iter().chain(next).min();
             let timeout = wakes.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
             let mut waiting = [
-                PollFd::new(&self.ends, PollFlags::IN),
+                PollFd::new(&self.sigchld, PollFlags::IN),
                 PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
             ];
             let ready = poll(&mut waiting, timeout.as_ref());
@@ -183,14 +215,14 @@ impl Tree {
             if ready.is_ok() && ended {
                 self.reap();
             }
-            if self.status.is_some() {
+            if self.wait_status.is_some() {
                 return false;
             }
             // From the moment it is the program, its end of the pipe is closed.
-            let has_begun = is_hung_up(&self.setup);
+            let try_spawn = is_hung_up(&self.setup_pipe);
             let is_stopped =
                 || until.is_some_and(|until| until <= Instant::now()) || is_readable(control.as_fd());
-            if self.memory.as_mut().is_some_and(|watch| watch.is_over(has_begun, is_stopped)) {
+            if self.memory_monitor.as_mut().is_some_and(|watch| watch.exceeds_limit(try_spawn, is_stopped)) {
                 return true;
             }
         }
@@ -199,12 +231,14 @@ impl Tree {
     /// Reaps whoever has ended: how many there were beside the leader, and whether no child is left.
     fn reap(&mut self) -> (u32, bool) {
         // Read, it is readable again when the next one ends.
-        rustix::io::read(&self.ends, &mut [0; 128]).ok();
+        rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
         let mut others = 0;
         loop {
             match system::reap() {
-                Ok(Some((pid, ended))) if self.status.is_none() && pid == self.leader.as_raw_pid() => {
-                    self.status = Some(ended);
+                Ok(Some((pid, ended)))
+                    if self.wait_status.is_none() && pid == self.child_pid.as_raw_pid() =>
+                {
+                    self.wait_status = Some(ended);
                 }
                 Ok(Some(_)) => others += 1,
                 Ok(None) => return (others, false),
@@ -219,7 +253,7 @@ impl Tree {
         let began = Instant::now();
         // Who has no child has no descendant. To ask costs less than to kill everyone, which looks at every process there is.
         let (mut others, mut is_gone) = self.reap();
-        while !is_gone && began.elapsed() < GONE {
+        while !is_gone && began.elapsed() < KILL_TIMEOUT {
             self.kill();
             let (more, now_gone) = self.reap();
             (others, is_gone) = (others + more, now_gone);
@@ -231,54 +265,54 @@ impl Tree {
     }
 
     fn kill(&self) {
-        match self.reach {
-            Reach::Everyone => system::kill_everyone(),
-            Reach::Children(_) => children::kill_all_but(&[]),
+        match self.kill_method {
+            KillMethod::Scoped => system::kill_all_signalable(),
+            KillMethod::Walk(_) => children::kill_all_except(&[]),
         }
         // A leader that no list shows can be named: its number is nobody else's until it is reaped.
-        if self.status.is_none() {
-            kill_process(self.leader, Signal::KILL).ok();
+        if self.wait_status.is_none() {
+            kill_process(self.child_pid, Signal::KILL).ok();
         }
     }
 
     /// What the leader said before it became the program, and why it did not, if so. Nobody is left who could say more.
-    fn setup(&mut self) -> (Enforced, Option<(String, i32)>) {
+    fn read_setup(&mut self) -> (Enforcement, Option<(String, i32)>) {
         let mut text = [0; 512];
-        let length = self.setup.read(&mut text).unwrap_or(0);
-        said(&text[..length])
+        let length = self.setup_pipe.read(&mut text).unwrap_or(0);
+        parse_setup(&text[..length])
     }
 }
 
-fn said(mut text: &[u8]) -> (Enforced, Option<(String, i32)>) {
-    let mut enforced = Enforced::default();
+fn parse_setup(mut text: &[u8]) -> (Enforcement, Option<(String, i32)>) {
+    let mut enforced = Enforcement::default();
     let mut refused = Some(("start".to_owned(), libc::EPIPE));
-    while let Ok((next, behind)) = wire::unpacked(text) {
+    while let Ok((next, behind)) = wire::decode(text) {
         text = behind;
         match next {
-            Setup::Ready(held) => (enforced, refused) = (held, None),
-            Setup::Failed { step, errno } => refused = Some((step, errno)),
+            SetupMessage::Ready(held) => (enforced, refused) = (held, None),
+            SetupMessage::Failed { step, errno } => refused = Some((step, errno)),
         }
     }
     (enforced, refused)
 }
 
-impl Reach {
+impl KillMethod {
     /// How this process may kill in that tier.
-    fn of(tier: Tier) -> Self {
+    fn set_up(tier: SandboxLevel) -> Self {
         let scoped = match tier {
-            Tier::Walk => Ok(false),
-            _ => files::keep_signals_inside(),
+            SandboxLevel::LandlockUnscoped => Ok(false),
+            _ => files::scope_signals(),
         };
         match scoped {
-            Ok(true) if nobody_else_is_in_reach() => Self::Everyone,
-            scoped => Self::Children(scoped.err()),
+            Ok(true) if signals_are_scoped() => Self::Scoped,
+            scoped => Self::Walk(scoped.err()),
         }
     }
 
     /// Where it could not kill all of a tree, and must, nothing is started.
-    fn held_to(self, order: &Order) -> std::io::Result<Self> {
+    fn check_required(self, order: &LaunchRequest) -> std::io::Result<Self> {
         match self {
-            Self::Children(why) if order.cage.required && !children::are_known() => {
+            Self::Walk(why) if order.cage.required && !children::can_list() => {
                 Err(why.unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
             }
             reach => Ok(reach),
@@ -300,7 +334,7 @@ fn is_readable(end: BorrowedFd<'_>) -> bool {
 }
 
 /// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.
-fn nobody_else_is_in_reach() -> bool {
+fn signals_are_scoped() -> bool {
     let refused =
         |pid: Option<Pid>| pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));
     refused(getppid()) && refused(Some(Pid::INIT))

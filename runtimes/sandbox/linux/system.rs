@@ -10,7 +10,7 @@ use rustix::mount::MountAttrFlags;
 use rustix::process::Pid;
 
 /// Which side of a fork this is.
-pub(super) enum Side {
+pub(super) enum ForkResult {
     Child,
     Parent(Pid),
 }
@@ -20,40 +20,40 @@ pub(super) enum Side {
 /// For the helper and its stubs, which have one thread: their children may do whatever a program may do. A host without
 /// a helper program does it once, to have a helper at all; the copy takes no lock but the allocator's, which the C library
 /// makes good after a fork.
-pub(super) fn fork() -> io::Result<Side> {
+pub(super) fn fork() -> io::Result<ForkResult> {
     // SAFETY: no lock that the child takes is held by a thread it lacks: the caller has one thread, or keeps to the above.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Side::Child),
-        pid => Pid::from_raw(pid).map(Side::Parent).ok_or_else(|| io::ErrorKind::Other.into()),
+        0 => Ok(ForkResult::Child),
+        pid => Pid::from_raw(pid).map(ForkResult::Parent).ok_or_else(|| io::ErrorKind::Other.into()),
     }
 }
 
 /// The same, with namespaces of its own for the child: `CLONE_NEW…` flags.
 ///
 /// For the helper: the C library does not hear of this split, and the child must have one thread and fork by [`fork`].
-pub(super) fn split(namespaces: libc::c_int) -> io::Result<Side> {
+pub(super) fn clone_with_namespaces(namespaces: libc::c_int) -> io::Result<ForkResult> {
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: as for `fork`; without a stack of its own the child goes on with a copy of this one.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Side::Child),
+        0 => Ok(ForkResult::Child),
         pid => {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            pid.map(Side::Parent).ok_or_else(|| io::ErrorKind::Other.into())
+            pid.map(ForkResult::Parent).ok_or_else(|| io::ErrorKind::Other.into())
         }
     }
 }
 
 /// Puts this process into a network of its own, in which there is nothing.
-pub(super) fn leave_network() -> io::Result<()> {
+pub(super) fn unshare_network() -> io::Result<()> {
     // SAFETY: passes an integer; no memory and no descriptor is shared less than before.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What the kernel reads of a change to mounts.
 #[repr(C)]
-struct Attributes {
+struct MountAttr {
     set: u64,
     clear: u64,
     propagation: u64,
@@ -62,37 +62,39 @@ struct Attributes {
 
 /// What mounts below a place are to be.
 #[derive(Clone, Copy)]
-pub(super) enum Mounts {
+pub(super) enum MountChange {
     /// Nothing that happens to them is seen elsewhere.
     Private,
     /// The same, though what happens to those they are copies of is seen here.
-    Following,
+    ReceiveOnly,
     /// Nothing below them can be changed.
     ReadOnly,
     /// The same, and devices cannot be opened.
-    Dead,
+    ReadOnlyNoDevices,
 }
 
 /// Changes the mount at this place, an open one where the path is empty, and all below it.
-pub(super) fn change_mounts(at: &impl AsFd, path: &CStr, to: Mounts) -> io::Result<()> {
+pub(super) fn mount_setattr(at: &impl AsFd, path: &CStr, to: MountChange) -> io::Result<()> {
     let (set, propagation) = match to {
-        Mounts::Private => (MountAttrFlags::empty(), libc::MS_PRIVATE),
-        Mounts::Following => (MountAttrFlags::empty(), libc::MS_SLAVE),
-        Mounts::ReadOnly => (MountAttrFlags::MOUNT_ATTR_RDONLY, 0),
-        Mounts::Dead => (MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV, 0),
+        MountChange::Private => (MountAttrFlags::empty(), libc::MS_PRIVATE),
+        MountChange::ReceiveOnly => (MountAttrFlags::empty(), libc::MS_SLAVE),
+        MountChange::ReadOnly => (MountAttrFlags::MOUNT_ATTR_RDONLY, 0),
+        MountChange::ReadOnlyNoDevices => {
+            (MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV, 0)
+        }
     };
-    let attributes = Attributes { set: set.bits().into(), clear: 0, propagation, userns: 0 };
+    let attributes = MountAttr { set: set.bits().into(), clear: 0, propagation, userns: 0 };
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
     // SAFETY: the path ends in NUL, and the record is as long as the call is told.
     let changed = unsafe {
-        let (at, size) = (at.as_fd().as_raw_fd(), size_of::<Attributes>());
+        let (at, size) = (at.as_fd().as_raw_fd(), size_of::<MountAttr>());
         libc::syscall(libc::SYS_mount_setattr, at, path.as_ptr(), flags, &raw const attributes, size)
     };
     if changed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A descriptor that is readable when children have ended, and holds that signal back from now on.
-pub(super) fn ended_children() -> io::Result<OwnedFd> {
+pub(super) fn sigchld_fd() -> io::Result<OwnedFd> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by the call that empties it; a new descriptor belongs to nobody else.
     unsafe {
@@ -115,7 +117,7 @@ pub(super) fn exit(code: i32) -> ! {
 /// Sends SIGKILL to every process this one may signal, itself excepted.
 ///
 /// For a stub inside a domain that scopes signals, where those are its descendants; anywhere else this is a catastrophe.
-pub(super) fn kill_everyone() {
+pub(super) fn kill_all_signalable() {
     // SAFETY: passes two integers.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
@@ -123,49 +125,49 @@ pub(super) fn kill_everyone() {
 /// Gives the program that comes next this descriptor by that number, whatever had it before.
 ///
 /// For a process that is about to become a program, and holds nothing it needs by that number.
-pub(super) fn place(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
+pub(super) fn dup_to(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
     // SAFETY: passes two integers; whoever owned the number before is never asked for it again.
     let placed = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
     if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A program, with all that it is told, as the kernel reads it: to become it takes no memory.
-pub(super) struct Program {
+pub(super) struct ExecProgram {
     path: CString,
-    arguments: Words,
-    environment: Words,
+    arguments: CStringArray,
+    environment: CStringArray,
 }
 
 /// Texts, and where they lie, with a null pointer at the end.
-struct Words {
-    at: Vec<*const libc::c_char>,
-    _texts: Vec<CString>,
+struct CStringArray {
+    pointers: Vec<*const libc::c_char>,
+    _strings: Vec<CString>,
 }
 
-impl Program {
+impl ExecProgram {
     /// The first argument is its own name.
     pub(super) fn new(path: CString, arguments: Vec<CString>, environment: Vec<CString>) -> Self {
-        Self { path, arguments: Words::new(arguments), environment: Words::new(environment) }
+        Self { path, arguments: CStringArray::new(arguments), environment: CStringArray::new(environment) }
     }
 
     /// Becomes it. The answer is why not.
-    pub(super) fn execute(&self) -> io::Error {
+    pub(super) fn exec(&self) -> io::Error {
         let Self { path, arguments, environment } = self;
         // SAFETY: every text ends in NUL and both lists in a null pointer, and all of them outlive the call.
-        unsafe { libc::execve(path.as_ptr(), arguments.at.as_ptr(), environment.at.as_ptr()) };
+        unsafe { libc::execve(path.as_ptr(), arguments.pointers.as_ptr(), environment.pointers.as_ptr()) };
         io::Error::last_os_error()
     }
 }
 
-impl Words {
+impl CStringArray {
     fn new(texts: Vec<CString>) -> Self {
         let at = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
-        Self { at, _texts: texts }
+        Self { pointers: at, _strings: texts }
     }
 }
 
 /// A copy of a descriptor that this program was started with.
-pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+pub(crate) fn inherited_fd(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: passes integers; a number that is not open is an error.
     match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) } {
         -1 => Err(io::Error::last_os_error()),
@@ -175,7 +177,7 @@ pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Closes every descriptor from this one on when the program changes.
-pub(super) fn close_from(first: RawFd) -> io::Result<()> {
+pub(super) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
     // SAFETY: closes nothing now; it marks descriptors to be closed by `execve`.
     let closed =
         unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -194,7 +196,7 @@ pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
 }
 
 /// Processor time in microseconds of all children that were reaped, and the bytes resident in the largest.
-pub(super) fn used_by_children() -> (u64, u64) {
+pub(super) fn children_usage() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the record is a valid place for what the call writes, and zero is a valid value of each of its fields.
     let usage = unsafe {
@@ -228,7 +230,7 @@ pub(super) fn unblock_signals() {
 /// Keeps this descriptor, as another number, and closes every other; the standard streams lead nowhere afterwards.
 ///
 /// For a process that has just begun to be the helper: nothing in it uses what it inherited.
-pub(super) fn keep_only(kept: &impl AsFd) -> io::Result<OwnedFd> {
+pub(super) fn close_all_except(kept: &impl AsFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
     let kept = rustix::io::fcntl_dupfd_cloexec(kept, FIRST + 1)?;
     let nowhere = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);

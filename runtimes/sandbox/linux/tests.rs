@@ -7,47 +7,47 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use super::super::sandbox::*;
-use super::{Launcher, Started};
-use crate::policy::Tier;
+use super::{LaunchHandle, Launcher};
+use crate::policy::SandboxLevel;
 
 /// What came of a program in a cage.
-struct Ran {
-    report: Option<Report>,
+struct LaunchResult {
+    report: Option<SupervisorReport>,
     stdout: String,
     stderr: String,
     took: Duration,
 }
 
-fn cage(project: &std::path::Path) -> Cage {
+fn sandbox_policy(project: &std::path::Path) -> SandboxPolicy {
     let read = ["/usr", "/bin", "/lib", "/lib64", "/etc/ssl", "/etc/passwd", "/dev/zero", "/dev/urandom"];
-    Cage {
+    SandboxPolicy {
         files: Some(FileRules {
             read: read.map(Into::into).to_vec(),
             own: Vec::new(),
             write: vec![project.into(), "/dev/null".into()],
-            guarded: Guarded::default(),
+            protected_paths: ProtectedPaths::default(),
         }),
-        shut_network: true,
-        may_lock: false,
-        guard_calls: true,
+        block_network: true,
+        allow_flock: false,
+        filter_syscalls: true,
         required: true,
-        ceilings: Ceilings::default(),
+        limits: ResourceLimits::default(),
     }
 }
 
-fn order(project: &std::path::Path, script: &str) -> Order {
-    Order {
+fn launch_request(project: &std::path::Path, script: &str) -> LaunchRequest {
+    LaunchRequest {
         program: "/bin/bash".into(),
         args: vec!["-c".into(), script.into()],
         environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), project.into())],
         folder: project.into(),
-        cage: cage(project),
-        leftovers: Vec::new(),
-        deadline_ms: 10_000,
+        cage: sandbox_policy(project),
+        cleanup_dirs: Vec::new(),
+        timeout_ms: 10_000,
     }
 }
 
-fn run(launcher: &Launcher, order: &Order) -> Ran {
+fn run(launcher: &Launcher, order: &LaunchRequest) -> LaunchResult {
     let began = Instant::now();
     let (stdin, mut feed) = std::io::pipe().unwrap();
     let (mut stdout, out) = std::io::pipe().unwrap();
@@ -60,20 +60,20 @@ fn run(launcher: &Launcher, order: &Order) -> Ran {
     stdout.read_to_string(&mut said).unwrap();
     stderr.read_to_string(&mut complained).unwrap();
     let mut report = Vec::new();
-    let Started { control, report: pipe } = started;
+    let LaunchHandle { control, report: pipe } = started;
     File::from(pipe).read_to_end(&mut report).unwrap();
     drop(control);
-    Ran {
-        report: super::wire::unpacked(&report).ok().map(|(report, _)| report),
+    LaunchResult {
+        report: super::wire::decode(&report).ok().map(|(report, _)| report),
         stdout: said,
         stderr: complained,
         took: began.elapsed(),
     }
 }
 
-fn bash(script: &str) -> Ran {
+fn bash(script: &str) -> LaunchResult {
     let project = tempfile::tempdir().unwrap();
-    run(&Launcher::default(), &order(project.path(), script))
+    run(&Launcher::default(), &launch_request(project.path(), script))
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
     let ran = bash("read line; echo \"$line\"; echo x > file; cat file; exit 3");
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("input\nx\n", ""));
     let report = ran.report.unwrap();
-    assert_eq!(report.end, End::Ran { status: 3 << 8 });
-    assert!(report.enforced.calls && report.enforced.files_abi > 0, "{report:?}");
+    assert_eq!(report.end, LaunchOutcome::Exited { status: 3 << 8 });
+    assert!(report.enforcement.seccomp && report.enforcement.landlock_abi > 0, "{report:?}");
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
 }
 
@@ -91,21 +91,21 @@ fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will
     let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inside = secret.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
-    let mut order = order(project.path(), "cat; echo ran");
+    let mut order = launch_request(project.path(), "cat; echo ran");
     // Where it is to be put back there is nothing by then: what is around it is not to be seen.
     let files = order.cage.files.as_mut().unwrap();
     files.write.push((&inside).into());
-    files.guarded.hidden.push(secret.path().into());
+    files.protected_paths.hidden.push(secret.path().into());
     let ran = run(&Launcher::default(), &order);
     let report = ran.report.unwrap();
-    let End::Refused { step, errno } = &report.end else { panic!("{report:?}") };
+    let LaunchOutcome::SetupFailed { step, errno } = &report.end else { panic!("{report:?}") };
     assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
     order.cage.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
-    let held = ran.report.unwrap().enforced;
-    assert!(held.lowered && !held.namespaces && !held.read_only && !held.guarded, "{held:?}");
-    assert!(held.files_abi > 0 && held.calls && held.tree_gone, "{held:?}");
+    let held = ran.report.unwrap().enforcement;
+    assert!(held.is_downgraded && !held.namespaces && !held.read_only && !held.protected_paths, "{held:?}");
+    assert!(held.landlock_abi > 0 && held.seccomp && held.tree_gone, "{held:?}");
 }
 
 /// Between the host's word and the cage there is time to put another folder there, or a link.
@@ -119,7 +119,7 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
     }
     let now = |name: &str| {
         let about = std::fs::metadata(at(name)).unwrap();
-        Exactly { identity: Some((about.dev(), about.ino())), ..Exactly::from(&at(name)) }
+        PinnedPath { file_id: Some((about.dev(), about.ino())), ..PinnedPath::from(&at(name)) }
     };
     let script = "cd \"$HOME\"; cat skill/file; for name in project other link; do cat $name/file; echo x > $name/new; done";
     let swap = |with: &str| {
@@ -127,23 +127,26 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
         rustix::fs::renameat_with(here, at("project"), here, at(with), flags).unwrap();
     };
     std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
-    for (is_writable, tier) in
-        [(false, Tier::Namespaces), (false, Tier::Landlock), (true, Tier::Namespaces), (true, Tier::Landlock)]
-    {
-        let mut order = order(folder.path(), script);
+    for (is_writable, tier) in [
+        (false, SandboxLevel::Namespaces),
+        (false, SandboxLevel::Landlock),
+        (true, SandboxLevel::Namespaces),
+        (true, SandboxLevel::Landlock),
+    ] {
+        let mut order = launch_request(folder.path(), script);
         order.folder = "/".into();
         let files = order.cage.files.as_mut().unwrap();
         (files.write, files.own) = (vec!["/dev/null".into()], vec![now("skill")]);
         if is_writable { &mut files.write } else { &mut files.own }.push(now("project"));
         for with in ["link", "other"] {
             swap(with);
-            let ran = run(&Launcher::new(Source::Itself, tier), &order);
+            let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, tier), &order);
             swap(with);
             assert_eq!(ran.stdout, "theirs\n", "{with} {tier:?} {}", ran.stderr);
             assert!(!at("other/new").exists() && !at("project/new").exists(), "{with} {tier:?}");
-            assert!(ran.report.unwrap().enforced.files_abi > 0);
+            assert!(ran.report.unwrap().enforcement.landlock_abi > 0);
         }
-        let ran = run(&Launcher::new(Source::Itself, tier), &order);
+        let ran = run(&Launcher::new(ForkServerSource::CurrentProgram, tier), &order);
         assert_eq!(ran.stdout, "theirs\ntheirs\n", "{tier:?} {}", ran.stderr);
         assert_eq!(at("project/new").exists(), is_writable);
         std::fs::remove_file(at("project/new")).ok();
@@ -154,23 +157,25 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
 fn who_may_write_everything_is_in_namespaces_all_the_same() {
     let project = tempfile::tempdir().unwrap();
     std::fs::write(project.path().join(".env"), "secret").unwrap();
-    let mut order = order(project.path(), "cat .env; echo x > file; cat file");
+    let mut order = launch_request(project.path(), "cat .env; echo x > file; cat file");
     let files = order.cage.files.as_mut().unwrap();
     files.write.push("/".into());
-    files.guarded.hidden.push(project.path().join(".env").into());
+    files.protected_paths.hidden.push(project.path().join(".env").into());
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "x\n", "{}", ran.stderr);
-    let held = ran.report.unwrap().enforced;
-    assert!(held.namespaces && held.guarded && !held.lowered, "{held:?}");
+    let held = ran.report.unwrap().enforcement;
+    assert!(held.namespaces && held.protected_paths && !held.is_downgraded, "{held:?}");
 }
 
 #[test]
 fn the_lower_tiers_are_put_up_when_they_are_asked_for() {
     let project = tempfile::tempdir().unwrap();
-    for (tier, scoped) in [(Tier::Landlock, true), (Tier::Walk, false)] {
-        let launcher = Launcher::new(Source::Itself, tier);
-        let held =
-            run(&launcher, &order(project.path(), "(setsid sleep 1000 &); exit 0")).report.unwrap().enforced;
+    for (tier, scoped) in [(SandboxLevel::Landlock, true), (SandboxLevel::LandlockUnscoped, false)] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
+        let held = run(&launcher, &launch_request(project.path(), "(setsid sleep 1000 &); exit 0"))
+            .report
+            .unwrap()
+            .enforcement;
         assert_eq!((held.namespaces, held.scoped_kill, held.tree_gone), (false, scoped, true), "{tier:?}");
     }
 }
@@ -199,50 +204,50 @@ fn nothing_of_the_tree_outlives_the_leader() {
         "for i in 1 2 3; do setsid sleep 1000 & done; (setsid bash -c 'sleep 1000 & sleep 1000' &) ; exit 0",
     );
     let report = ran.report.unwrap();
-    assert_eq!(report.end, End::Ran { status: 0 });
-    assert!(report.used.left_behind >= 3 && report.enforced.tree_gone, "{report:?}");
+    assert_eq!(report.end, LaunchOutcome::Exited { status: 0 });
+    assert!(report.usage.left_behind >= 3 && report.enforcement.tree_gone, "{report:?}");
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
 }
 
 #[test]
 fn a_deadline_ends_a_tree_that_only_ever_forks() {
     let project = tempfile::tempdir().unwrap();
-    let mut order = order(
+    let mut order = launch_request(
         project.path(),
         "f() { setsid bash -c 'trap \"\" TERM; eval \"$F\"; f' & }; export F=\"$(declare -f f)\"; for i in 1 2 3 4 5; do f; done; sleep 100",
     );
-    order.deadline_ms = 500;
+    order.timeout_ms = 500;
     let ran = run(&Launcher::default(), &order);
     assert!(ran.took < Duration::from_secs(4), "{:?} {:?}", ran.took, ran.report);
-    assert_eq!(ran.report.unwrap().end, End::Ran { status: libc::SIGKILL });
+    assert_eq!(ran.report.unwrap().end, LaunchOutcome::Exited { status: libc::SIGKILL });
 }
 
 #[test]
 fn a_program_that_is_not_there_is_a_refusal_with_its_step() {
     let project = tempfile::tempdir().unwrap();
-    let order = Order { program: "/usr/bin/not-there".into(), ..order(project.path(), "") };
+    let order = LaunchRequest { program: "/usr/bin/not-there".into(), ..launch_request(project.path(), "") };
     let report = run(&Launcher::default(), &order).report.unwrap();
-    assert_eq!(report.end, End::Refused { step: "program".into(), errno: libc::ENOENT });
+    assert_eq!(report.end, LaunchOutcome::SetupFailed { step: "program".into(), errno: libc::ENOENT });
 }
 
 /// The processes that a helper has split off.
-fn stubs_of(launcher: &Launcher) -> Vec<i32> {
-    let helper = launcher.helper_id();
+fn supervisors_of(launcher: &Launcher) -> Vec<i32> {
+    let helper = launcher.server_pid();
     let children = std::fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 /// Waits until the stubs of former orders are gone, and one waits with its leader.
-fn spare_of(launcher: &Launcher) -> i32 {
+fn standby_of(launcher: &Launcher) -> i32 {
     for _ in 0..1000 {
-        if let [spare] = stubs_of(launcher)[..]
-            && leader_of(spare).is_some()
+        if let [spare] = supervisors_of(launcher)[..]
+            && child_of(spare).is_some()
         {
             return spare;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    panic!("{:?}", stubs_of(launcher));
+    panic!("{:?}", supervisors_of(launcher));
 }
 
 fn is_there(pid: i32) -> bool {
@@ -252,26 +257,26 @@ fn is_there(pid: i32) -> bool {
 #[test]
 fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
     let project = tempfile::tempdir().unwrap();
-    for tier in [Tier::Namespaces, Tier::Landlock] {
-        let launcher = Launcher::new(Source::Itself, tier);
-        let mut order = order(project.path(), "echo hi");
+    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
+        let mut order = launch_request(project.path(), "echo hi");
         let mut says_hi = |shut_network| {
-            order.cage.shut_network = shut_network;
+            order.cage.block_network = shut_network;
             let ran = run(&launcher, &order);
             assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{tier:?}");
-            let held = ran.report.unwrap().enforced;
-            assert_eq!((held.shut_network, held.scoped_kill, held.tree_gone), (shut_network, true, true));
+            let held = ran.report.unwrap().enforcement;
+            assert_eq!((held.network_blocked, held.scoped_kill, held.tree_gone), (shut_network, true, true));
         };
         says_hi(true);
         says_hi(true);
-        let first = spare_of(&launcher);
+        let first = standby_of(&launcher);
         says_hi(true);
-        let second = spare_of(&launcher);
+        let second = standby_of(&launcher);
         assert_ne!(first, second, "it had the last order");
         // It is ready for a shut network alone.
         says_hi(false);
         assert!(!is_there(second));
-        let third = spare_of(&launcher);
+        let third = standby_of(&launcher);
         kill(third);
         says_hi(false);
         says_hi(true);
@@ -285,10 +290,10 @@ fn a_spare_goes_with_its_helper_however_that_ends() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
     for _ in 0..2 {
-        run(&launcher, &order(project.path(), "true"));
+        run(&launcher, &launch_request(project.path(), "true"));
     }
-    let spare = spare_of(&launcher);
-    launcher.signal_helper(rustix::process::Signal::KILL);
+    let spare = standby_of(&launcher);
+    launcher.signal_server(rustix::process::Signal::KILL);
     for _ in 0..1000 {
         if !is_there(spare) {
             return;
@@ -311,12 +316,12 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     }
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
-    let order = order(project.path(), "cat file 2>/dev/null; echo there");
+    let order = launch_request(project.path(), "cat file 2>/dev/null; echo there");
     for _ in 0..2 {
-        let held = run(&launcher, &order).report.unwrap().enforced;
+        let held = run(&launcher, &order).report.unwrap().enforcement;
         assert!(held.namespaces, "{held:?}");
     }
-    spare_of(&launcher);
+    standby_of(&launcher);
     let nothing = rustix::mount::MountFlags::empty();
     rustix::mount::mount(c"none", project.path(), c"tmpfs", nothing, None).unwrap();
     std::fs::write(project.path().join("file"), "new\n").unwrap();
@@ -338,9 +343,9 @@ fn a_spare_keeps_nothing_mounted_that_is_not() {
     rustix::mount::mount(c"metier-disk", &place, c"tmpfs", nothing, None).unwrap();
     let launcher = Launcher::default();
     for _ in 0..2 {
-        run(&launcher, &order(project.path(), "true"));
+        run(&launcher, &launch_request(project.path(), "true"));
     }
-    let spare = spare_of(&launcher);
+    let spare = standby_of(&launcher);
     // It has a leader once it has done what no order changes.
     let is_mounted = || {
         let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
@@ -370,7 +375,7 @@ fn has_own_mounts(name: &str) -> bool {
     false
 }
 
-fn leader_of(spare: i32) -> Option<i32> {
+fn child_of(spare: i32) -> Option<i32> {
     let children = std::fs::read_to_string(format!("/proc/{spare}/task/{spare}/children"));
     children.ok()?.trim().parse().ok()
 }
@@ -380,20 +385,20 @@ fn a_helper_serves_many_and_is_started_again_when_it_was_killed() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
     for _ in 0..20 {
-        assert_eq!(run(&launcher, &order(project.path(), "echo hi")).stdout, "hi\n");
+        assert_eq!(run(&launcher, &launch_request(project.path(), "echo hi")).stdout, "hi\n");
     }
-    launcher.signal_helper(rustix::process::Signal::KILL);
-    assert_eq!(run(&launcher, &order(project.path(), "echo again")).stdout, "again\n");
+    launcher.signal_server(rustix::process::Signal::KILL);
+    assert_eq!(run(&launcher, &launch_request(project.path(), "echo again")).stdout, "again\n");
 }
 
 #[test]
 fn a_helper_that_somebody_has_stopped_is_replaced_and_does_nothing_late() {
     let project = tempfile::tempdir().unwrap();
     let launcher = Launcher::default();
-    let order = order(project.path(), "echo hi; echo ran >> file");
+    let order = launch_request(project.path(), "echo hi; echo ran >> file");
     assert_eq!(run(&launcher, &order).stdout, "hi\n");
-    let first = launcher.helper_id();
-    launcher.signal_helper(rustix::process::Signal::STOP);
+    let first = launcher.server_pid();
+    launcher.signal_server(rustix::process::Signal::STOP);
     assert_eq!(run(&launcher, &order).stdout, "hi\n");
     assert!(!is_there(first));
     assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\n");
@@ -409,15 +414,15 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
         (None, Some(4), true),
         (None, Some(4), false),
     ] {
-        let mut order = order(project.path(), "cat /etc/shadow; echo ran");
+        let mut order = launch_request(project.path(), "cat /etc/shadow; echo ran");
         order.args.extend((0..40).map(|_| "x".repeat(12_000).into()));
         order.cage.required = required;
-        order.cage.ceilings = Ceilings { memory, open_files, ..Ceilings::default() };
+        order.cage.limits = ResourceLimits { memory, open_files, ..ResourceLimits::default() };
         let ran = run(&Launcher::default(), &order);
         let report = ran.report.unwrap();
-        assert!(matches!(report.end, End::Ran { .. }), "{memory:?} {open_files:?} {report:?}");
-        let held = report.enforced;
-        assert!(held.files_abi >= 3 && held.shut_network && held.calls && held.tree_gone, "{held:?}");
+        assert!(matches!(report.end, LaunchOutcome::Exited { .. }), "{memory:?} {open_files:?} {report:?}");
+        let held = report.enforcement;
+        assert!(held.landlock_abi >= 3 && held.network_blocked && held.seccomp && held.tree_gone, "{held:?}");
         assert!(!ran.stdout.contains("root:"));
     }
 }
@@ -425,7 +430,7 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
 #[test]
 fn a_script_goes_before_its_host_when_memory_is_short() {
     let project = tempfile::tempdir().unwrap();
-    let mut order = order(project.path(), "cat /proc/self/oom_score_adj");
+    let mut order = launch_request(project.path(), "cat /proc/self/oom_score_adj");
     order.cage.files.as_mut().unwrap().read.push("/proc".into());
     assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
 }
@@ -434,11 +439,11 @@ fn a_script_goes_before_its_host_when_memory_is_short() {
 #[test]
 fn no_start_is_lowered_for_what_its_own_processes_do() {
     let project = tempfile::tempdir().unwrap();
-    let order = order(project.path(), "echo hi");
+    let order = launch_request(project.path(), "echo hi");
     for round in 0..100 {
         let ran = run(&Launcher::default(), &order);
         let report = ran.report.unwrap();
-        assert!(report.enforced.namespaces && ran.stdout == "hi\n", "{round}: {report:?}");
+        assert!(report.enforcement.namespaces && ran.stdout == "hi\n", "{round}: {report:?}");
     }
 }
 
@@ -449,8 +454,8 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
     let (stdin, _feed) = std::io::pipe().unwrap();
     let (mut stdout, out) = std::io::pipe().unwrap();
     let (_stderr, err) = std::io::pipe().unwrap();
-    let order = order(project.path(), "echo hi; exec >&-; read never");
-    let Started { control, report } =
+    let order = launch_request(project.path(), "echo hi; exec >&-; read never");
+    let LaunchHandle { control, report } =
         launcher.start(&order, [stdin.into(), out.into(), err.into()], None).unwrap();
     let mut said = String::new();
     stdout.read_to_string(&mut said).unwrap();
@@ -467,21 +472,21 @@ fn what_a_script_closes_is_closed_while_it_still_runs() {
 #[test]
 fn a_spare_whose_leader_is_gone_takes_no_order() {
     let project = tempfile::tempdir().unwrap();
-    for (tier, is_within) in [(Tier::Namespaces, true), (Tier::Landlock, false)] {
-        let launcher = Launcher::new(Source::Itself, tier);
+    for (tier, is_within) in [(SandboxLevel::Namespaces, true), (SandboxLevel::Landlock, false)] {
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
         for _ in 0..2 {
-            run(&launcher, &order(project.path(), "true"));
+            run(&launcher, &launch_request(project.path(), "true"));
         }
-        let spare = spare_of(&launcher);
-        let leader = leader_of(spare).unwrap();
+        let spare = standby_of(&launcher);
+        let leader = child_of(spare).unwrap();
         kill(leader);
         while std::fs::read_to_string(format!("/proc/{leader}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let ran = run(&launcher, &order(project.path(), "echo hi"));
+        let ran = run(&launcher, &launch_request(project.path(), "echo hi"));
         let report = ran.report.unwrap();
-        assert_eq!((ran.stdout.as_str(), report.enforced.namespaces), ("hi\n", is_within), "{report:?}");
+        assert_eq!((ran.stdout.as_str(), report.enforcement.namespaces), ("hi\n", is_within), "{report:?}");
     }
 }
 
@@ -492,36 +497,36 @@ fn rules_made_ahead_open_what_an_order_reads_today_and_nothing_else() {
     for folder in ["project", "tools"] {
         std::fs::create_dir(at(folder)).unwrap();
     }
-    for tier in [Tier::Namespaces, Tier::Landlock] {
+    for tier in [SandboxLevel::Namespaces, SandboxLevel::Landlock] {
         for (name, text) in [("tools/one", "one"), ("tools/two", "two"), ("tools/new", "new")] {
             std::fs::write(at(name), format!("{text}\n")).unwrap();
         }
         std::fs::remove_file(at("tools/old")).ok();
-        let launcher = Launcher::new(Source::Itself, tier);
+        let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
         let said = |read: &[&str]| {
             let script = "cd ../tools; for name in one two old; do cat $name 2>/dev/null; done; true";
-            let mut order = order(&at("project"), script);
+            let mut order = launch_request(&at("project"), script);
             order.cage.files.as_mut().unwrap().read.extend(read.iter().map(|name| at(name).into()));
             run(&launcher, &order).stdout
         };
         assert_eq!(said(&["tools/one"]), "one\n");
         assert_eq!(said(&["tools/one"]), "one\n");
-        spare_of(&launcher);
+        standby_of(&launcher);
         assert_eq!(said(&["tools/two"]), "two\n", "another order");
-        spare_of(&launcher);
+        standby_of(&launcher);
         assert_eq!(said(&[]), "", "less than before");
-        spare_of(&launcher);
+        standby_of(&launcher);
         assert_eq!(said(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
         assert_eq!(said(&["tools/one"]), "one\n");
-        spare_of(&launcher);
+        standby_of(&launcher);
         // What lay there lies elsewhere now, and something else there.
         std::fs::rename(at("tools/one"), at("tools/old")).unwrap();
         std::fs::rename(at("tools/new"), at("tools/one")).unwrap();
         assert_eq!(said(&["tools/one"]), "new\n");
-        spare_of(&launcher);
+        standby_of(&launcher);
         std::fs::remove_file(at("tools/one")).unwrap();
         assert_eq!(said(&["tools/one"]), "", "it is gone");
-        spare_of(&launcher);
+        standby_of(&launcher);
         std::fs::write(at("tools/one"), "again\n").unwrap();
         assert_eq!(said(&["tools/one"]), "again\n");
     }
@@ -532,11 +537,11 @@ fn only_scripts_that_are_given_the_network_are_in_that_of_the_machine() {
     let project = tempfile::tempdir().unwrap();
     let machine = std::fs::read_link("/proc/self/ns/net").unwrap().into_os_string().into_string().unwrap();
     let launcher = Launcher::default();
-    let mut order = order(project.path(), "readlink /proc/self/ns/net");
+    let mut order = launch_request(project.path(), "readlink /proc/self/ns/net");
     for shut_network in [true, true, false, false, true, false, true] {
-        order.cage.shut_network = shut_network;
+        order.cage.block_network = shut_network;
         let ran = run(&launcher, &order);
-        let held = ran.report.unwrap().enforced;
+        let held = ran.report.unwrap().enforcement;
         assert_eq!(ran.stdout.trim() != machine, shut_network && held.namespaces, "{held:?}");
     }
 }

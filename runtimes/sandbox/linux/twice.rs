@@ -6,45 +6,46 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Whether some of what lies at these paths lies at others as well. Where the kernel will not say, it does.
-pub(super) fn are_shown_twice(paths: &[OsString]) -> bool {
+pub(super) fn have_mount_alias(paths: &[OsString]) -> bool {
     if paths.is_empty() {
         return false;
     }
     let Ok(text) = std::fs::read_to_string("/proc/thread-self/mountinfo") else { return true };
-    let mounts: Vec<Mount<'_>> = text.lines().filter_map(mount).collect();
-    paths.iter().any(|path| is_shown_twice(&mounts, Path::new(path)))
+    let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+    paths.iter().any(|path| has_mount_alias(&mounts, Path::new(path)))
 }
 
 /// A mount: of which device, from which folder on, and where.
 struct Mount<'a> {
     device: &'a str,
-    from: PathBuf,
-    at: PathBuf,
+    root: PathBuf,
+    mount_point: PathBuf,
 }
 
-fn is_shown_twice(mounts: &[Mount<'_>], path: &Path) -> bool {
+fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
     // Of those at the same place the last is what is seen.
-    let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.at));
-    let Some((number, own)) = shown.max_by_key(|(number, mount)| (mount.at.components().count(), *number))
+    let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.mount_point));
+    let Some((number, own)) =
+        shown.max_by_key(|(number, mount)| (mount.mount_point.components().count(), *number))
     else {
         return true;
     };
-    let Ok(below) = path.strip_prefix(&own.at) else { return true };
-    let place = own.from.join(below);
+    let Ok(below) = path.strip_prefix(&own.mount_point) else { return true };
+    let place = own.root.join(below);
     let others =
         mounts.iter().enumerate().filter(|(other, mount)| *other != number && mount.device == own.device);
     let mut others = others.map(|(_, other)| other);
-    others.any(|other| place.starts_with(&other.from) || other.from.starts_with(&place))
+    others.any(|other| place.starts_with(&other.root) || other.root.starts_with(&place))
 }
 
 /// `36 35 98:0 /from /at rw,noatime …`
-fn mount(line: &str) -> Option<Mount<'_>> {
+fn parse_mountinfo_line(line: &str) -> Option<Mount<'_>> {
     let mut words = line.split(' ').skip(2);
-    Some(Mount { device: words.next()?, from: spelled(words.next()?), at: spelled(words.next()?) })
+    Some(Mount { device: words.next()?, root: unescape(words.next()?), mount_point: unescape(words.next()?) })
 }
 
 /// Spaces and their like are written as three digits.
-fn spelled(text: &str) -> PathBuf {
+fn unescape(text: &str) -> PathBuf {
     let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter)).into()
 }
@@ -61,8 +62,8 @@ mod tests {
 29 27 0:25 / /tmp rw - tmpfs tmpfs rw";
         let with = |line: &str| {
             let text = format!("{usual}\n{line}");
-            let mounts: Vec<Mount<'_>> = text.lines().filter_map(mount).collect();
-            is_shown_twice(&mounts, Path::new("/home/a/my project"))
+            let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+            has_mount_alias(&mounts, Path::new("/home/a/my project"))
         };
         for twice in [
             "30 27 254:1 /a /mnt rw - ext4 /dev/vdb rw",

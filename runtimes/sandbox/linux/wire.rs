@@ -15,12 +15,12 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::super::sandbox::{Cage, Order};
-use super::calls::Calls;
-use crate::policy::Tier;
+use super::super::sandbox::{LaunchRequest, SandboxPolicy};
+use super::calls::SeccompOptions;
+use crate::policy::SandboxLevel;
 
 /// What goes with an order.
-pub(super) struct Ends {
+pub(super) struct LaunchFds {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
@@ -33,113 +33,130 @@ pub(super) struct Ends {
 }
 
 /// Those of every order, and those that some have.
-const LEAST: usize = 5;
-const MOST: usize = LEAST + 2;
+const MIN_FDS: usize = 5;
+const MAX_FDS: usize = MIN_FDS + 2;
 
 /// Bytes of an order that go in a message. Arguments may be larger.
-const SHORT: usize = 8 << 10;
+const MAX_INLINE_BYTES: usize = 8 << 10;
 
 /// Bytes of what is said beside it.
-const WORD: usize = 256;
+const MAX_HEADER_BYTES: usize = 256;
 
 /// What a stub has to know before it reads its order, to be ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kind {
+pub(super) struct SandboxProfile {
     /// The best cage to put up.
-    pub(super) tier: Tier,
+    pub(super) level: SandboxLevel,
     /// Which system calls are filtered.
-    pub(super) calls: Calls,
+    pub(super) seccomp: SeccompOptions,
     /// Whether system calls are filtered.
-    pub(super) guard_calls: bool,
+    pub(super) filter_syscalls: bool,
     /// Whether a wall that cannot be put up is a reason to start nothing.
     pub(super) required: bool,
 }
 
 /// An order and what goes with it.
-pub(super) struct Parcel {
-    pub(super) kind: Kind,
+pub(super) struct LaunchMessage {
+    pub(super) profile: SandboxProfile,
     /// How many processes each process is told that there may be, which is known once its namespaces are furnished.
-    pub(super) process_limit: Option<u64>,
-    pub(super) text: Text,
-    pub(super) ends: Ends,
+    pub(super) nproc_rlimit: Option<u64>,
+    pub(super) request: EncodedRequest,
+    pub(super) fds: LaunchFds,
     /// Whether the machine gives a better cage than this, which could not be put up.
-    pub(super) is_lowered: bool,
+    pub(super) is_downgraded: bool,
 }
 
 /// An order, unread. It goes in the message, or lies in a file in memory.
-pub(super) enum Text {
-    Short(Vec<u8>),
-    Long(File),
+pub(super) enum EncodedRequest {
+    Inline(Vec<u8>),
+    Memfd(File),
 }
 
 /// What is said: a message. Only those of the same release understand each other.
 #[derive(Serialize, Deserialize)]
-struct Said<'a> {
+struct MessageHeader<'a> {
     release: &'a str,
     /// Nothing when no more orders come.
-    run: Option<Run>,
+    launch: Option<LaunchHeader>,
 }
 
 /// What comes with an order; the short text of one stands behind it.
 #[derive(Serialize, Deserialize)]
-struct Run {
-    kind: Kind,
-    process_limit: Option<u64>,
-    is_short: bool,
+struct LaunchHeader {
+    profile: SandboxProfile,
+    nproc_rlimit: Option<u64>,
+    is_inline: bool,
     has_api: bool,
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// A value in bytes, as the processes of a cage tell it each other.
-pub(super) fn packed(value: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(super) fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(value).map_err(io::Error::other)
 }
 
 /// The value that these bytes begin with, and what is behind it.
-pub(super) fn unpacked<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> io::Result<(T, &'a [u8])> {
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> io::Result<(T, &'a [u8])> {
     postcard::take_from_bytes(bytes).map_err(io::Error::other)
 }
 
 /// Both ends of a line for words.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// What was heard.
-pub(super) enum Word {
+pub(super) enum Message {
     /// To run this.
-    Run(Box<Parcel>),
+    Launch(Box<LaunchMessage>),
     /// That nothing more is to be run.
-    Farewell,
+    Shutdown,
     /// Nothing, for whoever speaks is gone.
-    Gone,
+    Disconnected,
 }
 
-impl Parcel {
+impl LaunchMessage {
     /// Packs an order, in the cage of this tier at best.
-    pub(super) fn of(order: &Order, tier: Tier, ends: Ends) -> io::Result<Self> {
+    pub(super) fn new(order: &LaunchRequest, tier: SandboxLevel, ends: LaunchFds) -> io::Result<Self> {
         // Without rules for files nothing keeps signals inside.
-        let tier = if order.cage.files.is_some() { tier } else { Tier::Walk };
-        let Cage { shut_network, may_lock, guard_calls, required, .. } = order.cage;
-        let kind = Kind { tier, calls: Calls { shut_network, may_lock }, guard_calls, required };
-        Ok(Self { kind, process_limit: None, text: Text::of(order)?, ends, is_lowered: false })
+        let tier = if order.cage.files.is_some() { tier } else { SandboxLevel::LandlockUnscoped };
+        let SandboxPolicy {
+            block_network: shut_network,
+            allow_flock: may_lock,
+            filter_syscalls: guard_calls,
+            required,
+            ..
+        } = order.cage;
+        let kind = SandboxProfile {
+            level: tier,
+            seccomp: SeccompOptions { block_network: shut_network, allow_flock: may_lock },
+            filter_syscalls: guard_calls,
+            required,
+        };
+        Ok(Self {
+            profile: kind,
+            nproc_rlimit: None,
+            request: EncodedRequest::encode(order)?,
+            fds: ends,
+            is_downgraded: false,
+        })
     }
 }
 
-impl Text {
-    fn of(order: &Order) -> io::Result<Self> {
-        let text = packed(order)?;
-        if text.len() <= SHORT {
-            return Ok(Self::Short(text));
+impl EncodedRequest {
+    fn encode(order: &LaunchRequest) -> io::Result<Self> {
+        let text = encode(order)?;
+        if text.len() <= MAX_INLINE_BYTES {
+            return Ok(Self::Inline(text));
         }
-        let mut file = Self::file()?;
+        let mut file = Self::anonymous_file()?;
         file.write_all(&text)?;
-        Ok(Self::Long(file))
+        Ok(Self::Memfd(file))
     }
 
     /// A file without a name, in memory where there are such: not for a host that a script started in its sandbox.
-    fn file() -> io::Result<File> {
+    fn anonymous_file() -> io::Result<File> {
         let made = match memfd_create("metier-order", MemfdFlags::CLOEXEC) {
             Err(Errno::NOSYS) => {
                 let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -151,50 +168,54 @@ impl Text {
     }
 
     /// The order. Others read the same file, so its position is nobody's.
-    pub(super) fn order(&self) -> io::Result<Order> {
+    pub(super) fn decode(&self) -> io::Result<LaunchRequest> {
         match self {
-            Self::Short(text) => Ok(unpacked(text)?.0),
-            Self::Long(file) => {
+            Self::Inline(text) => Ok(decode(text)?.0),
+            Self::Memfd(file) => {
                 let mut text = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(0)];
                 file.read_exact_at(&mut text, 0)?;
-                Ok(unpacked(&text)?.0)
+                Ok(decode(&text)?.0)
             }
         }
     }
 
     /// The same, to be read later.
-    pub(super) fn again(&self) -> io::Result<Self> {
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
-            Self::Short(text) => Self::Short(text.clone()),
-            Self::Long(file) => Self::Long(file.try_clone()?),
+            Self::Inline(text) => Self::Inline(text.clone()),
+            Self::Memfd(file) => Self::Memfd(file.try_clone()?),
         })
     }
 }
 
 /// Says that no more orders come.
-pub(super) fn say_farewell(socket: &OwnedFd) {
+pub(super) fn send_shutdown(socket: &OwnedFd) {
     // Should it not be heard, the socket hangs up.
-    if let Ok(word) = packed(&Said { release: RELEASE, run: None }) {
+    if let Ok(word) = encode(&MessageHeader { release: RELEASE, launch: None }) {
         rustix::net::send(socket, &word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
     }
 }
 
 /// Sends an order.
-pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
-    let Parcel { kind, process_limit, text, ends, .. } = parcel;
+pub(super) fn send_launch(socket: &OwnedFd, parcel: &LaunchMessage) -> io::Result<()> {
+    let LaunchMessage { profile: kind, nproc_rlimit: process_limit, request: text, fds: ends, .. } = parcel;
     let (short, long) = match text {
-        Text::Short(text) => (text.as_slice(), None),
-        Text::Long(file) => (&[][..], Some(file.as_fd())),
+        EncodedRequest::Inline(text) => (text.as_slice(), None),
+        EncodedRequest::Memfd(file) => (&[][..], Some(file.as_fd())),
     };
     let api = ends.api.as_ref().map(AsFd::as_fd);
-    let run =
-        Run { kind: *kind, process_limit: *process_limit, is_short: long.is_none(), has_api: api.is_some() };
-    let word = packed(&Said { release: RELEASE, run: Some(run) })?;
+    let run = LaunchHeader {
+        profile: *kind,
+        nproc_rlimit: *process_limit,
+        is_inline: long.is_none(),
+        has_api: api.is_some(),
+    };
+    let word = encode(&MessageHeader { release: RELEASE, launch: Some(run) })?;
     let always = [&ends.stdin, &ends.stdout, &ends.stderr, &ends.control, &ends.report].map(AsFd::as_fd);
     let all: Vec<BorrowedFd<'_>> = always.into_iter().chain(long).chain(api).collect();
     let message = [IoSlice::new(&word), IoSlice::new(short)];
     let send = || {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !ancillary.push(SendAncillaryMessage::ScmRights(&all)) {
             return Err(Errno::NOMEM);
@@ -202,7 +223,7 @@ pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
         retry_on_intr(|| sendmsg(socket, &message, &mut ancillary, SendFlags::NOSIGNAL))
     };
     match send() {
-        Err(Errno::TOOMANYREFS) => with_every_descriptor(send)?,
+        Err(Errno::TOOMANYREFS) => with_max_open_files(send)?,
         done => done?,
     };
     Ok(())
@@ -210,7 +231,7 @@ pub(super) fn send(socket: &OwnedFd, parcel: &Parcel) -> io::Result<()> {
 
 /// Does this while this process may have as many descriptors as it may ever have. All programs of a user share one number of
 /// descriptors on their way through sockets; who may have few open is the first to be refused when somebody leaves many there.
-fn with_every_descriptor<T>(work: impl FnOnce() -> T) -> T {
+fn with_max_open_files<T>(work: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }).ok();
     let done = work();
@@ -219,9 +240,9 @@ fn with_every_descriptor<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The next word. `Unsupported` where it is one of another version's, `InvalidData` where not all that goes with it came.
-pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
-    let mut message = vec![0; WORD + SHORT];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<Message> {
+    let mut message = vec![0; MAX_HEADER_BYTES + MAX_INLINE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut place = [IoSliceMut::new(&mut message)];
@@ -232,14 +253,17 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     };
     message.truncate(received.bytes);
     if message.is_empty() {
-        return Ok(Word::Gone);
+        return Ok(Message::Disconnected);
     }
     let other = |_| io::Error::from(io::ErrorKind::Unsupported);
-    let (Said { release, run }, behind) = unpacked(&message).map_err(other)?;
+    let (MessageHeader { release, launch: run }, behind) = decode(&message).map_err(other)?;
     if release != RELEASE {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let Some(Run { kind, process_limit, is_short, has_api }) = run else { return Ok(Word::Farewell) };
+    let Some(LaunchHeader { profile: kind, nproc_rlimit: process_limit, is_inline: is_short, has_api }) = run
+    else {
+        return Ok(Message::Shutdown);
+    };
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
         _ => None,
@@ -248,10 +272,20 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Word> {
     let mut next = || rights.next().ok_or(io::ErrorKind::InvalidData);
     let (stdin, stdout, stderr) = (next()?, next()?, next()?);
     let (control, report) = (next()?, next()?);
-    let text = if is_short { Text::Short(behind.to_vec()) } else { Text::Long(next()?.into()) };
+    let text = if is_short {
+        EncodedRequest::Inline(behind.to_vec())
+    } else {
+        EncodedRequest::Memfd(next()?.into())
+    };
     let api = has_api.then(next).transpose()?;
-    let ends = Ends { stdin, stdout, stderr, api, control, report };
-    Ok(Word::Run(Box::new(Parcel { kind, process_limit, text, ends, is_lowered: false })))
+    let ends = LaunchFds { stdin, stdout, stderr, api, control, report };
+    Ok(Message::Launch(Box::new(LaunchMessage {
+        profile: kind,
+        nproc_rlimit: process_limit,
+        request: text,
+        fds: ends,
+        is_downgraded: false,
+    })))
 }
 
 #[cfg(test)]
@@ -262,25 +296,25 @@ mod tests {
         File::open("/dev/null").unwrap().into()
     }
 
-    fn order(argument: usize) -> Order {
-        Order {
+    fn order(argument: usize) -> LaunchRequest {
+        LaunchRequest {
             program: "/bin/true".into(),
             args: vec!["x".repeat(argument).into()],
             environment: Vec::new(),
             folder: "/".into(),
-            cage: Cage::default(),
-            leftovers: Vec::new(),
-            deadline_ms: 0,
+            cage: SandboxPolicy::default(),
+            cleanup_dirs: Vec::new(),
+            timeout_ms: 0,
         }
     }
 
     #[test]
     fn an_order_arrives_however_long_it_is_with_all_that_goes_with_it() {
-        let (ours, theirs) = pair().unwrap();
-        for argument in [0, SHORT - 100, SHORT, SHORT + 1, 1 << 20] {
+        let (ours, theirs) = socket_pair().unwrap();
+        for argument in [0, MAX_INLINE_BYTES - 100, MAX_INLINE_BYTES, MAX_INLINE_BYTES + 1, 1 << 20] {
             for has_api in [false, true] {
                 let (report, says) = io::pipe().unwrap();
-                let ends = Ends {
+                let ends = LaunchFds {
                     stdin: nowhere(),
                     stdout: nowhere(),
                     stderr: nowhere(),
@@ -289,11 +323,12 @@ mod tests {
                     report: says.into(),
                 };
                 let order = order(argument);
-                send(&ours, &Parcel::of(&order, Tier::Landlock, ends).unwrap()).unwrap();
-                let Word::Run(parcel) = receive(&theirs).unwrap() else { panic!("{argument}") };
-                assert_eq!(parcel.text.order().unwrap().args, order.args, "{argument}");
-                assert_eq!(parcel.ends.api.is_some(), has_api);
-                File::from(parcel.ends.report).write_all(b"x").unwrap();
+                send_launch(&ours, &LaunchMessage::new(&order, SandboxLevel::Landlock, ends).unwrap())
+                    .unwrap();
+                let Message::Launch(parcel) = receive(&theirs).unwrap() else { panic!("{argument}") };
+                assert_eq!(parcel.request.decode().unwrap().args, order.args, "{argument}");
+                assert_eq!(parcel.fds.api.is_some(), has_api);
+                File::from(parcel.fds.report).write_all(b"x").unwrap();
                 assert_eq!(rustix::io::read(&report, &mut [0; 8]), Ok(1));
             }
         }
@@ -301,17 +336,17 @@ mod tests {
 
     #[test]
     fn words_of_other_releases_are_not_understood() {
-        let (ours, theirs) = pair().unwrap();
-        let other = packed(&Said { release: "0.0.0-other", run: None }).unwrap();
+        let (ours, theirs) = socket_pair().unwrap();
+        let other = encode(&MessageHeader { release: "0.0.0-other", launch: None }).unwrap();
         for word in [other.as_slice(), br#"{"Run":{}}"#, br#""Farewell""#, b"\0", b"\xff\xff\xff\xff\xff\xff"]
         {
             rustix::net::send(&ours, word, SendFlags::empty()).unwrap();
             let error = receive(&theirs).err().unwrap();
             assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{}", word.escape_ascii());
         }
-        say_farewell(&ours);
-        assert!(matches!(receive(&theirs), Ok(Word::Farewell)));
+        send_shutdown(&ours);
+        assert!(matches!(receive(&theirs), Ok(Message::Shutdown)));
         drop(ours);
-        assert!(matches!(receive(&theirs), Ok(Word::Gone)));
+        assert!(matches!(receive(&theirs), Ok(Message::Disconnected)));
     }
 }

@@ -10,32 +10,37 @@ mod process;
 #[cfg(not(unix))]
 mod helper {
     //! Systems where nothing can be started in a sandbox.
-    use super::Failure;
+    use super::CompileError;
     use crate::executor::Script;
     use crate::policy::CancelToken;
-    use crate::runtimes::Shared;
+    use crate::runtimes::RuntimeServices;
 
-    pub(super) fn answer(_: &Shared, _: &Script, _: &[u8], _: &CancelToken) -> Result<Vec<u8>, Failure> {
-        Err(Failure::no_sandbox())
+    pub(super) fn answer(
+        _: &RuntimeServices,
+        _: &Script,
+        _: &[u8],
+        _: &CancelToken,
+    ) -> Result<Vec<u8>, CompileError> {
+        Err(CompileError::no_sandbox())
     }
 }
 
 #[cfg(unix)]
 pub(crate) use process::compiler_main;
 
-use super::facts::Facts;
+use super::facts::ModuleMetadata;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::policy::CancelToken;
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
 /// What is known of a module, and its machine code as `Engine::precompile_module` has it.
-pub(super) type Machined = (Facts, Vec<u8>);
+pub(super) type CompiledModule = (ModuleMetadata, Vec<u8>);
 
 /// Why the helper process compiled nothing.
-enum Failure {
+enum CompileError {
     /// There is none to be had.
-    NoHelper(SkillError),
+    NoCompiler(SkillError),
     /// It was started.
     Failed(SkillError),
 }
@@ -44,31 +49,31 @@ enum Failure {
 pub(super) fn compile(
     script: &Script,
     counts: bool,
-    shared: &Shared,
+    shared: &RuntimeServices,
     cancel: &CancelToken,
-) -> Result<Machined> {
+) -> Result<CompiledModule> {
     cancel.check()?;
-    let (cancel, _armed) = shared.bounded(cancel);
-    let request = message::request(script, counts);
-    let answer = match helper::answer(shared, script, &request, &cancel) {
+    let (cancel, _armed) = shared.load_token(cancel);
+    let request = message::encode_request(script, counts);
+    let answer = match helper::send_request(shared, script, &request, &cancel) {
         Ok(answer) => answer,
-        Err(Failure::NoHelper(_)) if shared.compiles_in_process() => {
+        Err(CompileError::NoCompiler(_)) if shared.compiles_in_process() => {
             let compiled = compilation::compile(script, counts);
             cancel.check()?;
             return compiled;
         }
-        Err(Failure::NoHelper(error) | Failure::Failed(error)) => return Err(error),
+        Err(CompileError::NoCompiler(error) | CompileError::Failed(error)) => return Err(error),
     };
-    message::compiled(&answer, script, counts)
+    message::decode_response(&answer, script, counts)
 }
 
-impl Failure {
+impl CompileError {
     /// Nothing can be started in a sandbox here.
     fn no_sandbox() -> Self {
         let sentence = "WebAssembly modules are compiled in a sandbox, and this build or system has none";
         let help = "run it on Linux with the Cargo feature `sandboxed`; --sandbox off, or \
                     EngineBuilder::compile_in_process, compiles in the host's own process, without a limit";
-        Self::NoHelper(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help))
+        Self::NoCompiler(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help))
     }
 
     /// This program cannot be started again to compile, and a copy of it must not.
@@ -78,6 +83,6 @@ impl Failure {
             "WebAssembly modules are compiled in a process of the helper program, and this program has none";
         let help = "begin its `main` with metier::helper_main(), or name a helper with EngineBuilder::helper; \
                     EngineBuilder::compile_in_process compiles in this process, without a limit";
-        Self::NoHelper(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
+        Self::NoCompiler(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
     }
 }

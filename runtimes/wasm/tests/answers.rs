@@ -6,7 +6,7 @@ use super::{ECHO, fails, load, loaded, module, run, running, source};
 use crate::error::ErrorKind;
 use crate::executor::SkillInput;
 use crate::host::{Files, SkillContext};
-use crate::policy::{Asked, Permission, Permissions, Protection};
+use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
 #[test]
 fn json_goes_in_and_comes_out() {
@@ -90,7 +90,7 @@ fn in_project(text: &str, input: Value, allow: &[&str]) -> crate::error::Result<
     let granted: Vec<Permission> = allow.iter().map(|text| text.parse().unwrap()).collect();
     let context = SkillContext::builder("test")
         .project(Files::open(folder.path()).unwrap())
-        .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+        .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
         .build();
     loaded(text).execute_with_context(input.into(), Some(&context)).map(|output| output.value)
 }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use sha2::Digest;
 use tempfile::TempDir;
 
-use super::super::cache::Cache;
-use super::super::compiled::Compiled;
-use super::super::engine::Machine;
-use super::super::entry::{self, Key, MacKey};
-use super::super::facts::Facts;
+use super::super::cache::ModuleCache;
+use super::super::compiled::CompiledPlugin;
+use super::super::engine::LinkedPlugin;
+use super::super::entry::{self, CacheKey, MacKey};
+use super::super::facts::ModuleMetadata;
 use super::{module, shared, source};
 use crate::error::ErrorKind;
 use crate::executor::Script;
@@ -21,44 +21,45 @@ use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits};
 
 /// A cache of this test's own.
-struct Own {
-    cache: Cache,
+struct CacheFixture {
+    cache: ModuleCache,
     folder: PathBuf,
     state: PathBuf,
     _home: TempDir,
 }
 
-impl Own {
+impl CacheFixture {
     fn new() -> Self {
         let home = TempDir::new().unwrap();
         let (base, state) = (home.path().join("cache \"quoted\""), home.path().join("state/metier"));
-        let cache = Cache::at(&base.join("metier"), &state).unwrap();
+        let cache = ModuleCache::open(&base.join("metier"), &state).unwrap();
         Self { cache, folder: base.join("metier/wasm"), state, _home: home }
     }
 
     /// The key's file.
-    fn key(&self) -> PathBuf {
+    fn key_file(&self) -> PathBuf {
         self.state.join("wasm-cache.key")
     }
 
     /// The same folders, as another process of the user's finds them.
-    fn again(&self) -> Result<Cache, String> {
-        Cache::at(self.folder.parent().unwrap(), &self.state)
+    fn reopen(&self) -> Result<ModuleCache, String> {
+        ModuleCache::open(self.folder.parent().unwrap(), &self.state)
     }
 
     /// What a plug-in answers that is loaded through the cache.
     fn answer(&self, script: &Script) -> Value {
         let compiled =
-            Compiled::new(script, false, Some(&self.cache), &shared(), &CancelToken::new()).unwrap();
-        let machine = Machine::new(compiled, &script.path, false).unwrap();
+            CompiledPlugin::load_or_compile(script, false, Some(&self.cache), &shared(), &CancelToken::new())
+                .unwrap();
+        let machine = LinkedPlugin::new(compiled, &script.path, false).unwrap();
         machine.run(&Value::Null, &SkillContext::builder("test").build()).unwrap()
     }
 
-    fn entry(&self, script: &Script) -> PathBuf {
-        self.folder.join(Key::new(script, false).name())
+    fn entry_file(&self, script: &Script) -> PathBuf {
+        self.folder.join(CacheKey::new(script, false).file_name())
     }
 
-    fn names(&self) -> Vec<String> {
+    fn file_names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
@@ -77,19 +78,19 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn it_is_made_for_the_user_alone() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     assert_eq!(own.answer(&digit(1)), json!(1));
     let product = own.folder.parent().unwrap();
-    assert_eq!((mode(product), mode(&own.folder), mode(&own.entry(&digit(1)))), (0o700, 0o700, 0o600));
-    assert_eq!(own.names().len(), 1, "{:?}", own.names());
+    assert_eq!((mode(product), mode(&own.folder), mode(&own.entry_file(&digit(1)))), (0o700, 0o700, 0o600));
+    assert_eq!(own.file_names().len(), 1, "{:?}", own.file_names());
 }
 
 #[test]
 fn what_was_compiled_once_is_taken_from_the_disk() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     assert_eq!(own.answer(&digit(1)), json!(1));
     let written = || {
-        let found = fs::metadata(own.entry(&digit(1))).unwrap();
+        let found = fs::metadata(own.entry_file(&digit(1))).unwrap();
         (found.ino(), found.ctime(), found.ctime_nsec())
     };
     let first = written();
@@ -107,29 +108,30 @@ fn functions_and_limits_have_entries_of_their_own() {
         (func (export "run") (call $answer (call $text (i32.const 0) (i32.const 1))))
         (func (export "other") (call $answer (call $text (i32.const 1) (i32.const 1))))"#,
     );
-    let own = Own::new();
+    let own = CacheFixture::new();
     let other = Script { function: Some("other".into()), ..source(&text) };
     for _ in 0..2 {
         assert_eq!((own.answer(&source(&text)), own.answer(&other)), (json!(1), json!(2)));
     }
-    let names = [Key::new(&other, false), Key::new(&other, true), Key::new(&source(&text), true)];
-    assert_ne!(names[0].name(), names[1].name());
-    assert_ne!(names[1].name(), names[2].name());
+    let names =
+        [CacheKey::new(&other, false), CacheKey::new(&other, true), CacheKey::new(&source(&text), true)];
+    assert_ne!(names[0].file_name(), names[1].file_name());
+    assert_ne!(names[1].file_name(), names[2].file_name());
     let spelled_out = Script { function: Some("run".into()), ..source(&text) };
     assert_eq!(
-        Key::new(&spelled_out, true).name(),
-        names[2].name(),
+        CacheKey::new(&spelled_out, true).file_name(),
+        names[2].file_name(),
         "`run` is what is meant where none is named"
     );
 }
 
 #[test]
 fn an_entry_that_was_tampered_with_is_compiled_anew() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     let script = digit(1);
     assert_eq!((own.answer(&script), own.answer(&digit(2))), (json!(1), json!(2)));
-    let (path, whole) = (own.entry(&script), fs::read(own.entry(&script)).unwrap());
-    let other = fs::read(own.entry(&digit(2))).unwrap();
+    let (path, whole) = (own.entry_file(&script), fs::read(own.entry_file(&script)).unwrap());
+    let other = fs::read(own.entry_file(&digit(2))).unwrap();
     let length = whole.len();
     let flipped = |at: usize, bit: u8| {
         let mut entry = whole.clone();
@@ -147,7 +149,7 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
         assert_eq!(own.answer(&script), json!(1), "{number}");
         let written = fs::read(&path).unwrap();
         assert!(
-            entry::read(&written, &Key::new(&script, false), own.cache.mac_key()).is_some(),
+            entry::decode(&written, &CacheKey::new(&script, false), own.cache.mac_key()).is_some(),
             "{number} was written anew"
         );
         assert_eq!(own.answer(&script), json!(1), "{number}, from the disk again");
@@ -157,34 +159,40 @@ fn an_entry_that_was_tampered_with_is_compiled_anew() {
 #[test]
 fn no_bit_of_an_entry_can_change() {
     let script = digit(1);
-    let (key, mac) = (Key::new(&script, false), MacKey::new([7; 32]));
-    let facts = Facts { imports: vec![None], first_added: 7, tables: 1, elements: 2, bytes: 3 };
-    let whole = entry::written(&key, &mac, &facts, b"machine code");
-    let (found, code) = entry::read(&whole, &key, &mac).unwrap();
-    assert_eq!((found.first_added, found.uses_wasi(), code), (7, true, &b"machine code"[..]));
+    let (key, mac) = (CacheKey::new(&script, false), MacKey::new([7; 32]));
+    let facts = ModuleMetadata {
+        imports: vec![None],
+        first_added_function: 7,
+        tables: 1,
+        largest_table_elements: 2,
+        initial_bytes: 3,
+    };
+    let whole = entry::encode(&key, &mac, &facts, b"machine code");
+    let (found, code) = entry::decode(&whole, &key, &mac).unwrap();
+    assert_eq!((found.first_added_function, found.uses_wasi(), code), (7, true, &b"machine code"[..]));
     for end in 0..whole.len() {
-        assert!(entry::read(&whole[..end], &key, &mac).is_none(), "cut at {end}");
+        assert!(entry::decode(&whole[..end], &key, &mac).is_none(), "cut at {end}");
     }
     for at in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[at / 8] ^= 1 << (at % 8);
-        assert!(entry::read(&changed, &key, &mac).is_none(), "bit {at}");
+        assert!(entry::decode(&changed, &key, &mac).is_none(), "bit {at}");
     }
-    assert!(entry::read(&whole, &Key::new(&digit(2), false), &mac).is_none(), "another's");
-    assert!(entry::read(&whole, &key, &MacKey::new([8; 32])).is_none(), "another user's");
+    assert!(entry::decode(&whole, &CacheKey::new(&digit(2), false), &mac).is_none(), "another's");
+    assert!(entry::decode(&whole, &key, &MacKey::new([8; 32])).is_none(), "another user's");
 }
 
 #[test]
 fn an_entry_that_is_no_file_of_the_users_is_not_read() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     let script = digit(1);
     own.answer(&script);
-    let path = own.entry(&script);
+    let path = own.entry_file(&script);
     let elsewhere = own.folder.join("elsewhere");
     fs::copy(&path, &elsewhere).unwrap();
-    let name = Key::new(&script, false).name();
+    let name = CacheKey::new(&script, false).file_name();
     let refused = |what: &str| {
-        assert!(own.cache.entry(&name).is_none(), "{what} was read");
+        assert!(own.cache.read_entry(&name).is_none(), "{what} was read");
         assert_eq!(own.answer(&script), json!(1), "{what}");
         if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.unwrap();
     };
@@ -199,7 +207,7 @@ fn an_entry_that_is_no_file_of_the_users_is_not_read() {
     fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
     refused("a file without end");
     fs::copy(&elsewhere, &path).unwrap();
-    assert!(own.cache.entry(&name).is_some());
+    assert!(own.cache.read_entry(&name).is_some());
     fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
     refused("a file others may write to");
 }
@@ -211,7 +219,7 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         let base = home.path().join("cache");
         fs::create_dir(&base).unwrap();
         lay_out(&base);
-        let found = Cache::at(&base.join("metier"), &home.path().join("metier")).err().unwrap();
+        let found = ModuleCache::open(&base.join("metier"), &home.path().join("metier")).err().unwrap();
         assert!(found.contains(reason), "{found}");
     };
     let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -233,7 +241,7 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
         refused(&lay_out, part);
     }
     let state = TempDir::new().unwrap();
-    let at = |path: &str| Cache::at(Path::new(path), &state.path().join("metier"));
+    let at = |path: &str| ModuleCache::open(Path::new(path), &state.path().join("metier"));
     // Only root can give a folder away; to anybody else, root's are somebody else's.
     if rustix::process::geteuid().is_root() {
         refused(&|base| chown(base, Some(65534), None).unwrap(), "belongs to somebody else");
@@ -253,9 +261,9 @@ fn a_folder_that_is_not_the_users_alone_is_not_used() {
 #[test]
 fn a_key_that_a_script_has_laid_there_is_not_believed() {
     use rustix::fs::{XattrFlags, setxattr};
-    let own = Own::new();
+    let own = CacheFixture::new();
     own.answer(&digit(1));
-    let (key, theirs) = (own.key(), [b'E'; 32]);
+    let (key, theirs) = (own.key_file(), [b'E'; 32]);
     if setxattr(&key, c"user.metier.key", b"1", XattrFlags::empty()).is_err() {
         // Nothing tells them apart on this file system.
         return;
@@ -264,32 +272,33 @@ fn a_key_that_a_script_has_laid_there_is_not_believed() {
     fs::remove_file(&key).unwrap();
     fs::write(&key, theirs).unwrap();
     fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-    drop(own.again().unwrap());
+    drop(own.reopen().unwrap());
     let made = fs::read(&key).unwrap();
     assert_ne!(made, theirs);
-    drop(own.again().unwrap());
+    drop(own.reopen().unwrap());
     assert_eq!(fs::read(&key).unwrap(), made, "its own is kept");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn nothing_is_kept_in_a_project_or_a_skill_or_where_a_script_comes() {
-    use crate::host::in_sight::InSight;
+    use crate::host::in_sight::VisibilityLock;
     for sign in [".git", ".metier", "SKILL.md"] {
         let home = TempDir::new().unwrap();
         fs::create_dir_all(home.path().join("project/st")).unwrap();
         fs::create_dir(home.path().join("project").join(sign)).unwrap();
         for (cache, state) in [("project/ca/metier", "st/metier"), ("ca/metier", "project/st/metier")] {
-            let refused = Cache::at(&home.path().join(cache), &home.path().join(state)).err().unwrap();
+            let refused =
+                ModuleCache::open(&home.path().join(cache), &home.path().join(state)).err().unwrap();
             assert!(refused.contains("is a project"), "{refused}");
         }
         assert!(!home.path().join("project/st/metier").exists());
     }
     let home = TempDir::new().unwrap();
-    let at = || Cache::at(&home.path().join("ca/metier"), &home.path().join("project/st/metier"));
+    let at = || ModuleCache::open(&home.path().join("ca/metier"), &home.path().join("project/st/metier"));
     fs::create_dir_all(home.path().join("project")).unwrap();
     let project = fs::canonicalize(home.path().join("project")).unwrap();
-    let in_sight = InSight::of(&[&project]);
+    let in_sight = VisibilityLock::acquire(&[&project]);
     assert!(at().err().unwrap().contains("that is running"));
     assert!(!project.join("st/metier/wasm-cache.key").exists());
     drop(in_sight);
@@ -298,17 +307,17 @@ fn nothing_is_kept_in_a_project_or_a_skill_or_where_a_script_comes() {
 
 #[test]
 fn a_folder_that_others_may_write_to_later_is_no_longer_used() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     own.answer(&digit(1));
     fs::set_permissions(&own.folder, Permissions::from_mode(0o777)).unwrap();
-    assert!(own.cache.entry(&Key::new(&digit(1), false).name()).is_none());
+    assert!(own.cache.read_entry(&CacheKey::new(&digit(1), false).file_name()).is_none());
     assert_eq!((own.answer(&digit(1)), own.answer(&digit(2))), (json!(1), json!(2)));
-    assert_eq!(own.names().len(), 1, "and nothing is kept there");
+    assert_eq!(own.file_names().len(), 1, "and nothing is kept there");
 }
 
 #[test]
 fn it_never_holds_more_than_it_may() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     let old = |name: &str, bytes: u64, hours: u64| {
         let file = fs::File::create(own.folder.join(name)).unwrap();
         file.set_len(bytes).unwrap();
@@ -317,20 +326,20 @@ fn it_never_holds_more_than_it_may() {
     (0..1500).for_each(|number| old(&format!("small-{number}"), 1, 5 + number));
     old(".new-1-1", 1, 2);
     old(".new-1-2", 1, 0);
-    own.cache.keep("kept", b"this");
-    let names = own.names();
+    own.cache.store_entry("kept", b"this");
+    let names = own.file_names();
     let has = |name: &str| names.iter().any(|found| found == name);
     assert!(names.len() <= 1024, "{}", names.len());
     assert!(has("kept") && has("small-0") && !has("small-1499"), "the oldest went");
     assert!(has(".new-1-2") && !has(".new-1-1"), "what nobody will finish went as well");
 
     (0..6).for_each(|number| old(&format!("large-{number}"), 60 << 20, number));
-    own.cache.keep("kept", b"that");
-    let names = own.names();
+    own.cache.store_entry("kept", b"that");
+    let names = own.file_names();
     assert!(names.iter().filter(|name| name.starts_with("large")).count() <= 4, "{names:?}");
-    assert_eq!(own.cache.entry("kept").unwrap(), b"that");
-    own.cache.keep("huge", &vec![0; 65 << 20]);
-    assert!(own.cache.entry("huge").is_none(), "one entry does not drive out all others");
+    assert_eq!(own.cache.read_entry("kept").unwrap(), b"that");
+    own.cache.store_entry("huge", &vec![0; 65 << 20]);
+    assert!(own.cache.read_entry("huge").is_none(), "one entry does not drive out all others");
 }
 
 #[test]
@@ -338,11 +347,12 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
     let script = source(module(
         r#"(func (export "run") (loop $again (drop (memory.grow (i32.const 1))) (br $again)))"#,
     ));
-    let own = Own::new();
+    let own = CacheFixture::new();
     for _ in 0..2 {
         let compiled =
-            Compiled::new(&script, true, Some(&own.cache), &shared(), &CancelToken::new()).unwrap();
-        let machine = Machine::new(compiled, &script.path, true).unwrap();
+            CompiledPlugin::load_or_compile(&script, true, Some(&own.cache), &shared(), &CancelToken::new())
+                .unwrap();
+        let machine = LinkedPlugin::new(compiled, &script.path, true).unwrap();
         let run = |limits: Limits| {
             let context = SkillContext::builder("test").limits(limits).build();
             machine.run(&Value::Null, &context).unwrap_err().kind()
@@ -354,55 +364,61 @@ fn what_comes_from_the_disk_holds_the_same_limits() {
 
 #[test]
 fn what_another_key_says_is_true_is_compiled_anew() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     let script = digit(1);
-    let facts = || Facts { imports: Vec::new(), first_added: 0, tables: 0, elements: 0, bytes: 0 };
+    let facts = || ModuleMetadata {
+        imports: Vec::new(),
+        first_added_function: 0,
+        tables: 0,
+        largest_table_elements: 0,
+        initial_bytes: 0,
+    };
     own.answer(&script);
-    let whole = fs::read(own.entry(&script)).unwrap();
-    let (key, theirs) = (Key::new(&script, false), MacKey::new([0; 32]));
-    let forged = entry::written(&key, &theirs, &facts(), b"machine code");
+    let whole = fs::read(own.entry_file(&script)).unwrap();
+    let (key, theirs) = (CacheKey::new(&script, false), MacKey::new([0; 32]));
+    let forged = entry::encode(&key, &theirs, &facts(), b"machine code");
     // A sum that takes no key, as it stood there before, and none at all.
     let unsigned = [&whole[..16], &[0; 32], &whole[48..]].concat();
     let plain = [&whole[..16], &sha2::Sha256::digest(&whole[48..])[..], &whole[48..]].concat();
     for (number, forged) in [forged, unsigned, plain].into_iter().enumerate() {
-        fs::write(own.entry(&script), forged).unwrap();
+        fs::write(own.entry_file(&script), forged).unwrap();
         assert_eq!(own.answer(&script), json!(1), "{number}");
-        assert!(fs::read(own.entry(&script)).unwrap().len() > 1000, "{number} was written anew");
+        assert!(fs::read(own.entry_file(&script)).unwrap().len() > 1000, "{number} was written anew");
     }
     // An entry of another module, made by this very host, under this one's name.
     own.answer(&digit(2));
-    fs::copy(own.entry(&digit(2)), own.entry(&script)).unwrap();
+    fs::copy(own.entry_file(&digit(2)), own.entry_file(&script)).unwrap();
     assert_eq!(own.answer(&script), json!(1));
 }
 
 #[test]
 fn one_key_is_the_users_alone_and_stays() {
-    let own = Own::new();
+    let own = CacheFixture::new();
     own.answer(&digit(1));
-    assert_eq!((mode(&own.key()), mode(&own.state)), (0o600, 0o700));
-    let key = fs::read(own.key()).unwrap();
-    let entry = fs::read(own.entry(&digit(1))).unwrap();
-    let again = own.again().unwrap();
-    assert_eq!(fs::read(own.key()).unwrap(), key);
-    assert!(entry::read(&entry, &Key::new(&digit(1), false), again.mac_key()).is_some());
+    assert_eq!((mode(&own.key_file()), mode(&own.state)), (0o600, 0o700));
+    let key = fs::read(own.key_file()).unwrap();
+    let entry = fs::read(own.entry_file(&digit(1))).unwrap();
+    let again = own.reopen().unwrap();
+    assert_eq!(fs::read(own.key_file()).unwrap(), key);
+    assert!(entry::decode(&entry, &CacheKey::new(&digit(1), false), again.mac_key()).is_some());
     assert_eq!(fs::read_dir(&own.state).unwrap().count(), 1, "nothing unfinished is left");
     // Without its key, nothing of before is believed.
-    fs::remove_file(own.key()).unwrap();
-    let another = own.again().unwrap();
-    assert_ne!(fs::read(own.key()).unwrap(), key);
-    assert!(entry::read(&entry, &Key::new(&digit(1), false), another.mac_key()).is_none());
+    fs::remove_file(own.key_file()).unwrap();
+    let another = own.reopen().unwrap();
+    assert_ne!(fs::read(own.key_file()).unwrap(), key);
+    assert!(entry::decode(&entry, &CacheKey::new(&digit(1), false), another.mac_key()).is_none());
     // A host was killed while it made one.
-    fs::write(own.key(), &key[..9]).unwrap();
-    assert!(own.again().is_ok());
-    assert_eq!(fs::read(own.key()).unwrap().len(), 32);
+    fs::write(own.key_file(), &key[..9]).unwrap();
+    assert!(own.reopen().is_ok());
+    assert_eq!(fs::read(own.key_file()).unwrap().len(), 32);
 }
 
 #[test]
 fn a_key_that_somebody_else_may_know_is_not_used() {
     let refused = |lay_out: &dyn Fn(&Path), reason: &str| {
-        let own = Own::new();
-        lay_out(&own.key());
-        let found = own.again().err().unwrap();
+        let own = CacheFixture::new();
+        lay_out(&own.key_file());
+        let found = own.reopen().err().unwrap();
         assert!(found.contains(reason), "{found}");
     };
     let open = |mode| move |key: &Path| fs::set_permissions(key, Permissions::from_mode(mode)).unwrap();

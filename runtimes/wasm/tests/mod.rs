@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Watchdog};
-use crate::runtimes::Shared;
+use crate::runtimes::RuntimeServices;
 
 /// What the plug-ins here import, one page of memory, and `$text`: bytes of that memory as a block of Extism memory.
 const PRELUDE: &str = r#"
@@ -81,8 +81,8 @@ fn source(source: impl AsRef<[u8]>) -> Script {
 }
 
 /// What these tests have in common: their program is no helper, so that they compile in process.
-fn shared() -> Shared {
-    Shared::default().compiling_in_process(true)
+fn shared() -> RuntimeServices {
+    RuntimeServices::default().with_compile_in_process(true)
 }
 
 fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {
@@ -122,11 +122,11 @@ fn invalid(script: &Script, sentence: &str) -> SkillError {
 /// Runs with limits, the deadline held.
 fn limited(executor: &dyn SkillExecutor, input: Value, limits: Limits) -> Result<Value> {
     let (watchdog, token) = (Watchdog::new(), CancelToken::new());
-    let _armed = watchdog.arm(Instant::now() + limits.deadline, &token);
+    let _armed = watchdog.arm(Instant::now() + limits.timeout, &token);
     let context = SkillContext::builder("test").limits(limits).cancel(token).build();
     executor.execute_with_context(SkillInput::from(input), Some(&context)).map(|output| output.value)
 }
 
 fn within(deadline: Duration) -> Limits {
-    Limits::default().deadline(deadline)
+    Limits::default().timeout(deadline)
 }

@@ -8,7 +8,7 @@ use super::{PRELUDE, loaded};
 use crate::error::{ErrorKind, Result};
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
-use crate::policy::{Asked, Permission, Permissions, Protection};
+use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
 /// A module that imports some of WASI and whose `run` does this.
 fn module(body: &str) -> String {
@@ -24,7 +24,11 @@ fn module(body: &str) -> String {
 
 fn run(body: &str, asked: &[&str], granted: &[&str]) -> Result<Value> {
     let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Permission>>();
-    let permissions = Permissions::new(Asked::These(parsed(asked)), parsed(granted), Protection::default());
+    let permissions = Permissions::new(
+        RequestedPermissions::Listed(parsed(asked)),
+        parsed(granted),
+        PathProtection::default(),
+    );
     let context = SkillContext::builder("test").permissions(permissions).build();
     loaded(module(body))
         .execute_with_context(SkillInput::default(), Some(&context))

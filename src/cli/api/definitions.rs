@@ -23,7 +23,7 @@ pub(super) fn luau() -> String {
         let params: Vec<String> = function
             .params
             .iter()
-            .map(|param| format!("{}: {}", param.name, types::luau_of(param)))
+            .map(|param| format!("{}: {}", param.name, types::luau_param(param)))
             .collect();
         let returns = types::luau(&function.returns);
         for name in names(function) {
@@ -53,7 +53,7 @@ pub(super) fn rhai() -> String {
             };
             blocks.extend(overloads(function).map(|params| {
                 let typed =
-                    params.iter().map(|param| format!("{}: {}", param.name, types::rhai(&param.kind)));
+                    params.iter().map(|param| format!("{}: {}", param.name, types::rhai(&param.value_type)));
                 let params: Vec<String> = std::iter::once("_: ctx".to_owned()).chain(typed).collect();
                 let returns = types::rhai(&function.returns);
                 format!("{doc}fn {name}({}) -> {returns};", params.join(", "))

@@ -31,11 +31,11 @@ enum Language {
 
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     if session.json() {
-        let rows: Vec<Value> = functions().iter().map(|function| record(function)).collect();
-        output::say_json(&rows)?;
+        let rows: Vec<Value> = functions().iter().map(|function| function_record(function)).collect();
+        output::print_json(&rows)?;
         return Ok(0);
     }
-    output::say(
+    output::print(
         match args.stub {
             Some(Language::Lua) => definitions::luau(),
             Some(Language::Rhai) => definitions::rhai(),
@@ -47,11 +47,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     Ok(0)
 }
 
-fn record(function: &HostFunction) -> Value {
+fn function_record(function: &HostFunction) -> Value {
     let params: Vec<Value> = function
         .params
         .iter()
-        .map(|param| json!({"name": param.name, "schema": param.kind.schema(), "required": param.required, "doc": param.doc}))
+        .map(|param| json!({"name": param.name, "schema": param.value_type.json_schema(), "required": param.required, "doc": param.doc}))
         .collect();
     json!({
         "name": function.name,
@@ -59,7 +59,7 @@ fn record(function: &HostFunction) -> Value {
         "signature": function.signature(),
         "params": params,
         "arguments": function.arguments_schema(),
-        "returns": function.returns.schema(),
+        "returns": function.returns.json_schema(),
         "permission": function.access.permission(),
         "doc": function.doc,
     })

@@ -1,6 +1,6 @@
 //! The reference page of the host API, `docs/host-api.md`.
 
-use metier::host::{HostFunction, Kind, functions};
+use metier::host::{HostFunction, ValueType, functions};
 
 use super::types;
 
@@ -42,12 +42,12 @@ fn section(function: &HostFunction) -> String {
         String::new(),
     ];
     for param in function.params {
-        lines.push(format!("- `{}` ({}): {}", param.name, brief(&param.kind), param.doc));
-        if let Kind::Record(fields) = param.kind {
+        lines.push(format!("- `{}` ({}): {}", param.name, type_label(&param.value_type), param.doc));
+        if let ValueType::Record(fields) = param.value_type {
             lines.extend(
                 fields
                     .iter()
-                    .map(|key| format!("  - `{}` ({}): {}", key.name, types::json(&key.kind), key.doc)),
+                    .map(|key| format!("  - `{}` ({}): {}", key.name, types::json(&key.value_type), key.doc)),
             );
         }
     }
@@ -59,19 +59,19 @@ fn section(function: &HostFunction) -> String {
         lines.push(format!("- also called {}", aliases.join(", ")));
     }
     lines.push(String::new());
-    lines.push(format!("Example: `{}`", call(function)));
+    lines.push(format!("Example: `{}`", example_call(function)));
     lines.join("\n")
 }
 
 /// The keys of a record are listed below it.
-fn brief(kind: &Kind) -> String {
+fn type_label(kind: &ValueType) -> String {
     match kind {
-        Kind::Record(_) => "object".into(),
+        ValueType::Record(_) => "object".into(),
         other => types::json(other),
     }
 }
 
-fn call(function: &HostFunction) -> String {
+fn example_call(function: &HostFunction) -> String {
     let arguments = function.example.args.trim().trim_start_matches('[').trim_end_matches(']');
     format!("ctx.{}({arguments})` answers `{}", function.name, function.example.answer)
 }

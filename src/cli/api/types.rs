@@ -1,66 +1,66 @@
 //! What values look like, in the words of each language.
 
-use metier::host::{Kind, Param};
+use metier::host::{Param, ValueType};
 
 /// The type as Luau writes it.
-pub(super) fn luau(kind: &Kind) -> String {
+pub(super) fn luau(kind: &ValueType) -> String {
     match kind {
-        Kind::Nothing => "nil".into(),
-        Kind::Text | Kind::Path => "string".into(),
-        Kind::Count | Kind::Number => "number".into(),
-        Kind::Flag => "boolean".into(),
-        Kind::Any => "any".into(),
-        Kind::List(item) => format!("{{{}}}", luau(item)),
-        Kind::Map(item) => format!("{{[string]: {}}}", luau(item)),
-        Kind::Record(fields) => {
+        ValueType::Null => "nil".into(),
+        ValueType::Text | ValueType::Path => "string".into(),
+        ValueType::Count | ValueType::Number => "number".into(),
+        ValueType::Boolean => "boolean".into(),
+        ValueType::Any => "any".into(),
+        ValueType::List(item) => format!("{{{}}}", luau(item)),
+        ValueType::Map(item) => format!("{{[string]: {}}}", luau(item)),
+        ValueType::Record(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|field| format!("{}: {}", field.name, luau_of(field))).collect();
+                fields.iter().map(|field| format!("{}: {}", field.name, luau_param(field))).collect();
             format!("{{{}}}", fields.join(", "))
         }
     }
 }
 
 /// The type of a parameter or field, `T?` where it may be absent.
-pub(super) fn luau_of(param: &Param) -> String {
-    format!("{}{}", luau(&param.kind), if param.required { "" } else { "?" })
+pub(super) fn luau_param(param: &Param) -> String {
+    format!("{}{}", luau(&param.value_type), if param.required { "" } else { "?" })
 }
 
 /// The type as Rhai's definition files name it.
-pub(super) fn rhai(kind: &Kind) -> &'static str {
+pub(super) fn rhai(kind: &ValueType) -> &'static str {
     match kind {
-        Kind::Nothing => "()",
-        Kind::Text | Kind::Path => "String",
-        Kind::Count => "int",
-        Kind::Flag => "bool",
+        ValueType::Null => "()",
+        ValueType::Text | ValueType::Path => "String",
+        ValueType::Count => "int",
+        ValueType::Boolean => "bool",
         // A number may be an integer or a float.
-        Kind::Number | Kind::Any => "?",
-        Kind::List(_) => "Array",
-        Kind::Map(_) | Kind::Record(_) => "Map",
+        ValueType::Number | ValueType::Any => "?",
+        ValueType::List(_) => "Array",
+        ValueType::Map(_) | ValueType::Record(_) => "Map",
     }
 }
 
 /// The type as JSON has it, for people.
-pub(super) fn json(kind: &Kind) -> String {
+pub(super) fn json(kind: &ValueType) -> String {
     match kind {
-        Kind::Nothing => "null".into(),
-        Kind::Text => "text".into(),
-        Kind::Path => "path".into(),
-        Kind::Count => "whole number".into(),
-        Kind::Number => "number".into(),
-        Kind::Flag => "true or false".into(),
-        Kind::Any => "any value".into(),
-        Kind::List(item) => format!("list of {}", json(item)),
-        Kind::Map(item) => format!("object of {} by name", json(item)),
-        Kind::Record(fields) => {
+        ValueType::Null => "null".into(),
+        ValueType::Text => "text".into(),
+        ValueType::Path => "path".into(),
+        ValueType::Count => "whole number".into(),
+        ValueType::Number => "number".into(),
+        ValueType::Boolean => "true or false".into(),
+        ValueType::Any => "any value".into(),
+        ValueType::List(item) => format!("list of {}", json(item)),
+        ValueType::Map(item) => format!("object of {} by name", json(item)),
+        ValueType::Record(fields) => {
             let names: Vec<String> = fields
                 .iter()
-                .map(|field| format!("{}{}: {}", field.name, mark(field), json(&field.kind)))
+                .map(|field| format!("{}{}: {}", field.name, optional_mark(field), json(&field.value_type)))
                 .collect();
             format!("{{{}}}", names.join(", "))
         }
     }
 }
 
-fn mark(field: &Param) -> &'static str {
+fn optional_mark(field: &Param) -> &'static str {
     if field.required { "" } else { "?" }
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use crate::cli::templates::File;
+use crate::cli::templates::TemplateFile;
 
 /// Makes the folder `name` with these files in `parent`, a path below `base`, which is made if need be.
 ///
 /// Links that lead out of `base` are refused, and so is a `name` that is taken.
-pub fn make(base: &Path, parent: &str, name: &str, files: &[File]) -> io::Result<()> {
+pub fn create(base: &Path, parent: &str, name: &str, files: &[TemplateFile]) -> io::Result<()> {
     let base = Dir::open_ambient_dir(base, ambient_authority())?;
     base.create_dir_all(parent)?;
     let parent = base.open_dir(parent)?;
@@ -20,7 +20,7 @@ pub fn make(base: &Path, parent: &str, name: &str, files: &[File]) -> io::Result
     }
     let draft = format!(".new-{}", std::process::id());
     parent.create_dir(&draft)?;
-    let made = fill(&parent, &draft, files).and_then(|()| parent.rename(&draft, &parent, name));
+    let made = write_files(&parent, &draft, files).and_then(|()| parent.rename(&draft, &parent, name));
     if made.is_err() {
         // The first failure is the one to tell.
         let _ = parent.remove_dir_all(&draft);
@@ -28,7 +28,7 @@ pub fn make(base: &Path, parent: &str, name: &str, files: &[File]) -> io::Result
     made
 }
 
-fn fill(parent: &Dir, draft: &str, files: &[File]) -> io::Result<()> {
+fn write_files(parent: &Dir, draft: &str, files: &[TemplateFile]) -> io::Result<()> {
     let draft = parent.open_dir(draft)?;
     for (path, text) in files {
         if let Some((folder, _)) = path.rsplit_once('/') {
@@ -43,7 +43,7 @@ fn fill(parent: &Dir, draft: &str, files: &[File]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn file(path: &str) -> File {
+    fn file(path: &str) -> TemplateFile {
         (path.to_owned(), "text".to_owned())
     }
 
@@ -51,15 +51,15 @@ mod tests {
     fn what_fails_leaves_nothing_behind() {
         let base = tempfile::tempdir().unwrap();
         let files = [file("a"), file("a/b")];
-        assert!(make(base.path(), "skills", "x", &files).is_err());
+        assert!(create(base.path(), "skills", "x", &files).is_err());
         assert_eq!(std::fs::read_dir(base.path().join("skills")).unwrap().count(), 0);
     }
 
     #[test]
     fn a_name_that_is_taken_is_left_alone() {
         let base = tempfile::tempdir().unwrap();
-        make(base.path(), ".", "x", &[file("a")]).unwrap();
-        let again = make(base.path(), ".", "x", &[file("b")]).unwrap_err();
+        create(base.path(), ".", "x", &[file("a")]).unwrap();
+        let again = create(base.path(), ".", "x", &[file("b")]).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         assert!(!base.path().join("x/b").exists());
     }
@@ -69,7 +69,7 @@ mod tests {
     fn a_link_does_not_lead_out_of_the_project() {
         let (base, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(elsewhere.path(), base.path().join(".metier")).unwrap();
-        assert!(make(base.path(), ".metier/skills", "x", &[file("a")]).is_err());
+        assert!(create(base.path(), ".metier/skills", "x", &[file("a")]).is_err());
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }

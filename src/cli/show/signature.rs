@@ -3,13 +3,13 @@
 use metier::registry::Skill;
 use metier::skill::Schema;
 
-use crate::cli::terminal::visible_line;
+use crate::cli::terminal::escape_line;
 
 /// Letters a column of names or types may take before what follows moves along.
-const WIDEST: usize = 28;
+const MAX_COLUMN_WIDTH: usize = 28;
 
 /// `word-count(path?: string) -> {total: object}`; nothing where no contract says.
-pub fn of(skill: &Skill) -> Option<String> {
+pub fn function_signature(skill: &Skill) -> Option<String> {
     let contract = skill.contract()?;
     let (inputs, outputs) = (contract.inputs.as_ref(), contract.outputs.as_ref());
     if inputs.is_none() && outputs.is_none() {
@@ -21,14 +21,14 @@ pub fn of(skill: &Skill) -> Option<String> {
 }
 
 /// The signature and the tables, with blank lines around; one empty line where there is none.
-pub fn page(skill: &Skill) -> String {
-    let Some(signature) = of(skill) else { return String::new() };
+pub fn section(skill: &Skill) -> String {
+    let Some(signature) = function_signature(skill) else { return String::new() };
     let contract = skill.contract();
     let inputs = contract.and_then(|contract| contract.inputs.as_ref());
     let outputs = contract.and_then(|contract| contract.outputs.as_ref());
     let tables = [("inputs", inputs), ("outputs", outputs)]
         .map(|(title, schema)| schema.map(|schema| table(title, &schema.rows())).unwrap_or_default());
-    format!("\n{}\n{}", visible_line(&signature), tables.concat())
+    format!("\n{}\n{}", escape_line(&signature), tables.concat())
 }
 
 fn table(title: &str, rows: &[[String; 3]]) -> String {
@@ -36,12 +36,15 @@ fn table(title: &str, rows: &[[String; 3]]) -> String {
         return String::new();
     }
     let width = |column: usize| {
-        rows.iter().map(|row| visible_line(&row[column]).chars().count().min(WIDEST)).max().unwrap_or(0)
+        rows.iter()
+            .map(|row| escape_line(&row[column]).chars().count().min(MAX_COLUMN_WIDTH))
+            .max()
+            .unwrap_or(0)
     };
     let (names, types) = (width(0), width(1));
     let line = |[name, kind, said]: &[String; 3]| {
         let line =
-            format!("  {:names$}  {:types$}  {}", visible_line(name), visible_line(kind), visible_line(said));
+            format!("  {:names$}  {:types$}  {}", escape_line(name), escape_line(kind), escape_line(said));
         format!("{}\n", line.trim_end())
     };
     format!("\n{title}\n{}", rows.iter().map(line).collect::<String>())

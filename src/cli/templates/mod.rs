@@ -8,87 +8,87 @@ pub struct Template {
     /// The runtime it is for.
     pub runtime: SkillRuntime,
     /// What its script is called when nobody says.
-    pub file: &'static str,
+    pub script_name: &'static str,
     /// The ending of its script; tells templates of one runtime apart.
-    pub ending: &'static str,
+    pub extension: &'static str,
     /// What it does, as a description.
     pub description: &'static str,
     /// What to write after `metier run NAME` to see it run.
     pub example: &'static str,
-    skill: &'static str,
+    skill_md: &'static str,
     contract: Option<&'static str>,
     script: &'static str,
     case: &'static str,
 }
 
-const LISTS: &str =
+const LIST_DESCRIPTION: &str =
     "Lists the files of the project that match a pattern. Use when asked which files of some kind there are.";
-const COUNTS: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
+const COUNT_DESCRIPTION: &str = "Counts the files of the project that match a pattern. Use when asked how many files of some kind there are.";
 
 /// The templates; the first of a runtime is its default.
 pub static TEMPLATES: [Template; 6] = [
     Template {
         runtime: SkillRuntime::Lua,
-        file: "main.lua",
-        ending: "lua",
-        description: LISTS,
+        script_name: "main.lua",
+        extension: "lua",
+        description: LIST_DESCRIPTION,
         example: r#"--input '{"pattern": "*"}'"#,
-        skill: include_str!("lua/SKILL.md"),
+        skill_md: include_str!("lua/SKILL.md"),
         contract: None,
         script: include_str!("lua/scripts/main.lua"),
         case: include_str!("lua/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::Rhai,
-        file: "main.rhai",
-        ending: "rhai",
-        description: LISTS,
+        script_name: "main.rhai",
+        extension: "rhai",
+        description: LIST_DESCRIPTION,
         example: r#"--input '{"pattern": "*"}'"#,
-        skill: include_str!("rhai/SKILL.md"),
+        skill_md: include_str!("rhai/SKILL.md"),
         contract: None,
         script: include_str!("rhai/scripts/main.rhai"),
         case: include_str!("rhai/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::Wasm,
-        file: "main.wat",
-        ending: "wat",
-        description: LISTS,
+        script_name: "main.wat",
+        extension: "wat",
+        description: LIST_DESCRIPTION,
         example: r#"--input '"*"'"#,
-        skill: include_str!("wasm/SKILL.md"),
+        skill_md: include_str!("wasm/SKILL.md"),
         contract: None,
         script: include_str!("wasm/scripts/main.wat"),
         case: include_str!("wasm/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::ToolSequence,
-        file: "sequence.json",
-        ending: "json",
-        description: LISTS,
+        script_name: "sequence.json",
+        extension: "json",
+        description: LIST_DESCRIPTION,
         example: r#"--input '{"pattern": "*"}'"#,
-        skill: include_str!("sequence/SKILL.md"),
+        skill_md: include_str!("sequence/SKILL.md"),
         contract: Some(include_str!("sequence/skill.yaml")),
         script: include_str!("sequence/scripts/sequence.json"),
         case: include_str!("sequence/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::External,
-        file: "main.py",
-        ending: "py",
-        description: LISTS,
+        script_name: "main.py",
+        extension: "py",
+        description: LIST_DESCRIPTION,
         example: r#"--input '{"pattern": "*"}'"#,
-        skill: include_str!("python/SKILL.md"),
+        skill_md: include_str!("python/SKILL.md"),
         contract: None,
         script: include_str!("python/scripts/main.py"),
         case: include_str!("python/cases/basic.json"),
     },
     Template {
         runtime: SkillRuntime::External,
-        file: "main.sh",
-        ending: "sh",
-        description: COUNTS,
+        script_name: "main.sh",
+        extension: "sh",
+        description: COUNT_DESCRIPTION,
         example: "-- '*'",
-        skill: include_str!("shell/SKILL.md"),
+        skill_md: include_str!("shell/SKILL.md"),
         contract: None,
         script: include_str!("shell/scripts/main.sh"),
         case: include_str!("shell/cases/basic.json"),
@@ -96,15 +96,15 @@ pub static TEMPLATES: [Template; 6] = [
 ];
 
 /// A file to write: its path in the skill's folder, its text. The SKILL.md comes first.
-pub type File = (String, String);
+pub type TemplateFile = (String, String);
 
 impl Template {
     /// The files of a skill of this name.
-    pub fn files(&self, name: &str, description: &str, script: &str) -> Vec<File> {
-        let (quoted, description) = (scalar(name), scalar(description));
+    pub fn files(&self, name: &str, description: &str, script: &str) -> Vec<TemplateFile> {
+        let (quoted, description) = (yaml_scalar(name), yaml_scalar(description));
         let values =
             [("name", quoted.as_str()), ("description", &description), ("title", name), ("script", script)];
-        let skill = ("SKILL.md".to_owned(), filled(self.skill, &values));
+        let skill = ("SKILL.md".to_owned(), fill_placeholders(self.skill_md, &values));
         let contract = self.contract.map(|text| (CONTRACT_FILES[0].to_owned(), text.to_owned()));
         let script = (format!("scripts/{script}"), self.script.to_owned());
         let case = ("cases/basic.json".to_owned(), self.case.to_owned());
@@ -113,7 +113,7 @@ impl Template {
 }
 
 /// The text with `{{key}}` replaced by its value, in one pass, so values are not searched.
-fn filled(template: &str, values: &[(&str, &str)]) -> String {
+fn fill_placeholders(template: &str, values: &[(&str, &str)]) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -125,13 +125,13 @@ fn filled(template: &str, values: &[(&str, &str)]) -> String {
 }
 
 /// A string as YAML: plain where no reader can take it for anything else, otherwise quoted as JSON does, which YAML reads.
-fn scalar(text: &str) -> String {
+fn yaml_scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    let is_plain = text.starts_with(char::is_alphabetic)
+    let is_unsandboxed = text.starts_with(char::is_alphabetic)
         && text.chars().all(|c| c.is_alphanumeric() || " -.,;()/'".contains(c))
         && !text.ends_with(' ')
         && !WORDS.contains(&text.to_lowercase().as_str());
-    if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    if is_unsandboxed { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
 
 #[cfg(test)]
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn strings_are_quoted_where_yaml_would_read_something_else() {
-        assert_eq!(scalar("word-count"), "word-count");
+        assert_eq!(yaml_scalar("word-count"), "word-count");
         for text in ["null", "12", "a: b", "a #b", "", "\u{1b}", "é\n", "x "] {
-            assert!(scalar(text).starts_with('"'), "{text}");
+            assert!(yaml_scalar(text).starts_with('"'), "{text}");
         }
     }
 

@@ -5,44 +5,44 @@ use std::sync::{Arc, OnceLock};
 
 use metier::engine::Engine;
 use metier::error::ErrorKind;
-use metier::plan::{Callee, Callees, Caller, Lookup, Nobody};
+use metier::plan::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 use metier::registry::Skill;
 use serde_json::Value;
 
 use crate::cli::session::Session;
 
 /// The project that `metier validate` is called in, opened when the first plan asks for it.
-pub struct Around {
+pub struct ProjectSkills {
     session: Session,
     engine: OnceLock<Option<Engine>>,
 }
 
 /// What a plan may call, and whose it is.
-pub struct Neighbours {
+pub struct PlanContext {
     /// What there is.
     pub callees: Arc<dyn Callees>,
     /// What tells the skill from others.
     pub identity: String,
 }
 
-impl Around {
+impl ProjectSkills {
     pub fn new(session: &Session) -> Self {
         Self { session: session.clone(), engine: OnceLock::new() }
     }
 
     /// What the plan of the skill in that folder may call: the project's skills, where it is one of them; otherwise nobody knows.
-    pub fn neighbours(&self, folder: &Path) -> Neighbours {
-        let known = self.skill(folder).and_then(|(engine, skill)| {
-            let (callees, place) = (engine.callees()?, skill.folder().on_disk());
-            let callees = callees.seen_by(skill.name(), place).unwrap_or(callees);
-            let identity = callees.caller(skill.name(), place).identity;
-            Some(Neighbours { callees: Arc::new(WithoutTools(callees)), identity })
+    pub fn plan_context(&self, folder: &Path) -> PlanContext {
+        let known = self.skill_at(folder).and_then(|(engine, skill)| {
+            let (callees, place) = (engine.callees()?, skill.folder().disk_path());
+            let callees = callees.for_caller(skill.name(), place).unwrap_or(callees);
+            let identity = callees.caller_of_skill(skill.name(), place).identity;
+            Some(PlanContext { callees: Arc::new(WithoutTools(callees)), identity })
         });
-        known.unwrap_or_else(|| Neighbours { callees: Arc::new(Nobody), identity: String::new() })
+        known.unwrap_or_else(|| PlanContext { callees: Arc::new(NoCallees), identity: String::new() })
     }
 
     /// The folder of the skill of that name, or what to do where there is none.
-    pub fn folder_of(&self, name: &Path) -> Result<PathBuf, String> {
+    pub fn skill_folder(&self, name: &Path) -> Result<PathBuf, String> {
         let otherwise = || "name a folder, a SKILL.md, or a skill that `metier list` shows".to_owned();
         let (Some(engine), Some(name)) = (self.engine(), name.to_str()) else { return Err(otherwise()) };
         let skill = engine.registry().find(name).map_err(|error| match (error.kind(), error.help()) {
@@ -51,20 +51,20 @@ impl Around {
             _ => otherwise(),
         })?;
         let shipped = || "the skill of that name ships inside the program, and has no folder here".to_owned();
-        skill.folder().on_disk().map(Path::to_owned).ok_or_else(shipped)
+        skill.folder().disk_path().map(Path::to_owned).ok_or_else(shipped)
     }
 
     fn engine(&self) -> Option<&Engine> {
         self.engine.get_or_init(|| self.session.engine().ok()).as_ref()
     }
 
-    fn skill(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
+    fn skill_at(&self, folder: &Path) -> Option<(&Engine, &Skill)> {
         let engine = self.engine()?;
         let folder = folder.canonicalize().ok()?;
         let is_it = |skill: &&Skill| {
             skill
                 .folder()
-                .on_disk()
+                .disk_path()
                 .and_then(|path| path.canonicalize().ok())
                 .is_some_and(|path| path == folder)
         };
@@ -76,15 +76,15 @@ impl Around {
 struct WithoutTools(Arc<dyn Callees>);
 
 impl Callees for WithoutTools {
-    fn skill(&self, name: &str) -> Lookup<Callee> {
+    fn skill(&self, name: &str) -> CalleeLookup<Callee> {
         self.0.skill(name)
     }
 
-    fn tool(&self, _name: &str) -> Lookup<Value> {
-        Lookup::Untold
+    fn tool(&self, _name: &str) -> CalleeLookup<Value> {
+        CalleeLookup::Unknown
     }
 
-    fn caller(&self, skill: &str, folder: Option<&Path>) -> Caller {
-        self.0.caller(skill, folder)
+    fn caller_of_skill(&self, skill: &str, folder: Option<&Path>) -> Caller {
+        self.0.caller_of_skill(skill, folder)
     }
 }

@@ -5,20 +5,20 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use metier::error::SkillError;
-use metier::skill::{Diagnostic, Place, Profile, parse};
+use metier::skill::{Diagnostic, Profile, SkillLocation, parse};
 use serde::Serialize;
 
-use super::around::Around;
-use super::contract::CheckedContract;
-use super::folder::Folder;
+use super::around::ProjectSkills;
+use super::contract::ContractValidation;
+use super::folder::FolderChecks;
 use super::rule;
-use super::sequence::{CheckedSequence, sequences};
+use super::sequence::{SequenceValidation, sequences};
 use super::skill_file::{self, MAX_BYTES, SkillFile};
 use super::target::Target;
 
 /// The answer for one target, as it is in JSON.
 #[derive(Serialize)]
-pub struct Checked {
+pub struct SkillValidation {
     /// The skill's folder, or the path with the fault.
     pub path: String,
     /// The skill's name, where it loads.
@@ -30,9 +30,9 @@ pub struct Checked {
     /// What is wrong or worth knowing.
     pub diagnostics: Vec<Diagnostic>,
     /// The contract beside it, where there is one.
-    pub contract: Option<CheckedContract>,
+    pub contract: Option<ContractValidation>,
     /// Its sequences: `scripts/sequence.json`, and entrypoints that are some.
-    pub sequences: Vec<CheckedSequence>,
+    pub sequences: Vec<SequenceValidation>,
     /// The file the diagnostics point into.
     #[serde(skip)]
     pub file: String,
@@ -41,21 +41,21 @@ pub struct Checked {
     pub text: String,
 }
 
-impl Checked {
+impl SkillValidation {
     /// Reads and checks a target.
-    pub fn of(target: Target, profile: Profile, around: &Around) -> Self {
+    pub fn from_target(target: Target, profile: Profile, around: &ProjectSkills) -> Self {
         let Target { path, file } = target;
         let read = file.and_then(|file| {
-            let (dir, bytes) = open(&path, &file)?;
+            let (dir, bytes) = open_skill_file(&path, &file)?;
             Ok((dir, file, bytes))
         });
         match read {
-            Ok((dir, file, read)) => Self::skill(&path, &dir, (&file, &read), profile, around),
-            Err(diagnostic) => Self::refused(&path, diagnostic),
+            Ok((dir, file, read)) => Self::from_skill(&path, &dir, (&file, &read), profile, around),
+            Err(diagnostic) => Self::from_diagnostic(&path, diagnostic),
         }
     }
 
-    fn refused(path: &Path, diagnostic: Diagnostic) -> Self {
+    fn from_diagnostic(path: &Path, diagnostic: Diagnostic) -> Self {
         let path = path.display().to_string();
         let diagnostics = vec![diagnostic];
         Self {
@@ -71,35 +71,35 @@ impl Checked {
         }
     }
 
-    fn skill(
+    fn from_skill(
         path: &Path,
         dir: &Dir,
         (file, read): (&str, &SkillFile),
         profile: Profile,
-        around: &Around,
+        around: &ProjectSkills,
     ) -> Self {
-        let parsed = parse(&read.bytes, Place { directory: &folder_name(path), file });
+        let parsed = parse(&read.bytes, SkillLocation { directory: &folder_name(path), file_name: file });
         let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let mut diagnostics: Vec<Diagnostic> = parsed.diagnostics(profile).cloned().collect();
-        if read.is_cut {
+        if read.is_truncated {
             let message = format!("{file} is larger than {} KiB; the rest is not checked", MAX_BYTES / 1024);
             let large = Diagnostic::new(&rule::SKILL_FILE_LARGE, text, &(0..0), message);
             diagnostics.push(large.with_help("move long parts into files of their own"));
         }
         if let Some(manifest) = &parsed.manifest {
-            diagnostics.extend(Folder { dir, file, text, manifest }.diagnostics());
+            diagnostics.extend(FolderChecks { dir, file, text, manifest }.diagnostics());
         }
         let manifest = parsed.manifest.as_ref();
-        let contract = CheckedContract::of(path, dir, manifest, around);
+        let contract = ContractValidation::from_folder(path, dir, manifest, around);
         let said = contract.as_ref().and_then(|checked| checked.contract.as_ref());
         let sequences = sequences(path, dir, manifest, said, around);
         Self {
             path: path.display().to_string(),
             name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
-            valid: parsed.valid(profile)
-                && sequences.iter().all(CheckedSequence::is_valid)
-                && contract.as_ref().is_none_or(CheckedContract::is_valid),
-            loads: parsed.loads(),
+            valid: parsed.is_valid(profile)
+                && sequences.iter().all(SequenceValidation::is_valid)
+                && contract.as_ref().is_none_or(ContractValidation::is_valid),
+            loads: parsed.is_loadable(),
             diagnostics,
             contract,
             sequences,
@@ -116,7 +116,7 @@ fn folder_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn open(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
+fn open_skill_file(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
     let failed = |error| {
         let error = SkillError::io(format_args!("failed to read {}", path.join(file).display()), error);
         Diagnostic::new(&rule::UNREADABLE, "", &(0..0), error.message())

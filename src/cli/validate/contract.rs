@@ -5,18 +5,18 @@ use std::path::Path;
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
 use metier::plan;
-use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_beside};
+use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_with_manifest};
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
-use super::around::{Around, Neighbours};
+use super::around::{PlanContext, ProjectSkills};
 use super::rule;
 use super::skill_file;
-use super::unused::unused;
+use super::unused::unused_steps;
 
 /// The answer for one contract, as it is in JSON.
 #[derive(Serialize)]
-pub struct CheckedContract {
+pub struct ContractValidation {
     /// The name of the file in the skill's folder.
     pub file: String,
     /// What is wrong or worth knowing.
@@ -32,28 +32,38 @@ pub struct CheckedContract {
     pub contract: Option<Contract>,
 }
 
-impl CheckedContract {
+impl ContractValidation {
     /// The contract in a folder, where there is one.
-    pub fn of(folder: &Path, dir: &Dir, manifest: Option<&Manifest>, near: &Around) -> Option<Self> {
+    pub fn from_folder(
+        folder: &Path,
+        dir: &Dir,
+        manifest: Option<&Manifest>,
+        near: &ProjectSkills,
+    ) -> Option<Self> {
         let mut present = CONTRACT_FILES.into_iter().filter(|name| dir.symlink_metadata(name).is_ok());
         let file = present.next()?;
         let (text, parsed) = if present.next().is_some() {
-            (String::new(), ParsedContract::twice())
+            (String::new(), ParsedContract::duplicate_files())
         } else {
             match skill_file::read(dir, file) {
-                Ok(read) => (valid_text(&read.bytes), parsed(&read.bytes, manifest)),
+                Ok(read) => (valid_utf8(&read.bytes), parse_contract(&read.bytes, manifest)),
                 Err(error) => (String::new(), ParsedContract::unreadable(error)),
             }
         };
         let mut diagnostics = parsed.diagnostics;
         if let Some(contract) = &parsed.contract {
-            diagnostics.extend(around(contract, manifest, dir, &text));
-            diagnostics.extend(unused(contract, manifest, dir, &text));
+            diagnostics.extend(entrypoint_diagnostics(contract, manifest, dir, &text));
+            diagnostics.extend(unused_steps(contract, manifest, dir, &text));
             if contract.steps.is_some() {
-                let Neighbours { callees, identity } = near.neighbours(folder);
+                let PlanContext { callees, identity } = near.plan_context(folder);
                 let inputs = contract.inputs.as_ref().map(Schema::json);
-                let found =
-                    plan::diagnostics_among(text.as_bytes(), file, inputs, &identity, callees.as_ref());
+                let found = plan::diagnostics_with_callees(
+                    text.as_bytes(),
+                    file,
+                    inputs,
+                    &identity,
+                    callees.as_ref(),
+                );
                 diagnostics.extend(found);
             }
         }
@@ -67,19 +77,24 @@ impl CheckedContract {
     }
 }
 
-fn parsed(source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
-    manifest.map_or_else(|| parse(source), |manifest| parse_beside(source, manifest))
+fn parse_contract(source: &[u8], manifest: Option<&Manifest>) -> ParsedContract {
+    manifest.map_or_else(|| parse(source), |manifest| parse_with_manifest(source, manifest))
 }
 
-fn valid_text(source: &[u8]) -> String {
+fn valid_utf8(source: &[u8]) -> String {
     source.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()
 }
 
 /// What the contract names and the folder should hold.
-fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &str) -> Vec<Diagnostic> {
+fn entrypoint_diagnostics(
+    contract: &Contract,
+    manifest: Option<&Manifest>,
+    dir: &Dir,
+    text: &str,
+) -> Vec<Diagnostic> {
     let (named, place) = match &contract.runtime {
         Some(runtime) => (Some(runtime), String::new()),
-        None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), in_manifest(manifest)),
+        None => (manifest.and_then(|manifest| manifest.runtime.as_ref()), manifest_location(manifest)),
     };
     let declared: Option<SkillRuntime> = named.and_then(|name| name.parse().ok());
     let entrypoints = contract.entrypoint.iter().chain(contract.entrypoints.iter().map(|(_, named)| named));
@@ -87,20 +102,20 @@ fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &st
     let mut runtimes: Vec<&str> = contract.runtime.as_deref().into_iter().collect();
     for entrypoint in entrypoints {
         if !dir.metadata(&entrypoint.path).is_ok_and(|file| file.is_file()) {
-            found.push(missing(&entrypoint.path, dir, text));
+            found.push(missing_entrypoint(&entrypoint.path, dir, text));
         }
         let is_main = contract.main_entrypoint() == Some(entrypoint);
         if let Some(declared) = declared.filter(|_| is_main && entrypoint.runtime.is_none())
-            && let Some(told) = declared.refuted_by(&entrypoint.path)
+            && let Some(told) = declared.conflicting_runtime(&entrypoint.path)
         {
             let path = &entrypoint.path;
             let message = format!("the entrypoint `{path}` is {told}, and the runtime is {declared}{place}");
-            let unfit = Diagnostic::new(&rule::ENTRYPOINT_UNFIT, text, &first(text, path), message);
+            let unfit = Diagnostic::new(&rule::ENTRYPOINT_UNFIT, text, &first_span(text, path), message);
             found.push(unfit.with_help("make them agree, or take out the runtime"));
         }
         let runtime = match &entrypoint.runtime {
             Some(name) => name.parse().ok(),
-            None => Some(SkillRuntime::of_script(&entrypoint.path, declared, is_main)),
+            None => Some(SkillRuntime::for_script(&entrypoint.path, declared, is_main)),
         };
         if let (Some(function), Some(runtime)) = (&entrypoint.function, runtime)
             && runtime != SkillRuntime::Wasm
@@ -108,7 +123,8 @@ fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &st
             let message = format!(
                 "the function `{function}` cannot be called: {runtime} scripts run from their first line"
             );
-            let unfit = Diagnostic::new(&rule::ENTRYPOINT_FUNCTION, text, &first(text, function), message);
+            let unfit =
+                Diagnostic::new(&rule::ENTRYPOINT_FUNCTION, text, &first_span(text, function), message);
             found.push(unfit.with_help("take `function` out"));
         }
         runtimes.extend(entrypoint.runtime.as_deref());
@@ -116,7 +132,7 @@ fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &st
     for name in runtimes {
         if let Err(error) = name.parse::<SkillRuntime>() {
             let mut unknown =
-                Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first(text, name), error.message());
+                Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first_span(text, name), error.message());
             // A contract is nobody's but ours, and by this one nothing runs.
             unknown.severity = Severity::Error;
             found.push(unknown.with_help(error.help().unwrap_or("remove the line")));
@@ -125,20 +141,20 @@ fn around(contract: &Contract, manifest: Option<&Manifest>, dir: &Dir, text: &st
     found
 }
 
-fn missing(path: &str, dir: &Dir, text: &str) -> Diagnostic {
+fn missing_entrypoint(path: &str, dir: &Dir, text: &str) -> Diagnostic {
     let message = format!("the entrypoint `{path}` is no file in the skill's folder");
-    let found = Diagnostic::new(&rule::ENTRYPOINT_MISSING, text, &first(text, path), message);
+    let found = Diagnostic::new(&rule::ENTRYPOINT_MISSING, text, &first_span(text, path), message);
     let in_scripts = format!("scripts/{path}");
     if dir.is_file(&in_scripts) { found.with_help(format!("write {in_scripts}")) } else { found }
 }
 
 /// ` in SKILL.md:4`
-pub(super) fn in_manifest(manifest: Option<&Manifest>) -> String {
+pub(super) fn manifest_location(manifest: Option<&Manifest>) -> String {
     let line = manifest.and_then(Manifest::runtime_line).map_or(String::new(), |line| format!(":{line}"));
     format!(" in SKILL.md{line}")
 }
 
 /// The first place a value is written at; the first line stands in where escapes hide it.
-fn first(text: &str, value: &str) -> std::ops::Range<usize> {
+fn first_span(text: &str, value: &str) -> std::ops::Range<usize> {
     text.find(value).map_or(0..0, |at| at..at + value.len())
 }

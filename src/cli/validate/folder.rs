@@ -4,22 +4,22 @@ use std::ops::Range;
 
 use cap_std::fs::Dir;
 use metier::executor::SkillRuntime;
-use metier::policy::{Permission, Worker};
+use metier::policy::{Permission, WorkerOptions};
 use metier::skill::contract::CONTRACT_FILES;
 use metier::skill::{Diagnostic, Manifest, Rule};
 
 use super::references::{Reference, references};
 use super::rule;
-use super::target::is_absent;
+use super::target::is_not_found;
 
 /// How many findings of one kind are told one by one.
-const SHOWN: usize = 32;
+const MAX_SHOWN: usize = 32;
 /// How many entries of a folder are looked at, and how deep scripts may lie.
 const MAX_ENTRIES: usize = 4096;
 const MAX_DEPTH: usize = 4;
 
 /// A skill that loads, and its folder.
-pub struct Folder<'a> {
+pub struct FolderChecks<'a> {
     /// The folder, opened.
     pub dir: &'a Dir,
     /// The name of the skill's file.
@@ -30,39 +30,39 @@ pub struct Folder<'a> {
     pub manifest: &'a Manifest,
 }
 
-impl Folder<'_> {
+impl FolderChecks<'_> {
     /// Every finding, in the order of the file.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = self
-            .twins()
+            .duplicate_skill_files()
             .into_iter()
-            .chain(self.misnamed())
-            .chain(self.runtime())
-            .chain(self.worker())
+            .chain(self.misnamed_contract())
+            .chain(self.runtime_mismatch())
+            .chain(self.unknown_worker())
             .collect();
-        found.extend(shortened(self.sourceless()));
-        found.extend(shortened(self.tools()));
-        found.extend(shortened(self.references()));
+        found.extend(truncate_diagnostics(self.modules_without_source()));
+        found.extend(truncate_diagnostics(self.unknown_tools()));
+        found.extend(truncate_diagnostics(self.missing_references()));
         found
     }
 
     /// Files whose names differ from the skill file's in case only: other systems take them for it.
-    fn twins(&self) -> Option<Diagnostic> {
-        let names = self.names(|name| name.eq_ignore_ascii_case(self.file) && name != self.file);
+    fn duplicate_skill_files(&self) -> Option<Diagnostic> {
+        let names = self.matching_names(|name| name.eq_ignore_ascii_case(self.file) && name != self.file);
         let message = format!("`{}` lies beside `{}` and is not read", names.first()?, self.file);
-        Some(self.found(&rule::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
+        Some(self.diagnostic(&rule::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
     }
 
-    fn misnamed(&self) -> Option<Diagnostic> {
+    fn misnamed_contract(&self) -> Option<Diagnostic> {
         let is_alike = |name: &str| CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known));
-        let names = self.names(|name| is_alike(name) && !CONTRACT_FILES.contains(&name));
+        let names = self.matching_names(|name| is_alike(name) && !CONTRACT_FILES.contains(&name));
         let message = format!("`{}` is not read: a contract is called {}", names.first()?, CONTRACT_FILES[0]);
         let help = format!("rename it to {}", CONTRACT_FILES[0]);
-        Some(self.found(&rule::CONTRACT_MISNAMED, &(0..0), message).with_help(help))
+        Some(self.diagnostic(&rule::CONTRACT_MISNAMED, &(0..0), message).with_help(help))
     }
 
     /// The names in the folder of that kind, sorted.
-    fn names(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    fn matching_names(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
         let entries = self.dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.filter(|name| is_meant(name)).collect();
@@ -70,56 +70,58 @@ impl Folder<'_> {
         names
     }
 
-    fn runtime(&self) -> Option<Diagnostic> {
+    fn runtime_mismatch(&self) -> Option<Diagnostic> {
         let name = self.manifest.runtime.as_deref()?;
-        let span = self.value_of("runtime", name);
+        let span = self.value_span("runtime", name);
         match name.parse::<SkillRuntime>() {
             Err(error) => {
-                let found = self.found(&rule::RUNTIME_UNKNOWN, &span, error.message());
+                let found = self.diagnostic(&rule::RUNTIME_UNKNOWN, &span, error.message());
                 Some(found.with_help(error.help().unwrap_or("remove the line")))
             }
-            Ok(runtime) if self.refuting(runtime).is_some() => {
-                let (path, told) = self.refuting(runtime)?;
+            Ok(runtime) if self.conflicting_entrypoint(runtime).is_some() => {
+                let (path, told) = self.conflicting_entrypoint(runtime)?;
                 let message = format!("the runtime is {runtime}, and the entrypoint `{path}` is {told}");
-                Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
+                Some(self.diagnostic(&rule::RUNTIME_UNFIT, &span, message))
             }
-            Ok(runtime) if scripts(self.dir).iter().any(|path| SkillRuntime::of_file(path) == runtime) => {
+            Ok(runtime)
+                if script_names(self.dir).iter().any(|path| SkillRuntime::from_path(path) == runtime) =>
+            {
                 None
             }
             Ok(runtime) => {
                 let message = format!("the runtime is {runtime}, and no file under scripts/ is for it");
-                Some(self.found(&rule::RUNTIME_UNFIT, &span, message))
+                Some(self.diagnostic(&rule::RUNTIME_UNFIT, &span, message))
             }
         }
     }
 
     /// The entrypoint that cannot be in that runtime, and the one it is in.
-    fn refuting(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
+    fn conflicting_entrypoint(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
         let path = self.manifest.entrypoint()?;
-        Some((path, runtime.refuted_by(path)?))
+        Some((path, runtime.conflicting_runtime(path)?))
     }
 
     /// A worker that an external script asks for and nobody knows.
-    fn worker(&self) -> Option<Diagnostic> {
+    fn unknown_worker(&self) -> Option<Diagnostic> {
         let word = self.manifest.metadata.get("worker")?;
         let is_external = match self.manifest.runtime.as_deref() {
             Some(name) => name == SkillRuntime::External.name(),
-            None => {
-                scripts(self.dir).iter().all(|path| SkillRuntime::of_file(path) == SkillRuntime::External)
-            }
+            None => script_names(self.dir)
+                .iter()
+                .all(|path| SkillRuntime::from_path(path) == SkillRuntime::External),
         };
-        let error = Worker::is_asked_for(word).err().filter(|_| is_external)?;
-        let span = self.value_of("worker", word.as_str().unwrap_or_default());
-        let found = self.found(&rule::WORKER_UNKNOWN, &span, error.message());
+        let error = WorkerOptions::is_requested(word).err().filter(|_| is_external)?;
+        let span = self.value_span("worker", word.as_str().unwrap_or_default());
+        let found = self.diagnostic(&rule::WORKER_UNKNOWN, &span, error.message());
         Some(found.with_help(error.help().unwrap_or("leave it out")))
     }
 
     /// Modules whose source is neither beside them, under the same name, nor in a folder `src`.
-    fn sourceless(&self) -> impl Iterator<Item = Diagnostic> {
+    fn modules_without_source(&self) -> impl Iterator<Item = Diagnostic> {
         let names = if ["src", "scripts/src"].iter().any(|folder| self.dir.is_dir(folder)) {
             Vec::new()
         } else {
-            scripts(self.dir)
+            script_names(self.dir)
         };
         let has_source = |module: &str| {
             let same = |name: &&String| stem(name) == stem(module) && *name != module;
@@ -134,17 +136,20 @@ impl Folder<'_> {
                 "keep what it is compiled from beside it, such as {}.c, or in a folder src",
                 stem(&module)
             );
-            self.found(&rule::SOURCE_MISSING, &(0..0), message).with_help(help)
+            self.diagnostic(&rule::SOURCE_MISSING, &(0..0), message).with_help(help)
         })
     }
 
-    fn tools(&self) -> impl Iterator<Item = Diagnostic> {
-        let unknown = |tool: &&String| Permission::from_foreign(tool).is_none();
+    fn unknown_tools(&self) -> impl Iterator<Item = Diagnostic> {
+        let unknown = |tool: &&String| Permission::from_client_tool(tool).is_none();
         self.manifest.allowed_tools.iter().filter(unknown).filter_map(|tool| {
             let error = tool.parse::<Permission>().err()?;
-            let span = self.value_of("allowed-tools", tool);
-            let found =
-                self.found(&rule::TOOL_UNKNOWN, &span, format!("{}; it grants nothing", error.message()));
+            let span = self.value_span("allowed-tools", tool);
+            let found = self.diagnostic(
+                &rule::TOOL_UNKNOWN,
+                &span,
+                format!("{}; it grants nothing", error.message()),
+            );
             Some(match error.help() {
                 Some(help) => found.with_help(help),
                 None => found,
@@ -152,33 +157,33 @@ impl Folder<'_> {
         })
     }
 
-    fn references(&self) -> impl Iterator<Item = Diagnostic> {
+    fn missing_references(&self) -> impl Iterator<Item = Diagnostic> {
         references(self.text, self.manifest.body_offset)
             .into_iter()
-            .filter_map(|Reference { path, span }| self.reference(&path, &span))
+            .filter_map(|Reference { path, span }| self.check_reference(&path, &span))
     }
 
-    fn reference(&self, path: &str, span: &Range<usize>) -> Option<Diagnostic> {
+    fn check_reference(&self, path: &str, span: &Range<usize>) -> Option<Diagnostic> {
         match self.dir.metadata(path) {
             Ok(_) => None,
-            Err(error) if is_absent(&error) && !leads_out(path) => {
-                Some(self.found(&rule::LINK_MISSING, span, format!("`{path}` does not exist")))
+            Err(error) if is_not_found(&error) && !leaves_folder(path) => {
+                Some(self.diagnostic(&rule::LINK_MISSING, span, format!("`{path}` does not exist")))
             }
             Err(_) => {
                 let message = format!("`{path}` cannot be reached from inside the skill's folder");
                 let help = "a skill is moved and installed as one folder; keep what it needs in it";
-                Some(self.found(&rule::LINK_OUTSIDE, span, message).with_help(help))
+                Some(self.diagnostic(&rule::LINK_OUTSIDE, span, message).with_help(help))
             }
         }
     }
 
-    fn found(&self, rule: &Rule, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+    fn diagnostic(&self, rule: &Rule, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(rule, self.text, span, message)
     }
 
     /// Where a value stands: after its key, whose line is the first in the frontmatter to begin with it. The parser keeps
     /// no places of values that are fine as text; the file's first line stands in where escapes hide the value.
-    fn value_of(&self, key: &str, value: &str) -> Range<usize> {
+    fn value_span(&self, key: &str, value: &str) -> Range<usize> {
         let head = self.text.get(..self.manifest.body_offset).unwrap_or_default();
         let starts =
             |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
@@ -197,9 +202,9 @@ impl Folder<'_> {
 }
 
 /// The first findings; the last one says that there are more.
-fn shortened(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
-    let mut found: Vec<Diagnostic> = found.take(SHOWN + 1).collect();
-    if let Some(last) = found.get_mut(SHOWN) {
+fn truncate_diagnostics(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = found.take(MAX_SHOWN + 1).collect();
+    if let Some(last) = found.get_mut(MAX_SHOWN) {
         "there are more of this kind, from here on".clone_into(&mut last.message);
         last.help = None;
     }
@@ -207,20 +212,20 @@ fn shortened(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
 }
 
 /// The names of the files under `scripts/`, links to files included.
-fn scripts(dir: &Dir) -> Vec<String> {
+fn script_names(dir: &Dir) -> Vec<String> {
     let mut names = Vec::new();
     if let Ok(scripts) = dir.open_dir("scripts") {
-        collect(&scripts, MAX_DEPTH, &mut names);
+        collect_files(&scripts, MAX_DEPTH, &mut names);
     }
     names
 }
 
-fn collect(dir: &Dir, depth: usize, names: &mut Vec<String>) {
+fn collect_files(dir: &Dir, depth: usize, names: &mut Vec<String>) {
     for entry in dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         match entry.open_dir() {
             Ok(below) if is_folder && depth > 1 && names.len() < MAX_ENTRIES => {
-                collect(&below, depth - 1, names);
+                collect_files(&below, depth - 1, names);
             }
             _ if is_folder => {}
             _ => names.extend(entry.file_name().into_string()),
@@ -232,7 +237,7 @@ fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-fn leads_out(path: &str) -> bool {
+fn leaves_folder(path: &str) -> bool {
     let mut depth = 0_i64;
     path.split('/').any(|part| {
         depth += match part {
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn paths_that_climb_over_the_folder_are_known() {
-        assert!(leads_out("../x") && leads_out("a/../../x"));
-        assert!(!leads_out("a/../x") && !leads_out("./x"));
+        assert!(leaves_folder("../x") && leaves_folder("a/../../x"));
+        assert!(!leaves_folder("a/../x") && !leaves_folder("./x"));
     }
 }

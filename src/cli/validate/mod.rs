@@ -20,8 +20,8 @@ use metier::skill::Profile;
 use super::output;
 use super::render;
 use super::session::Session;
-use around::Around;
-use checked::Checked;
+use around::ProjectSkills;
+use checked::SkillValidation;
 
 /// The options of `metier validate`.
 #[derive(clap::Args)]
@@ -30,49 +30,50 @@ pub struct Args {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Whose verdict: the specification's text, or the reference validator's
-    #[arg(long, value_name = "PROFILE", default_value = "spec", value_parser = profiles())]
+    #[arg(long, value_name = "PROFILE", default_value = "spec", value_parser = profile_parser())]
     profile: Profile,
 }
 
 /// Exits with 0 when everything is valid, with 1 otherwise.
 pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
-    let around = Around::new(session);
+    let around = ProjectSkills::new(session);
     let targets = args.paths.iter().flat_map(|path| target::targets(path, &around));
-    let checked: Vec<Checked> = targets.map(|target| Checked::of(target, args.profile, &around)).collect();
-    session.last_resort().answered();
+    let checked: Vec<SkillValidation> =
+        targets.map(|target| SkillValidation::from_target(target, args.profile, &around)).collect();
+    session.exit_watchdog().finish();
     let checked = checked.into_iter();
-    let invalid = if session.json() { tell_program(checked)? } else { tell_person(checked)? };
+    let invalid = if session.json() { print_json(checked)? } else { print_text(checked)? };
     Ok(u8::from(invalid > 0))
 }
 
-fn profiles() -> impl TypedValueParser<Value = Profile> {
+fn profile_parser() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(["spec", "skills-ref"]).try_map(|name| name.parse::<Profile>())
 }
 
 /// Both tellers answer how many were not valid.
-fn tell_program(checked: impl Iterator<Item = Checked>) -> Result<usize> {
-    let forget_text = |checked| Checked { text: String::new(), ..checked };
-    let checked: Vec<Checked> = checked.map(forget_text).collect();
-    output::say_json(&checked)?;
+fn print_json(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
+    let forget_text = |checked| SkillValidation { text: String::new(), ..checked };
+    let checked: Vec<SkillValidation> = checked.map(forget_text).collect();
+    output::print_json(&checked)?;
     Ok(checked.iter().filter(|checked| !checked.valid).count())
 }
 
-fn tell_person(checked: impl Iterator<Item = Checked>) -> Result<usize> {
+fn print_text(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
-    for Checked { diagnostics, file, text, contract, sequences, valid: is_valid, .. } in checked {
+    for SkillValidation { diagnostics, file, text, contract, sequences, valid: is_valid, .. } in checked {
         let beside = contract.iter().flat_map(|beside| {
-            beside.diagnostics.iter().map(|found| render::diagnostic(&beside.path, &beside.text, found))
+            beside.diagnostics.iter().map(|found| render::render(&beside.path, &beside.text, found))
         });
         let steps = sequences.iter().flat_map(|steps| {
-            steps.diagnostics.iter().map(|found| render::diagnostic(&steps.path, &steps.text, found))
+            steps.diagnostics.iter().map(|found| render::render(&steps.path, &steps.text, found))
         });
-        let own = diagnostics.iter().map(|found| render::diagnostic(&file, &text, found));
+        let own = diagnostics.iter().map(|found| render::render(&file, &text, found));
         for shown in own.chain(beside).chain(steps) {
-            output::say(&format!("{shown}\n"))?;
+            output::print(&format!("{shown}\n"))?;
         }
         *(if is_valid { &mut valid } else { &mut invalid }) += 1;
     }
-    output::say(&summary(valid, invalid))?;
+    output::print(&summary(valid, invalid))?;
     Ok(invalid)
 }
 

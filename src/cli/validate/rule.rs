@@ -3,50 +3,50 @@
 use metier::skill::Rule;
 use metier::skill::Severity::{self, Error, Info, Warning};
 
-const fn rule(code: &'static str, severity: Severity, blocks: bool, meaning: &'static str) -> Rule {
+const fn lint(code: &'static str, severity: Severity, blocks: bool, meaning: &'static str) -> Rule {
     Rule { code, severity, blocks, meaning }
 }
 
-pub const PATH_MISSING: Rule = rule("path-missing", Error, true, "The path does not exist.");
+pub const PATH_MISSING: Rule = lint("path-missing", Error, true, "The path does not exist.");
 pub const NOT_A_DIRECTORY: Rule =
-    rule("not-a-directory", Error, true, "The path is neither a folder nor a SKILL.md.");
-pub const SKILL_FILE_MISSING: Rule = rule("skill-file-missing", Error, true, "The folder has no SKILL.md.");
-pub const UNREADABLE: Rule = rule("unreadable", Error, true, "A folder or SKILL.md cannot be read.");
+    lint("not-a-directory", Error, true, "The path is neither a folder nor a SKILL.md.");
+pub const SKILL_FILE_MISSING: Rule = lint("skill-file-missing", Error, true, "The folder has no SKILL.md.");
+pub const UNREADABLE: Rule = lint("unreadable", Error, true, "A folder or SKILL.md cannot be read.");
 pub const TOO_MANY_FOLDERS: Rule =
-    rule("too-many-folders", Error, false, "The search for skills was cut short.");
-pub const SKILL_FILE_LARGE: Rule = rule("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
-pub const PLAN_TOO_LARGE: Rule = rule("plan-too-large", Error, true, "A sequence is larger than 4 MiB.");
+    lint("too-many-folders", Error, false, "The search for skills was cut short.");
+pub const SKILL_FILE_LARGE: Rule = lint("skill-file-large", Warning, false, "SKILL.md is larger than 1 MiB.");
+pub const PLAN_TOO_LARGE: Rule = lint("plan-too-large", Error, true, "A sequence is larger than 4 MiB.");
 pub const SKILL_FILE_TWICE: Rule =
-    rule("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
+    lint("skill-file-twice", Warning, false, "Two files differ from SKILL.md in case only.");
 pub const CONTRACT_MISNAMED: Rule =
-    rule("contract-misnamed", Warning, false, "A file differs from skill.yaml in case only.");
+    lint("contract-misnamed", Warning, false, "A file differs from skill.yaml in case only.");
 pub const LINK_MISSING: Rule =
-    rule("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
+    lint("link-missing", Warning, false, "A file that SKILL.md names does not exist.");
 pub const LINK_OUTSIDE: Rule =
-    rule("link-outside", Warning, false, "A file that SKILL.md names is outside the folder.");
+    lint("link-outside", Warning, false, "A file that SKILL.md names is outside the folder.");
 pub const RUNTIME_UNKNOWN: Rule =
-    rule("runtime-unknown", Warning, false, "No runtime has the name declared.");
+    lint("runtime-unknown", Warning, false, "No runtime has the name declared.");
 pub const WORKER_UNKNOWN: Rule =
-    rule("worker-unknown", Warning, false, "No worker speaks the protocol that is named.");
-pub const RUNTIME_UNFIT: Rule = rule("runtime-unfit", Warning, false, "No script fits the runtime declared.");
+    lint("worker-unknown", Warning, false, "No worker speaks the protocol that is named.");
+pub const RUNTIME_UNFIT: Rule = lint("runtime-unfit", Warning, false, "No script fits the runtime declared.");
 pub const ENTRYPOINT_MISSING: Rule =
-    rule("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
+    lint("entrypoint-missing", Error, false, "An entrypoint of the contract is no file in the folder.");
 pub const ENTRYPOINT_UNFIT: Rule =
-    rule("entrypoint-unfit", Error, false, "An entrypoint is in another language than the runtime.");
-pub const ENTRYPOINT_FUNCTION: Rule = rule(
+    lint("entrypoint-unfit", Error, false, "An entrypoint is in another language than the runtime.");
+pub const ENTRYPOINT_FUNCTION: Rule = lint(
     "entrypoint-function",
     Error,
     false,
     "An entrypoint names a function, and its script is no WebAssembly plug-in.",
 );
 pub const STEPS_UNUSED: Rule =
-    rule("steps-unused", Warning, false, "Steps and something else that runs are written side by side.");
+    lint("steps-unused", Warning, false, "Steps and something else that runs are written side by side.");
 pub const STEPS_UNFIT: Rule =
-    rule("steps-unfit", Error, true, "Steps stand beside the name of another runtime.");
+    lint("steps-unfit", Error, true, "Steps stand beside the name of another runtime.");
 pub const SOURCE_MISSING: Rule =
-    rule("source-missing", Warning, false, "A WebAssembly module lies without its source.");
+    lint("source-missing", Warning, false, "A WebAssembly module lies without its source.");
 pub const TOOL_UNKNOWN: Rule =
-    rule("allowed-tool-unknown", Info, false, "An allowed tool grants nothing here.");
+    lint("allowed-tool-unknown", Info, false, "An allowed tool grants nothing here.");
 
 #[cfg(test)]
 mod tests {

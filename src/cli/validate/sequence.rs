@@ -8,16 +8,16 @@ use metier::plan;
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
-use super::around::{Around, Neighbours};
+use super::around::{PlanContext, ProjectSkills};
 use super::rule;
 use super::skill_file;
 
 /// Where a sequence lies when nobody says where.
-pub const DEFAULT: &str = "scripts/sequence.json";
+pub const DEFAULT_PATH: &str = "scripts/sequence.json";
 
 /// The answer for one sequence, as it is in JSON.
 #[derive(Serialize)]
-pub struct CheckedSequence {
+pub struct SequenceValidation {
     /// The file in the skill's folder.
     pub file: String,
     /// What is wrong or worth knowing.
@@ -36,18 +36,21 @@ pub fn sequences(
     dir: &Dir,
     manifest: Option<&Manifest>,
     contract: Option<&Contract>,
-    around: &Around,
-) -> Vec<CheckedSequence> {
-    let files = files(dir, manifest, contract);
+    around: &ProjectSkills,
+) -> Vec<SequenceValidation> {
+    let files = sequence_files(dir, manifest, contract);
     if files.is_empty() {
         return Vec::new();
     }
-    let neighbours = around.neighbours(folder);
+    let neighbours = around.plan_context(folder);
     let inputs = contract.and_then(|contract| contract.inputs.as_ref());
-    files.into_iter().map(|file| CheckedSequence::of(folder, dir, file, inputs, &neighbours)).collect()
+    files
+        .into_iter()
+        .map(|file| SequenceValidation::from_file(folder, dir, file, inputs, &neighbours))
+        .collect()
 }
 
-fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
+fn sequence_files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) -> Vec<String> {
     let declared = contract.and_then(|contract| contract.runtime.as_ref());
     let declared = declared.or_else(|| manifest?.runtime.as_ref()).and_then(|name| name.parse().ok());
     let main = contract.and_then(Contract::main_entrypoint);
@@ -58,15 +61,15 @@ fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) ->
         let is_main = main == Some(entrypoint);
         let runtime = match &entrypoint.runtime {
             Some(name) => name.parse().ok()?,
-            None => plan_or_script(&entrypoint.path, declared, is_main),
+            None => script_runtime(&entrypoint.path, declared, is_main),
         };
         (runtime == SkillRuntime::ToolSequence).then(|| entrypoint.path.clone())
     });
     let entered = manifest
         .and_then(Manifest::entrypoint)
-        .filter(|path| main.is_none() && plan_or_script(path, declared, true) == SkillRuntime::ToolSequence);
+        .filter(|path| main.is_none() && script_runtime(path, declared, true) == SkillRuntime::ToolSequence);
     let mut files: Vec<String> = Vec::new();
-    for file in std::iter::once(DEFAULT.to_owned()).chain(named).chain(entered.map(str::to_owned)) {
+    for file in std::iter::once(DEFAULT_PATH.to_owned()).chain(named).chain(entered.map(str::to_owned)) {
         let file = file.strip_prefix("./").unwrap_or(&file).to_owned();
         if dir.symlink_metadata(&file).is_ok() && !files.contains(&file) {
             files.push(file);
@@ -76,18 +79,24 @@ fn files(dir: &Dir, manifest: Option<&Manifest>, contract: Option<&Contract>) ->
 }
 
 /// The runtime a script is in; its own language's, where it is named to be in one it cannot be in.
-fn plan_or_script(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
-    let told = declared.and_then(|declared| declared.refuted_by(path));
-    told.unwrap_or_else(|| SkillRuntime::of_script(path, declared, is_main))
+fn script_runtime(path: &str, declared: Option<SkillRuntime>, is_main: bool) -> SkillRuntime {
+    let told = declared.and_then(|declared| declared.conflicting_runtime(path));
+    told.unwrap_or_else(|| SkillRuntime::for_script(path, declared, is_main))
 }
 
-impl CheckedSequence {
-    fn of(folder: &Path, dir: &Dir, file: String, inputs: Option<&Schema>, neighbours: &Neighbours) -> Self {
+impl SequenceValidation {
+    fn from_file(
+        folder: &Path,
+        dir: &Dir,
+        file: String,
+        inputs: Option<&Schema>,
+        neighbours: &PlanContext,
+    ) -> Self {
         let path = folder.join(&file).display().to_string();
-        let (text, diagnostics) = match skill_file::read_up_to(dir, &file, plan::Plan::LARGEST) {
+        let (text, diagnostics) = match skill_file::read_up_to(dir, &file, plan::Plan::MAX_BYTES) {
             Ok(read) => {
                 let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned();
-                (text, found(&file, &read, inputs, neighbours))
+                (text, sequence_diagnostics(&file, &read, inputs, neighbours))
             }
             Err(error) => {
                 let message = format!("failed to read {file}: {error}");
@@ -103,16 +112,16 @@ impl CheckedSequence {
     }
 }
 
-fn found(
+fn sequence_diagnostics(
     file: &str,
     read: &skill_file::SkillFile,
     inputs: Option<&Schema>,
-    neighbours: &Neighbours,
+    neighbours: &PlanContext,
 ) -> Vec<Diagnostic> {
-    if read.is_cut {
-        let message = format!("{file} is larger than {} MiB, and does not run", plan::Plan::LARGEST >> 20);
+    if read.is_truncated {
+        let message = format!("{file} is larger than {} MiB, and does not run", plan::Plan::MAX_BYTES >> 20);
         return vec![Diagnostic::new(&rule::PLAN_TOO_LARGE, "", &(0..0), message)];
     }
-    let Neighbours { callees, identity } = neighbours;
-    plan::diagnostics_among(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())
+    let PlanContext { callees, identity } = neighbours;
+    plan::diagnostics_with_callees(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())
 }

@@ -13,7 +13,7 @@ pub struct SkillFile {
     /// The file, or the first of its bytes without the character they cut in two.
     pub bytes: Vec<u8>,
     /// Whether there is more.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Reads the file; links that leave the folder, FIFOs and devices are refused, and nothing blocks.
@@ -34,10 +34,10 @@ pub fn read_up_to(folder: &Dir, name: &str, most: usize) -> io::Result<SkillFile
     }
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(whole_characters(bytes, most))
+    Ok(truncate_at_character(bytes, most))
 }
 
-fn whole_characters(mut bytes: Vec<u8>, most: usize) -> SkillFile {
+fn truncate_at_character(mut bytes: Vec<u8>, most: usize) -> SkillFile {
     let is_cut = bytes.len() > most;
     bytes.truncate(most);
     if is_cut
@@ -46,7 +46,7 @@ fn whole_characters(mut bytes: Vec<u8>, most: usize) -> SkillFile {
     {
         bytes.truncate(error.valid_up_to());
     }
-    SkillFile { bytes, is_cut }
+    SkillFile { bytes, is_truncated: is_cut }
 }
 
 #[cfg(test)]
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn a_cut_never_splits_a_character() {
         let text = format!("x{}", "é".repeat(MAX_BYTES / 2));
-        let SkillFile { bytes, is_cut } = whole_characters(text.into_bytes(), MAX_BYTES);
+        let SkillFile { bytes, is_truncated: is_cut } = truncate_at_character(text.into_bytes(), MAX_BYTES);
         assert!(is_cut && bytes.len() == MAX_BYTES - 1);
         assert!(std::str::from_utf8(&bytes).is_ok());
-        assert!(!whole_characters(vec![0xff], MAX_BYTES).is_cut);
+        assert!(!truncate_at_character(vec![0xff], MAX_BYTES).is_truncated);
     }
 }

@@ -8,13 +8,13 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Rule};
 use walkdir::{DirEntry, WalkDir};
 
-use super::around::Around;
+use super::around::ProjectSkills;
 use super::rule;
 
 /// The names a skill's file may have, the proper one first.
 const SKILL_FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 /// Folders that hold no skills of the person asking.
-const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
+const SKIPPED_FOLDERS: [&str; 3] = [".git", "node_modules", "target"];
 const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 200_000;
 
@@ -27,51 +27,51 @@ pub struct Target {
 }
 
 /// The targets of a path, sorted; never empty. Where there is no such path, it may be the name of a skill.
-pub fn targets(path: &Path, around: &Around) -> Vec<Target> {
+pub fn targets(path: &Path, around: &ProjectSkills) -> Vec<Target> {
     let found = fs::metadata(path).map(|metadata| metadata.is_dir());
     match found {
-        Ok(true) => match skill_file(path) {
+        Ok(true) => match skill_file_name(path) {
             Some(file) => vec![Target { path: path.to_owned(), file: Ok(file.to_owned()) }],
-            None => below(path),
+            None => skills_below(path),
         },
         // Of a link to nowhere, a FIFO or a device called SKILL.md, reading it tells what is wrong.
-        _ if names_a_skill_file(path) && path.symlink_metadata().is_ok() => vec![of_file(path)],
+        _ if is_skill_file_name(path) && path.symlink_metadata().is_ok() => vec![file_target(path)],
         Ok(false) => vec![
-            fault(path, &rule::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
+            invalid_target(path, &rule::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
                 .with_help("name a skill's folder or its SKILL.md"),
         ],
-        Err(error) if is_absent(&error) => match around.folder_of(path) {
-            Ok(folder) => vec![of_file(&folder.join(skill_file(&folder).unwrap_or(SKILL_FILES[0])))],
+        Err(error) if is_not_found(&error) => match around.skill_folder(path) {
+            Ok(folder) => vec![file_target(&folder.join(skill_file_name(&folder).unwrap_or(SKILL_FILES[0])))],
             Err(help) => {
                 let message = format!("Path does not exist: {}", path.display());
-                vec![fault(path, &rule::PATH_MISSING, message).with_help(help)]
+                vec![invalid_target(path, &rule::PATH_MISSING, message).with_help(help)]
             }
         },
-        Err(error) => vec![unreadable(path, error)],
+        Err(error) => vec![unreadable_target(path, error)],
     }
 }
 
 /// Whether an error says that there is no such file.
-pub fn is_absent(error: &io::Error) -> bool {
+pub fn is_not_found(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn of_file(path: &Path) -> Target {
+fn file_target(path: &Path) -> Target {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Target { path: folder.to_owned(), file: Ok(name) }
 }
 
-fn names_a_skill_file(path: &Path) -> bool {
+fn is_skill_file_name(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(SKILL_FILES[0]))
 }
 
-fn skill_file(folder: &Path) -> Option<&'static str> {
+fn skill_file_name(folder: &Path) -> Option<&'static str> {
     SKILL_FILES.into_iter().find(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
 /// The skills below a folder that is none itself. Links are not searched further, so they neither loop nor lead away.
-fn below(folder: &Path) -> Vec<Target> {
+fn skills_below(folder: &Path) -> Vec<Target> {
     let mut found = Vec::new();
     let walk = WalkDir::new(folder).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name();
     let mut is_cut = false;
@@ -80,19 +80,21 @@ fn below(folder: &Path) -> Vec<Target> {
         if seen == MAX_ENTRIES {
             break;
         }
-        found.extend(entry.map_or_else(|error| Some(unsearchable(folder, error)), |entry| skill_at(&entry)));
+        found.extend(
+            entry.map_or_else(|error| Some(unsearchable_target(folder, error)), |entry| target_at(&entry)),
+        );
     }
     if is_cut {
-        found.push(cut_short(folder));
+        found.push(search_truncated(folder));
     }
     if found.is_empty() {
-        found.push(without_skills(folder));
+        found.push(no_skills_found(folder));
     }
     found
 }
 
 fn is_searched(entry: &DirEntry) -> bool {
-    !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped)
+    !SKIPPED_FOLDERS.iter().any(|skipped| entry.file_name() == *skipped)
 }
 
 fn is_too_deep(entry: &DirEntry) -> bool {
@@ -100,37 +102,41 @@ fn is_too_deep(entry: &DirEntry) -> bool {
 }
 
 /// The skill in a folder, or behind a link to one.
-fn skill_at(entry: &DirEntry) -> Option<Target> {
-    let file = entry.path().is_dir().then(|| skill_file(entry.path()))??;
+fn target_at(entry: &DirEntry) -> Option<Target> {
+    let file = entry.path().is_dir().then(|| skill_file_name(entry.path()))??;
     Some(Target { path: entry.path().to_owned(), file: Ok(file.to_owned()) })
 }
 
-fn without_skills(folder: &Path) -> Target {
+fn no_skills_found(folder: &Path) -> Target {
     let misspelt = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let misspelt = misspelt.map(|entry| entry.path()).find(|path| names_a_skill_file(path));
-    let fault = fault(folder, &rule::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
+    let misspelt = misspelt.map(|entry| entry.path()).find(|path| is_skill_file_name(path));
+    let fault = invalid_target(folder, &rule::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
     match misspelt.as_deref().and_then(Path::file_name) {
         Some(name) => fault.with_help(format!("rename {} to SKILL.md", name.display())),
         None => fault.with_help("there is none in any folder below it either"),
     }
 }
 
-fn cut_short(folder: &Path) -> Target {
+fn search_truncated(folder: &Path) -> Target {
     let message = format!("the search stopped at {MAX_ENTRIES} entries or {MAX_DEPTH} folders deep");
-    fault(folder, &rule::TOO_MANY_FOLDERS, message).with_help("name the folders below it that hold skills")
+    invalid_target(folder, &rule::TOO_MANY_FOLDERS, message)
+        .with_help("name the folders below it that hold skills")
 }
 
-fn unsearchable(folder: &Path, error: walkdir::Error) -> Target {
+fn unsearchable_target(folder: &Path, error: walkdir::Error) -> Target {
     let path = error.path().unwrap_or(folder).to_owned();
-    unreadable(&path, error.into_io_error().unwrap_or_else(|| io::Error::other("links lead in a circle")))
+    unreadable_target(
+        &path,
+        error.into_io_error().unwrap_or_else(|| io::Error::other("links lead in a circle")),
+    )
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Target {
+fn unreadable_target(path: &Path, error: io::Error) -> Target {
     let error = SkillError::io(format_args!("failed to read {}", path.display()), error);
-    fault(path, &rule::UNREADABLE, error.message())
+    invalid_target(path, &rule::UNREADABLE, error.message())
 }
 
-fn fault(path: &Path, rule: &Rule, message: impl Into<String>) -> Target {
+fn invalid_target(path: &Path, rule: &Rule, message: impl Into<String>) -> Target {
     Target { path: path.to_owned(), file: Err(Diagnostic::new(rule, "", &(0..0), message)) }
 }
 

@@ -10,26 +10,26 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use metier::host::{StepEvent, StepStatus};
 
 use crate::cli::output;
-use crate::cli::terminal::brief;
+use crate::cli::terminal::shorten_line;
 
 /// Steps under way, each with its line.
-pub struct Steps {
+pub struct StepDisplay {
     screen: MultiProgress,
     running: Mutex<HashMap<usize, ProgressBar>>,
     is_live: bool,
 }
 
-impl Steps {
+impl StepDisplay {
     pub fn new(screen: MultiProgress) -> Self {
         Self { screen, running: Mutex::default(), is_live: std::io::stderr().is_terminal() }
     }
 
     /// Shows that a step started or ended.
-    pub fn take(&self, step: &StepEvent) {
-        match step.ended {
+    pub fn show(&self, step: &StepEvent) {
+        match step.status {
             None if self.is_live => {
                 let line = self.screen.add(spinner());
-                line.set_message(name(step));
+                line.set_message(label(step));
                 self.running().insert(step.index, line);
             }
             None => {}
@@ -37,13 +37,13 @@ impl Steps {
                 if let Some(line) = self.running().remove(&step.index) {
                     line.finish_and_clear();
                 }
-                self.screen.suspend(|| output::talk(&ended(step, status)));
+                self.screen.suspend(|| output::eprint(&status_line(step, status)));
             }
         }
     }
 
     /// Takes what still runs off the screen.
-    pub fn end(&self) {
+    pub fn clear(&self) {
         self.running().drain().for_each(|(_, line)| line.finish_and_clear());
     }
 
@@ -53,7 +53,7 @@ impl Steps {
 }
 
 /// `step 2/4 install (skill helm-install): ok, 12 ms`.
-fn ended(step: &StepEvent, status: StepStatus) -> String {
+fn status_line(step: &StepEvent, status: StepStatus) -> String {
     let style = match status {
         StepStatus::Ok => AnsiColor::Green.on_default(),
         StepStatus::Failed => AnsiColor::Red.on_default(),
@@ -63,12 +63,13 @@ fn ended(step: &StepEvent, status: StepStatus) -> String {
         StepStatus::Ok | StepStatus::Failed => format!(", {} ms", step.duration.as_millis()),
         StepStatus::Skipped | StepStatus::Resumed | StepStatus::Stopped => String::new(),
     };
-    format!("{}: {style}{}{style:#}{time}", name(step), status.name())
+    format!("{}: {style}{}{style:#}{time}", label(step), status.name())
 }
 
-fn name(step: &StepEvent) -> String {
-    let call = if step.call == step.id { String::new() } else { format!(" ({})", brief(&step.call, 60)) };
-    format!("step {}/{} {}{call}", step.index + 1, step.of, brief(&step.id, 40))
+fn label(step: &StepEvent) -> String {
+    let call =
+        if step.call == step.id { String::new() } else { format!(" ({})", shorten_line(&step.call, 60)) };
+    format!("step {}/{} {}{call}", step.index + 1, step.step_count, shorten_line(&step.id, 40))
 }
 
 fn spinner() -> ProgressBar {

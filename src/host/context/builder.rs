@@ -3,32 +3,34 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::{HostCalls, Inner, SkillContext};
+use super::{ContextInner, HostApiClient, SkillContext};
 use crate::host::files::Files;
-use crate::host::journal::{Journal, Observer};
+use crate::host::journal::{Observer, RunLog};
 use crate::host::memory::HostMemory;
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
-use crate::policy::{CancelToken, ExecutionMode, Isolation, Limits, Permissions, Room, Threads, Worker};
+use crate::policy::{
+    CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
+};
 
 /// Puts a [`SkillContext`] together.
 pub struct ContextBuilder {
     skill: String,
-    qualified: Option<String>,
+    qualified_name: Option<String>,
     project: Option<Files>,
     skill_files: Option<Files>,
     permissions: Permissions,
     limits: Limits,
-    isolation: Isolation,
-    execution: ExecutionMode,
-    calls: Option<Arc<dyn HostCalls>>,
-    worker: Option<Worker>,
-    threads: Threads,
+    sandbox_mode: SandboxMode,
+    execution_mode: ExecutionMode,
+    host_api_client: Option<Arc<dyn HostApiClient>>,
+    worker: Option<WorkerOptions>,
+    thread_budget: ThreadBudget,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
     providers: Providers,
     caller: Option<SkillContext>,
-    handed_on: Option<Limits>,
+    callee_limits: Option<Limits>,
     host_memory: Option<u64>,
     journal_file: Option<PathBuf>,
 }
@@ -38,29 +40,29 @@ impl ContextBuilder {
     pub(super) fn new(skill: String) -> Self {
         Self {
             skill,
-            qualified: None,
+            qualified_name: None,
             project: None,
             skill_files: None,
             permissions: Permissions::read_only(),
             limits: Limits::default(),
-            isolation: Isolation::default(),
-            execution: ExecutionMode::default(),
-            calls: None,
+            sandbox_mode: SandboxMode::default(),
+            execution_mode: ExecutionMode::default(),
+            host_api_client: None,
             worker: None,
-            threads: Threads::default(),
+            thread_budget: ThreadBudget::default(),
             cancel: CancelToken::new(),
             observer: None,
             providers: Providers::default(),
             caller: None,
-            handed_on: None,
+            callee_limits: None,
             host_memory: None,
             journal_file: None,
         }
     }
 
     /// The skill's qualified name, where it has one.
-    pub fn qualified(mut self, name: impl Into<String>) -> Self {
-        self.qualified = Some(name.into());
+    pub fn qualified_name(mut self, name: impl Into<String>) -> Self {
+        self.qualified_name = Some(name.into());
         self
     }
 
@@ -107,33 +109,33 @@ impl ContextBuilder {
     }
 
     /// How firmly a process must be held before it may start; `required` when never said.
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = isolation;
+    pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
+        self.sandbox_mode = isolation;
         self
     }
 
     /// Where scripts of embedded languages run; in process when never said.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
-        self.execution = mode;
+        self.execution_mode = mode;
         self
     }
 
     /// Who answers its calls, where that is another process.
     #[cfg_attr(not(unix), allow(dead_code, reason = "there are no worker processes there"))]
-    pub(crate) fn calls_answered_by(mut self, host: Arc<dyn HostCalls>) -> Self {
-        self.calls = Some(host);
+    pub(crate) fn host_api_client(mut self, host: Arc<dyn HostApiClient>) -> Self {
+        self.host_api_client = Some(host);
         self
     }
 
     /// Whether the process of an external script answers further runs; not when never said.
-    pub fn worker(mut self, worker: Option<Worker>) -> Self {
+    pub fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
         self.worker = worker;
         self
     }
 
     /// The limits of skills that this one calls; its own when never said.
-    pub fn limits_handed_on(mut self, limits: Limits) -> Self {
-        self.handed_on = Some(limits);
+    pub fn callee_limits(mut self, limits: Limits) -> Self {
+        self.callee_limits = Some(limits);
         self
     }
 
@@ -144,15 +146,15 @@ impl ContextBuilder {
     }
 
     /// The threads it may have beside its own; as many as a run has by default when never said.
-    pub fn threads(mut self, threads: Threads) -> Self {
-        self.threads = threads;
+    pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
+        self.thread_budget = threads;
         self
     }
 
     /// The run whose skill calls this one. What this one says goes to its caller's log and observer, and its threads are its
     /// caller's.
     pub fn called_by(mut self, caller: SkillContext) -> Self {
-        self.threads = caller.threads().clone();
+        self.thread_budget = caller.thread_budget().clone();
         self.caller = Some(caller);
         self
     }
@@ -166,35 +168,35 @@ impl ContextBuilder {
     /// The context.
     pub fn build(self) -> SkillContext {
         // Whether it is there is asked where it matters.
-        crate::heap::keep_reserve();
-        let memory = self.limits.memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
-        let own = || Room::new(memory);
+        crate::heap::ensure_reserve();
+        let memory = self.limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
+        let own = || MemoryBudget::new(memory);
         let host_memory = self.host_memory.unwrap_or(memory);
-        let inner = Arc::new(Inner {
-            memory: match &self.caller {
-                Some(caller) => HostMemory::called_by(host_memory, caller.host_memory()),
+        let inner = Arc::new(ContextInner {
+            host_memory: match &self.caller {
+                Some(caller) => HostMemory::with_caller(host_memory, caller.host_memory()),
                 None => HostMemory::new(host_memory),
             },
-            kept: self.caller.as_ref().map_or_else(own, |caller| caller.kept().clone()),
+            plan_memory: self.caller.as_ref().map_or_else(own, |caller| caller.plan_memory().clone()),
             skill: self.skill,
-            qualified: self.qualified,
+            qualified_name: self.qualified_name,
             project: self.project,
             skill_files: self.skill_files,
             permissions: self.permissions,
-            journal: Journal::new(self.limits.output),
+            log: RunLog::new(self.limits.output),
             limits: self.limits,
-            isolation: self.isolation,
-            execution: self.execution,
-            calls: self.calls,
+            sandbox_mode: self.sandbox_mode,
+            execution_mode: self.execution_mode,
+            host_api_client: self.host_api_client,
             worker: self.worker,
             observer: self.observer,
             providers: self.providers,
             caller: self.caller,
-            handed_on: self.handed_on,
-            threads: self.threads,
+            callee_limits: self.callee_limits,
+            thread_budget: self.thread_budget,
             redaction: Redaction::default(),
-            once: Mutex::default(),
-            report: Mutex::default(),
+            logged_lines: Mutex::default(),
+            reports: Mutex::default(),
             journal_file: self.journal_file,
             steps: Mutex::default(),
         });

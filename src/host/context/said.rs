@@ -12,58 +12,65 @@ impl SkillContext {
     ///
     /// A skill that another one called writes to the log of its caller: `name: message`.
     pub fn log(&self, level: LogLevel, message: impl Into<String>) -> Result<()> {
-        if let Some(host) = self.calls() {
+        if let Some(host) = self.host_api_client() {
             let level = serde_json::to_value(level).unwrap_or_default();
             return host.call("log", vec![level, message.into().into()]).map(drop);
         }
         let message = self.redaction().text(message.into());
         if let Some(caller) = &self.0.caller {
-            return caller.log(level, self.marked(message.shown()));
+            return caller.log(level, self.with_skill_prefix(message.as_inner()));
         }
         let line = LogLine::new(level, message);
-        let Some(observer) = &self.0.observer else { return self.0.journal.log(line) };
-        self.0.journal.log(line.clone())?;
-        observer.logged(line.shown());
+        let Some(observer) = &self.0.observer else { return self.0.log.log(line) };
+        self.0.log.log(line.clone())?;
+        observer.on_log(line.as_inner());
         Ok(())
     }
 
     /// Writes a log line that the run and all that it calls write once, however often there is a reason.
     pub(crate) fn log_once(&self, level: LogLevel, message: String) -> Result<()> {
-        if self.is_new(format!("{}: {message}", self.skill())) { self.log(level, message) } else { Ok(()) }
+        if self.is_first_time(format!("{}: {message}", self.skill())) {
+            self.log(level, message)
+        } else {
+            Ok(())
+        }
     }
 
-    fn is_new(&self, line: String) -> bool {
+    fn is_first_time(&self, line: String) -> bool {
         match &self.0.caller {
-            Some(caller) => caller.is_new(line),
-            None => self.0.once.lock().unwrap_or_else(PoisonError::into_inner).insert(line),
+            Some(caller) => caller.is_first_time(line),
+            None => self.0.logged_lines.lock().unwrap_or_else(PoisonError::into_inner).insert(line),
         }
     }
 
     /// Whether a line of so many bytes could ever be kept; `output` where not.
-    pub(in crate::host) fn takes_line(&self, bytes: usize) -> Result<()> {
-        self.0.journal.takes(bytes)
+    pub(in crate::host) fn check_line_fits(&self, bytes: usize) -> Result<()> {
+        self.0.log.check_line_fits(bytes)
     }
 
     /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
     pub fn progress(&self, progress: &Progress) {
-        self.passed_on(progress, None);
+        self.forward_progress(progress, None);
     }
 
     /// Passes on what this run says of itself, or what a skill says that a step of its plan runs.
-    fn passed_on(&self, progress: &Progress, step: Option<usize>) {
+    fn forward_progress(&self, progress: &Progress, step: Option<usize>) {
         let message = self.redaction().text(progress.message.clone());
         if let Some(caller) = &self.0.caller {
-            caller.passed_on(&Progress { message: self.marked(message.shown()), ..*progress }, caller.3);
+            caller.forward_progress(
+                &Progress { message: self.with_skill_prefix(message.as_inner()), ..*progress },
+                caller.3,
+            );
         } else if let Some(observer) = &self.0.observer {
-            let progress = Progress { message: message.into_shown(), ..*progress };
+            let progress = Progress { message: message.into_inner(), ..*progress };
             match step {
-                Some(step) => observer.progressed_in(step, &progress),
-                None => observer.progressed(&progress),
+                Some(step) => observer.on_step_progress(step, &progress),
+                None => observer.on_progress(&progress),
             }
         }
     }
 
-    fn marked(&self, message: &str) -> String {
+    fn with_skill_prefix(&self, message: &str) -> String {
         format!("{}: {message}", self.skill())
     }
 
@@ -92,17 +99,17 @@ impl SkillContext {
     }
 
     /// The secrets that are not to leave with its value: its own. What its caller handed in it may hand back.
-    pub(crate) fn redaction_of_value(&self) -> &Redaction {
+    pub(crate) fn value_redaction(&self) -> &Redaction {
         &self.0.redaction
     }
 
     /// The log so far, without secrets that became known since, those over several lines included; empty afterwards.
     pub fn take_log(&self) -> Vec<LogLine> {
-        self.take_redacted_log().into_shown()
+        self.take_redacted_log().into_inner()
     }
 
     pub(crate) fn take_redacted_log(&self) -> Redacted<Vec<LogLine>> {
-        let lines = self.0.journal.take().into_iter().map(|line| (line.level, line.message));
+        let lines = self.0.log.take().into_iter().map(|line| (line.level, line.message));
         let (levels, messages): (Vec<_>, Vec<_>) = lines.unzip();
         let of_level = |(level, message)| LogLine { level, message };
         self.redaction()

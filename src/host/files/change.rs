@@ -6,62 +6,64 @@ use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsS
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use memchr::memmem::Finder;
 
-use super::attempt::Attempt;
-use super::links::Last;
-use super::place::Place;
-use super::read::irregular;
-use super::{View, names};
+use super::attempt::FileOperation;
+use super::links::FinalSymlink;
+use super::place::ParentDir;
+use super::read::not_regular_file;
+use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::{PATIENCE, through_io};
-use crate::host::temp_places::{draft_name, hold_draft, note_draft};
+use crate::host::memory::{CANCEL_CHECK_BYTES, into_io_error};
+use crate::host::temp_places::{lock_temp_file, record_temp_file_dir, temp_file_name};
 
 /// Bytes that are written at a time where a file is put together of many parts.
 const BUFFER: usize = 64 << 10;
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Writes a file whole, with its folders where they are missing. An existing file keeps its mode; one that is
     /// read-only, or is no regular file, is refused; `output` where the file would be larger than one may be.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
-        let attempt = Attempt::change("write", path);
-        self.may_have(content.len() as u64).map_err(|error| attempt.own(error))?;
-        self.replace(attempt, |file| self.put(file, content))
+        let attempt = FileOperation::write("write", path);
+        self.check_file_size(content.len() as u64).map_err(|error| attempt.with_context(error))?;
+        self.replace(attempt, |file| self.write_chunks(file, content))
     }
 
     /// Adds to the end of a file, which is made with its folders where it is missing.
     pub fn append(&self, path: &str, content: &[u8]) -> Result<()> {
-        self.reach(Attempt::change("append to", path), Last::Followed, |path| {
-            let (mut file, size) = open_end(&self.files.place_made(path)?)?;
-            self.may_have(size.saturating_add(content.len() as u64)).map_err(through_io)?;
-            self.put(&mut file, content)
+        self.with_resolved_path(FileOperation::write("append to", path), FinalSymlink::Follow, |path| {
+            let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?)?;
+            self.check_file_size(size.saturating_add(content.len() as u64)).map_err(into_io_error)?;
+            self.write_chunks(&mut file, content)
         })
     }
 
     /// Replaces the one place where `old` stands in a text file by `new`. None or several are `invalid-argument`.
     pub fn edit(&self, path: &str, old: &str, new: &str) -> Result<()> {
-        self.edit_where(path, old, new, |count| count == 1).map(drop)
+        self.edit_checked(path, old, new, |count| count == 1).map(drop)
     }
 
     /// Replaces every `old` in a text file by `new` and says how many there were. None is `invalid-argument`.
     pub fn edit_all(&self, path: &str, old: &str, new: &str) -> Result<usize> {
-        self.edit_where(path, old, new, |count| count > 0)
+        self.edit_checked(path, old, new, |count| count > 0)
     }
 
     /// Makes a folder with its parents; one that is there already is fine.
-    pub fn make_folder(&self, path: &str) -> Result<()> {
-        let attempt = Attempt::change("make folder", path);
-        self.reach(attempt, Last::Followed, |path| self.files.folder_made(&names::os(path)).map(drop))
+    pub fn create_dir(&self, path: &str) -> Result<()> {
+        let attempt = FileOperation::write("make folder", path);
+        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+            self.files.create_dir_all(&names::decode(path)).map(drop)
+        })
     }
 
-    fn edit_where(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
-        let attempt = Attempt::change("edit", path);
+    fn edit_checked(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
+        let attempt = FileOperation::write("edit", path);
         let refused =
             |fault: String| Err(SkillError::new(ErrorKind::InvalidArgument, format!("{attempt}: {fault}")));
         if old.is_empty() {
             return refused("the text to replace is empty".into());
         }
-        let mut held = self.hold();
+        let mut held = self.empty_reservation();
         let text = self.contents_as_text(attempt, &mut held)?;
-        let mut places = Occurrences::of(old, &text, self);
+        let mut places = Occurrences::new(old, &text, self);
         let mut count = 0;
         while places.next()?.is_some() {
             count += 1;
@@ -70,10 +72,10 @@ impl View<'_> {
             count if fits(count) => {
                 let bytes = |text: &str| text.len() as u64;
                 let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
-                self.may_have((bytes(&text) - gone).saturating_add(added))
-                    .map_err(|error| attempt.own(error))?;
+                self.check_file_size((bytes(&text) - gone).saturating_add(added))
+                    .map_err(|error| attempt.with_context(error))?;
                 // Never put together: it may be many times as large as what it is made of.
-                self.replace(attempt, |file| self.put_replaced(file, &text, old, new))?;
+                self.replace(attempt, |file| self.write_replaced(file, &text, old, new))?;
                 Ok(count)
             }
             0 => refused("the text to replace does not occur in it".into()),
@@ -84,37 +86,37 @@ impl View<'_> {
     }
 
     /// Writes the text with every `old` in it replaced.
-    fn put_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
+    fn write_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
         let mut file = BufWriter::with_capacity(BUFFER, file);
-        let (mut places, mut start) = (Occurrences::of(old, text, self), 0);
-        while let Some(place) = places.next().map_err(through_io)? {
-            self.put(&mut file, &text.as_bytes()[start..place])?;
-            self.put(&mut file, new.as_bytes())?;
+        let (mut places, mut start) = (Occurrences::new(old, text, self), 0);
+        while let Some(place) = places.next().map_err(into_io_error)? {
+            self.write_chunks(&mut file, &text.as_bytes()[start..place])?;
+            self.write_chunks(&mut file, new.as_bytes())?;
             start = place + old.len();
         }
-        self.put(&mut file, &text.as_bytes()[start..])?;
+        self.write_chunks(&mut file, &text.as_bytes()[start..])?;
         file.flush()
     }
 
     /// Writes all of it, unless the run is stopped meanwhile.
-    fn put(&self, file: &mut impl Write, content: &[u8]) -> io::Result<()> {
-        content.chunks(PATIENCE).try_for_each(|part| {
-            self.check().map_err(through_io)?;
+    fn write_chunks(&self, file: &mut impl Write, content: &[u8]) -> io::Result<()> {
+        content.chunks(CANCEL_CHECK_BYTES).try_for_each(|part| {
+            self.check_cancelled().map_err(into_io_error)?;
             file.write_all(part)
         })
     }
 
     /// Puts a new file in the place of the old one, with what `fill` writes to it.
-    fn replace(&self, attempt: Attempt<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
-        self.reach(attempt, Last::Followed, |path| {
-            let place = self.files.place_made(path)?;
-            let replaced = changeable(&place)?;
-            let draft = Draft::new(&place.folder)?;
+    fn replace(&self, attempt: FileOperation<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
+        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+            let place = self.files.create_parent_dir(path)?;
+            let replaced = check_writable(&place)?;
+            let draft = AtomicFile::new(&place.dir)?;
             if let Some(replaced) = replaced {
                 // Before the content, which the mode may hide from others.
                 draft.file.set_permissions(replaced.permissions())?;
             }
-            draft.become_file(&place, &fill)
+            draft.commit(&place, &fill)
         })
     }
 }
@@ -124,20 +126,20 @@ struct Occurrences<'a> {
     finder: Finder<'a>,
     text: &'a [u8],
     at: usize,
-    view: View<'a>,
+    view: FilesView<'a>,
 }
 
 impl<'a> Occurrences<'a> {
-    fn of(sought: &'a str, text: &'a str, view: &View<'a>) -> Self {
+    fn new(sought: &'a str, text: &'a str, view: &FilesView<'a>) -> Self {
         Self { finder: Finder::new(sought.as_bytes()), text: text.as_bytes(), at: 0, view: *view }
     }
 
     fn next(&mut self) -> Result<Option<usize>> {
         let length = self.finder.needle().len();
         // As long as what is sought, so that the whole text is not looked at twice.
-        let window = PATIENCE.max(length);
+        let window = CANCEL_CHECK_BYTES.max(length);
         loop {
-            self.view.check()?;
+            self.view.check_cancelled()?;
             let end = self.text.len().min(self.at + window + length - 1);
             if let Some(found) = self.finder.find(&self.text[self.at..end]) {
                 let found = self.at + found;
@@ -153,10 +155,10 @@ impl<'a> Occurrences<'a> {
 }
 
 /// What is at the place, if it may be changed. A link is refused: [`View::reach`] finds out where it leads.
-fn changeable(place: &Place) -> io::Result<Option<Metadata>> {
-    match place.folder.symlink_metadata(&place.name) {
+fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
+    match place.dir.symlink_metadata(&place.name) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() => Err(irregular()),
+        Ok(found) if !found.is_file() => Err(not_regular_file()),
         Ok(found) if found.permissions().readonly() => {
             Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"))
         }
@@ -167,13 +169,13 @@ fn changeable(place: &Place) -> io::Result<Option<Metadata>> {
 }
 
 /// The file to add to, and the bytes it has.
-fn open_end(place: &Place) -> io::Result<(File, u64)> {
-    let existing = changeable(place)?;
+fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
+    let existing = check_writable(place)?;
     let mut options = OpenOptions::new();
     options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
-    let file = place.folder.open_with(&place.name, &options)?;
+    let file = place.dir.open_with(&place.name, &options)?;
     match file.metadata()? {
-        opened if !opened.is_file() => Err(irregular()),
+        opened if !opened.is_file() => Err(not_regular_file()),
         // The others may lie outside, and would change as well; a file written whole leaves them alone.
         opened if opened.nlink() > 1 => {
             Err(io::Error::other("it has other names (hard links); write it whole"))
@@ -183,36 +185,36 @@ fn open_end(place: &Place) -> io::Result<(File, u64)> {
 }
 
 /// A file in the making, beside the one it will replace; gone when dropped.
-struct Draft<'a> {
+struct AtomicFile<'a> {
     folder: &'a Dir,
     name: String,
     file: File,
-    is_done: bool,
+    is_committed: bool,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> AtomicFile<'a> {
     fn new(folder: &'a Dir) -> io::Result<Self> {
         // A process that is killed leaves it; who comes next knows by this where to look.
-        note_draft(folder);
-        let name = draft_name();
+        record_temp_file_dir(folder);
+        let name = temp_file_name();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No);
         let file = folder.open_with(&name, &options)?;
-        hold_draft(&file);
-        Ok(Self { folder, name, file, is_done: false })
+        lock_temp_file(&file);
+        Ok(Self { folder, name, file, is_committed: false })
     }
 
-    fn become_file(mut self, place: &Place, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
+    fn commit(mut self, place: &ParentDir, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
         fill(&mut self.file)?;
         self.folder.rename(&self.name, self.folder, &place.name)?;
-        self.is_done = true;
+        self.is_committed = true;
         Ok(())
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for AtomicFile<'_> {
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.is_committed {
             // There is nobody left to tell; the failure that led here is being reported.
             self.folder.remove_file(&self.name).unwrap_or_default();
         }

@@ -13,40 +13,40 @@ use super::walk::EntryKind;
 /// The ways through which everything below a root is reached. Each fails where it meets a link, the last name included;
 /// none blocks. The empty path is the root.
 #[derive(Clone, Copy)]
-pub(super) struct Door {
+pub(super) struct OpenBackend {
     /// Opens a file for reading.
-    pub(super) file: fn(&Dir, &Path) -> io::Result<File>,
+    pub(super) open_file: fn(&Dir, &Path) -> io::Result<File>,
     /// Opens a directory.
-    pub(super) dir: fn(&Dir, &Path) -> io::Result<Dir>,
+    pub(super) open_dir: fn(&Dir, &Path) -> io::Result<Dir>,
     /// The names in a directory, in the system's order. Each is counted first, and none taken beyond an error.
-    pub(super) entries: fn(&Dir, &Path, &mut Count<'_>) -> io::Result<Vec<Named>>,
+    pub(super) read_dir: fn(&Dir, &Path, &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>>,
     /// Whether there is anything at a path: what stands in its place later is another question, and links are not looked for.
-    pub(super) is_there: fn(&Dir, &Path) -> bool,
+    pub(super) exists: fn(&Dir, &Path) -> bool,
 }
 
 /// Hears the length of each name before it is kept.
-pub(super) type Count<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
+pub(super) type NameCounter<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
 
 /// A name in a directory and what it is.
-pub(super) type Named = (OsString, EntryKind);
+pub(super) type NamedEntry = (OsString, EntryKind);
 
 /// Works everywhere.
-pub(super) const PORTABLE: Door = Door { file, dir, entries, is_there };
+pub(super) const PORTABLE: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
 
-fn file(root: &Dir, path: &Path) -> io::Result<File> {
+fn open_file(root: &Dir, path: &Path) -> io::Result<File> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
-    let parent = dir(root, path.parent().unwrap_or(Path::new("")))?;
+    let parent = open_dir(root, path.parent().unwrap_or(Path::new("")))?;
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true).follow(FollowSymlinks::No);
     Ok(parent.open_with(name, &options)?.into_std())
 }
 
-fn dir(root: &Dir, path: &Path) -> io::Result<Dir> {
+fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     path.components().try_fold(root.try_clone()?, |here, part| here.open_dir_nofollow(part.as_os_str()))
 }
 
-fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Named>> {
-    let listed = dir(root, path)?.entries()?;
+fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
+    let listed = open_dir(root, path)?.entries()?;
     let mut named = |entry: DirEntry| {
         let name = entry.file_name();
         count(name.len())?;
@@ -55,7 +55,7 @@ fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Nam
     listed.map(|entry| entry.and_then(&mut named)).collect()
 }
 
-fn is_there(root: &Dir, path: &Path) -> bool {
+fn exists(root: &Dir, path: &Path) -> bool {
     root.symlink_metadata(path).is_ok()
 }
 
@@ -63,7 +63,7 @@ fn kind(file_type: FileType) -> EntryKind {
     match file_type {
         dir if dir.is_dir() => EntryKind::Dir,
         file if file.is_file() => EntryKind::File,
-        link if link.is_symlink() => EntryKind::Link,
+        link if link.is_symlink() => EntryKind::Symlink,
         _ => EntryKind::Other,
     }
 }

@@ -6,37 +6,37 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{Files, View, names};
+use super::{Files, FilesView, names};
 use crate::error::{Result, SkillError};
-use crate::host::memory::{Held, through_io};
+use crate::host::memory::{HostMemoryReservation, into_io_error};
 
 /// The name of the files with the rules.
 pub(super) const FILE_NAME: &str = ".gitignore";
 
 /// Bytes of rules one file may have; compiling them takes time and memory.
-const LARGEST: u64 = 64 << 10;
+const MAX_RULES_BYTES: u64 = 64 << 10;
 
 /// About the bytes that a byte of rules becomes.
-const WEIGHT: u64 = 200;
+const MEMORY_PER_RULE_BYTE: u64 = 200;
 
 /// The rules of one folder, on top of those of its parents.
 #[derive(Clone, Default)]
 pub(super) struct IgnoreRules(Option<Arc<Layer>>);
 
 struct Layer {
-    own: Gitignore,
+    rules: Gitignore,
     /// Bytes of a path that name this folder.
     prefix: usize,
     parent: IgnoreRules,
     /// The memory that they take, as long as somebody may look into a folder below.
-    _held: Held,
+    _held: HostMemoryReservation,
 }
 
 impl IgnoreRules {
     /// Whether a path below this folder is ignored: the nearest folder with an opinion decides.
     pub(super) fn ignores(&self, path: &str, is_dir: bool) -> bool {
         let mut layer = self.0.as_deref();
-        while let Some(Layer { own, prefix, parent, .. }) = layer {
+        while let Some(Layer { rules: own, prefix, parent, .. }) = layer {
             match own.matched(&path[*prefix..], is_dir) {
                 Match::Ignore(_) => return true,
                 Match::Whitelist(_) => return false,
@@ -47,11 +47,11 @@ impl IgnoreRules {
     }
 
     /// The rules that hold in `folder`, those of the folders above it included.
-    pub(super) fn above(view: &View<'_>, folder: &str) -> Result<Self> {
+    pub(super) fn inherited(view: &FilesView<'_>, folder: &str) -> Result<Self> {
         let ends = folder.match_indices('/').map(|(at, _)| at);
         let mut above = std::iter::once(0).chain(ends).filter(|_| !folder.is_empty());
         above.try_fold(Self::default(), |rules, end| {
-            match rules.clone().with(view, &folder[..end]).map_err(io::Error::downcast::<SkillError>) {
+            match rules.clone().with_folder(view, &folder[..end]).map_err(io::Error::downcast::<SkillError>) {
                 Ok(rules) => Ok(rules),
                 Err(Ok(own)) => Err(own),
                 Err(Err(_)) => Ok(rules),
@@ -60,10 +60,10 @@ impl IgnoreRules {
     }
 
     /// These rules and those in `folder`'s own file, which must be a regular file of reasonable size.
-    pub(super) fn with(self, view: &View<'_>, folder: &str) -> io::Result<Self> {
-        let text = rules_in(view.files, folder)?;
-        let mut held = view.hold();
-        held.grow(text.len() as u64 * WEIGHT).map_err(through_io)?;
+    pub(super) fn with_folder(self, view: &FilesView<'_>, folder: &str) -> io::Result<Self> {
+        let text = read_rules(view.files, folder)?;
+        let mut held = view.empty_reservation();
+        held.grow(text.len() as u64 * MEMORY_PER_RULE_BYTE).map_err(into_io_error)?;
         let mut builder = GitignoreBuilder::new(".");
         for line in text.trim_start_matches('\u{feff}').lines() {
             // Git passes over a line that is no pattern, too.
@@ -71,19 +71,21 @@ impl IgnoreRules {
         }
         let own = builder.build().map_err(io::Error::other)?;
         let prefix = if folder.is_empty() { 0 } else { folder.len() + 1 };
-        Ok(Self(Some(Arc::new(Layer { own, prefix, parent: self, _held: held }))))
+        Ok(Self(Some(Arc::new(Layer { rules: own, prefix, parent: self, _held: held }))))
     }
 }
 
-fn rules_in(files: &Files, folder: &str) -> io::Result<String> {
-    let file = (files.door.file)(&files.dir, &names::os(folder).join(FILE_NAME))?;
+fn read_rules(files: &Files, folder: &str) -> io::Result<String> {
+    let file = (files.backend.open_file)(&files.dir, &names::decode(folder).join(FILE_NAME))?;
     if !file.metadata()?.is_file() {
-        return Err(super::read::irregular());
+        return Err(super::read::not_regular_file());
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it has more than {LARGEST} bytes, so its rules do not hold")));
+    file.take(MAX_RULES_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_RULES_BYTES {
+        return Err(io::Error::other(format!(
+            "it has more than {MAX_RULES_BYTES} bytes, so its rules do not hold"
+        )));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -4,54 +4,54 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::attempt::Attempt;
-use super::{Files, View, names};
+use super::attempt::FileOperation;
+use super::{Files, FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Whether the last name of a path is followed when it is a link.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Last {
-    Followed,
-    Itself,
+pub(super) enum FinalSymlink {
+    Follow,
+    NoFollow,
 }
 
 /// Links one path may lead through; Linux's own limit.
-const MOST_LINKS: usize = 40;
+const MAX_SYMLINKS: usize = 40;
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Does `act` to the path. `act` must refuse every link; when it fails and links are in the way, it is tried once more
     /// on the path they lead to, if the run may do this there.
-    pub(super) fn reach<T>(
+    pub(super) fn with_resolved_path<T>(
         &self,
-        attempt: Attempt<'_>,
-        last: Last,
+        attempt: FileOperation<'_>,
+        last: FinalSymlink,
         act: impl Fn(&str) -> io::Result<T>,
     ) -> Result<T> {
-        self.open_to_scripts(attempt, attempt.path)?;
-        self.permit(attempt, attempt.path)?;
+        self.check_not_reserved(attempt, attempt.path)?;
+        self.check_protected(attempt, attempt.path)?;
         let refused = match act(attempt.path) {
             Ok(done) => return Ok(done),
             Err(refused) => refused,
         };
-        let real = match self.files.real_path(attempt.path, last) {
+        let real = match self.files.resolve_symlinks(attempt.path, last) {
             Ok(real) => real,
-            Err(Lost::Outside) => return Err(self.outside(attempt)),
-            Err(Lost::Failed(error)) => return Err(attempt.io(error)),
+            Err(SymlinkError::Outside) => return Err(self.outside_error(attempt)),
+            Err(SymlinkError::Io(error)) => return Err(attempt.io_error(error)),
         };
         if real == attempt.path {
-            return Err(attempt.io(refused));
+            return Err(attempt.io_error(refused));
         }
-        self.open_to_scripts(attempt, &real)?;
+        self.check_not_reserved(attempt, &real)?;
         if let Some(permissions) = self.permissions {
-            permissions.require(&attempt.need(&real), attempt)?;
+            permissions.require(&attempt.required_access(&real), attempt)?;
         }
-        self.permit(attempt, &real)?;
-        act(&real).map_err(|error| attempt.io(error))
+        self.check_protected(attempt, &real)?;
+        act(&real).map_err(|error| attempt.io_error(error))
     }
 
     /// Refuses what is metier's own: other runs rely on it.
-    pub(super) fn open_to_scripts(&self, attempt: Attempt<'_>, path: &str) -> Result<()> {
-        if self.files.is_closed(path) {
+    pub(super) fn check_not_reserved(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
+        if self.files.is_reserved(path) {
             return Err(SkillError::new(
                 ErrorKind::Denied,
                 format!("{attempt}: it is metier's own, for other runs"),
@@ -60,55 +60,57 @@ impl View<'_> {
         Ok(())
     }
 
-    fn outside(&self, attempt: Attempt<'_>) -> SkillError {
-        let place = self.place;
+    fn outside_error(&self, attempt: FileOperation<'_>) -> SkillError {
+        let place = self.label;
         SkillError::new(ErrorKind::Denied, format!("{attempt}: a link leads outside {place}"))
     }
 }
 
 /// Why a path with links leads nowhere.
-enum Lost {
+enum SymlinkError {
     Outside,
-    Failed(io::Error),
+    Io(io::Error),
 }
 
 impl Files {
     /// The path with every link replaced by what it points to. What does not exist is kept, unless a link points to it.
     ///
     /// This is only text: it is opened afterwards with no link on the way.
-    fn real_path(&self, path: &str, last: Last) -> Result<String, Lost> {
-        let mut ahead = Ahead::of(&names::os(path));
+    fn resolve_symlinks(&self, path: &str, last: FinalSymlink) -> Result<String, SymlinkError> {
+        let mut ahead = PendingParts::new(&names::decode(path));
         let mut real = PathBuf::new();
         let mut links = 0;
         while let Some((part, from_link)) = ahead.next() {
             if part == ".." {
                 if !real.pop() {
-                    return Err(Lost::Outside);
+                    return Err(SymlinkError::Outside);
                 }
                 continue;
             }
             real.push(part);
-            if last == Last::Itself && ahead.is_empty() && !from_link {
+            if last == FinalSymlink::NoFollow && ahead.is_empty() && !from_link {
                 break;
             }
-            let Some(target) = self.link_at(&real, from_link).map_err(Lost::Failed)? else { continue };
+            let Some(target) = self.symlink_target(&real, from_link).map_err(SymlinkError::Io)? else {
+                continue;
+            };
             links += 1;
-            if links > MOST_LINKS {
-                return Err(Lost::Failed(io::Error::other("too many links on the way")));
+            if links > MAX_SYMLINKS {
+                return Err(SymlinkError::Io(io::Error::other("too many links on the way")));
             }
             if target.has_root() {
-                ahead.add(target.strip_prefix(&self.root).map_err(|_| Lost::Outside)?);
+                ahead.add(target.strip_prefix(&self.root).map_err(|_| SymlinkError::Outside)?);
                 real.clear();
             } else {
                 ahead.add(&target);
                 real.pop();
             }
         }
-        Ok(as_text(&real))
+        Ok(path_text(&real))
     }
 
     /// Where the link at `path` points, or nothing when there is none. It is an error when a link led here and nothing is.
-    fn link_at(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
+    fn symlink_target(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
         match self.dir.symlink_metadata(path) {
             Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
             Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
@@ -121,16 +123,16 @@ impl Files {
 }
 
 /// The names still to go, nearest last, and how many of them a link put there.
-struct Ahead {
+struct PendingParts {
     parts: Vec<OsString>,
-    own: usize,
+    original: usize,
 }
 
-impl Ahead {
-    fn of(path: &Path) -> Self {
-        let mut ahead = Self { parts: Vec::new(), own: 0 };
+impl PendingParts {
+    fn new(path: &Path) -> Self {
+        let mut ahead = Self { parts: Vec::new(), original: 0 };
         ahead.add(path);
-        ahead.own = ahead.parts.len();
+        ahead.original = ahead.parts.len();
         ahead
     }
 
@@ -143,9 +145,9 @@ impl Ahead {
     }
 
     fn next(&mut self) -> Option<(OsString, bool)> {
-        let from_link = self.parts.len() > self.own;
+        let from_link = self.parts.len() > self.original;
         let part = self.parts.pop()?;
-        self.own = self.own.min(self.parts.len());
+        self.original = self.original.min(self.parts.len());
         Some((part, from_link))
     }
 
@@ -154,7 +156,7 @@ impl Ahead {
     }
 }
 
-fn as_text(path: &Path) -> String {
-    let parts: Vec<_> = path.iter().map(names::text).collect();
+fn path_text(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(names::encode).collect();
     parts.join("/")
 }

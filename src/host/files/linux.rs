@@ -12,19 +12,19 @@ use cap_std::fs::Dir;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::door::{Count, Door, Named};
+use super::door::{NameCounter, NamedEntry, OpenBackend};
 use super::walk::EntryKind;
 
 /// Needs `openat2`, Linux 5.6 or newer and not filtered out.
-pub(super) const DOOR: Door = Door { file, dir, entries, is_there };
+pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
 
 /// Whether `openat2` works here; old container runtimes answer `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
-    dir(root, Path::new("")).is_ok()
+    open_dir(root, Path::new("")).is_ok()
 }
 
 /// The folder at an absolute path, with no link on the way where `openat2` works.
-pub(super) fn opened_itself(path: &Path) -> io::Result<Dir> {
+pub(super) fn open_dir_nofollow(path: &Path) -> io::Result<Dir> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {
         match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -36,16 +36,16 @@ pub(super) fn opened_itself(path: &Path) -> io::Result<Dir> {
     }
 }
 
-fn file(root: &Dir, path: &Path) -> io::Result<File> {
+fn open_file(root: &Dir, path: &Path) -> io::Result<File> {
     Ok(open(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?.into())
 }
 
-fn dir(root: &Dir, path: &Path) -> io::Result<Dir> {
+fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
     let opened = open(root, path, OFlags::PATH | OFlags::DIRECTORY)?;
     Ok(Dir::from_std_file(opened.into()))
 }
 
-fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Named>> {
+fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
     let mut listed = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     let mut found = Vec::new();
     while let Some(entry) = listed.read() {
@@ -68,7 +68,7 @@ fn entries(root: &Dir, path: &Path, count: &mut Count<'_>) -> io::Result<Vec<Nam
     Ok(found)
 }
 
-fn is_there(root: &Dir, path: &Path) -> bool {
+fn exists(root: &Dir, path: &Path) -> bool {
     rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
@@ -87,7 +87,7 @@ fn kind(file_type: FileType) -> EntryKind {
     match file_type {
         FileType::Directory => EntryKind::Dir,
         FileType::RegularFile => EntryKind::File,
-        FileType::Symlink => EntryKind::Link,
+        FileType::Symlink => EntryKind::Symlink,
         _ => EntryKind::Other,
     }
 }

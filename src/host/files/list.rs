@@ -6,15 +6,15 @@ use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 
-use super::attempt::Attempt;
-use super::links::Last;
-use super::walk::MOST_RESULTS;
-use super::{View, names};
+use super::attempt::FileOperation;
+use super::links::FinalSymlink;
+use super::walk::MAX_RESULTS;
+use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::through_io;
+use crate::host::memory::into_io_error;
 
 /// About the bytes of a name in a list, and of the value it becomes, beside its text.
-const WEIGHT: u64 = 160;
+const NAME_OVERHEAD_BYTES: u64 = 160;
 
 /// The facts about a file or folder; links are followed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,40 +35,40 @@ pub struct Stat {
     pub modified: Option<u64>,
 }
 
-impl View<'_> {
+impl FilesView<'_> {
     /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which opens them again.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
-        let attempt = Attempt::look("list", path);
-        let mut held = self.hold();
+        let attempt = FileOperation::inspect("list", path);
+        let mut held = self.empty_reservation();
         let held = RefCell::new(&mut held);
-        let entries = self.reach(attempt, Last::Followed, |path| {
+        let entries = self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
             let mut seen = 0;
             let mut count = |length: usize| {
                 seen += 1;
-                if seen > MOST_RESULTS {
-                    let fault = format!("it holds more than {MOST_RESULTS} names; narrow it down with glob");
+                if seen > MAX_RESULTS {
+                    let fault = format!("it holds more than {MAX_RESULTS} names; narrow it down with glob");
                     let error = SkillError::new(ErrorKind::Io, fault).with_help("narrow it down with glob");
-                    return Err(through_io(error));
+                    return Err(into_io_error(error));
                 }
                 // The name as it is, and as it is written: four letters for each byte at the worst.
-                let bytes = 5 * length as u64 + WEIGHT;
-                self.check().and_then(|()| held.borrow_mut().grow(bytes)).map_err(through_io)
+                let bytes = 5 * length as u64 + NAME_OVERHEAD_BYTES;
+                self.check_cancelled().and_then(|()| held.borrow_mut().grow(bytes)).map_err(into_io_error)
             };
-            (self.files.door.entries)(&self.files.dir, &names::os(path), &mut count)
+            (self.files.backend.read_dir)(&self.files.dir, &names::decode(path), &mut count)
         })?;
         let mut listed: Vec<String> =
-            entries.iter().map(|(name, _)| names::text(name).into_owned()).collect();
+            entries.iter().map(|(name, _)| names::encode(name).into_owned()).collect();
         listed.sort_unstable();
         Ok(listed)
     }
 
     /// The facts about a path.
     pub fn stat(&self, path: &str) -> Result<Stat> {
-        let attempt = Attempt::look("look at", path);
-        let is_symlink = self.metadata(attempt, Last::Itself)?.is_symlink();
-        let facts = self.metadata(attempt, Last::Followed)?;
+        let attempt = FileOperation::inspect("look at", path);
+        let is_symlink = self.metadata(attempt, FinalSymlink::NoFollow)?.is_symlink();
+        let facts = self.metadata(attempt, FinalSymlink::Follow)?;
         if !facts.is_dir() {
-            self.permit_opened(attempt, path, &facts)?;
+            self.check_opened_file(attempt, path, &facts)?;
         }
         let modified = facts.modified().ok().and_then(|time| time.into_std().duration_since(UNIX_EPOCH).ok());
         Ok(Stat {
@@ -81,14 +81,18 @@ impl View<'_> {
         })
     }
 
-    pub(super) fn metadata(&self, attempt: Attempt<'_>, last: Last) -> Result<cap_std::fs::Metadata> {
-        self.reach(attempt, last, |path| {
+    pub(super) fn metadata(
+        &self,
+        attempt: FileOperation<'_>,
+        last: FinalSymlink,
+    ) -> Result<cap_std::fs::Metadata> {
+        self.with_resolved_path(attempt, last, |path| {
             if path.is_empty() {
                 return self.files.dir.dir_metadata();
             }
-            let place = self.files.place(path)?;
-            let found = place.folder.symlink_metadata(&place.name)?;
-            if found.is_symlink() && last == Last::Followed {
+            let place = self.files.parent_dir(path)?;
+            let found = place.dir.symlink_metadata(&place.name)?;
+            if found.is_symlink() && last == FinalSymlink::Follow {
                 return Err(io::Error::other("it is a link"));
             }
             Ok(found)

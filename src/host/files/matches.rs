@@ -6,17 +6,17 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::{Map, Value};
 
-use crate::host::memory::{Held, through_io};
+use crate::host::memory::{HostMemoryReservation, into_io_error};
 
 /// Bytes of a line that are shown.
-const LONGEST_LINE: usize = 2000;
+const MAX_LINE_BYTES: usize = 2000;
 
 /// About the bytes of a row, and of the value that it becomes, beside its texts.
-const WEIGHT: u64 = 1 << 10;
+const ROW_OVERHEAD_BYTES: u64 = 1 << 10;
 
 /// A line that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct GrepMatch {
     /// The file, relative to the root.
     pub file: String,
     /// The number of the line, from 1.
@@ -29,7 +29,7 @@ pub struct Row {
     pub after: Option<Vec<Value>>,
 }
 
-impl Row {
+impl GrepMatch {
     /// The record it is in answers.
     pub(crate) fn into_value(self) -> Value {
         let mut record = Map::new();
@@ -42,7 +42,7 @@ impl Row {
     }
 
     /// Bytes of text in it.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn text_bytes(&self) -> usize {
         let around = [&self.before, &self.after]
             .into_iter()
             .flatten()
@@ -55,22 +55,30 @@ impl Row {
 }
 
 /// Gathers the rows of one file.
-pub(super) struct Matches<'a> {
+pub(super) struct MatchSink<'a> {
     file: &'a str,
     context: usize,
-    rows: Vec<Row>,
+    rows: Vec<GrepMatch>,
     /// The lines just before, without a gap.
     before: VecDeque<String>,
     /// The first row that still waits for lines after it.
-    open: usize,
+    first_incomplete: usize,
     is_binary: bool,
     /// The memory of all rows that were found.
-    held: &'a mut Held,
+    held: &'a mut HostMemoryReservation,
 }
 
-impl<'a> Matches<'a> {
-    pub(super) fn new(file: &'a str, context: usize, held: &'a mut Held) -> Self {
-        Self { file, context, rows: Vec::new(), before: VecDeque::new(), open: 0, is_binary: false, held }
+impl<'a> MatchSink<'a> {
+    pub(super) fn new(file: &'a str, context: usize, held: &'a mut HostMemoryReservation) -> Self {
+        Self {
+            file,
+            context,
+            rows: Vec::new(),
+            before: VecDeque::new(),
+            first_incomplete: 0,
+            is_binary: false,
+            held,
+        }
     }
 
     /// Whether no line was found.
@@ -79,23 +87,24 @@ impl<'a> Matches<'a> {
     }
 
     /// The rows; none of a binary file.
-    pub(super) fn rows(self) -> Vec<Row> {
+    pub(super) fn rows(self) -> Vec<GrepMatch> {
         if self.is_binary { Vec::new() } else { self.rows }
     }
 
     /// A line passes by, in the order of the file.
-    fn pass(&mut self, line: &str) -> io::Result<()> {
+    fn push_context_line(&mut self, line: &str) -> io::Result<()> {
         if self.context == 0 {
             return Ok(());
         }
         // Once for each row that it is context of, and once for those to come.
-        let copies = (self.rows.len() - self.open + 1) as u64;
-        self.held.grow(copies * weight_of_line(line)).map_err(through_io)?;
-        for row in &mut self.rows[self.open..] {
+        let copies = (self.rows.len() - self.first_incomplete + 1) as u64;
+        self.held.grow(copies * line_memory_size(line)).map_err(into_io_error)?;
+        for row in &mut self.rows[self.first_incomplete..] {
             row.after.get_or_insert_default().push(line.into());
         }
-        let is_full = |row: &Row| row.after.as_ref().is_some_and(|after| after.len() >= self.context);
-        self.open += self.rows[self.open..].iter().take_while(|row| is_full(row)).count();
+        let is_full = |row: &GrepMatch| row.after.as_ref().is_some_and(|after| after.len() >= self.context);
+        self.first_incomplete +=
+            self.rows[self.first_incomplete..].iter().take_while(|row| is_full(row)).count();
         self.before.push_back(line.to_owned());
         if self.before.len() > self.context {
             self.before.pop_front();
@@ -104,31 +113,31 @@ impl<'a> Matches<'a> {
     }
 }
 
-impl Sink for Matches<'_> {
+impl Sink for MatchSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let content = shown(found.bytes());
-        let before_it = self.before.iter().map(|line| weight_of_line(line)).sum::<u64>();
-        let row = WEIGHT + self.file.len() as u64 + content.len() as u64;
-        self.held.grow(row + before_it).map_err(through_io)?;
+        let content = display_line(found.bytes());
+        let before_it = self.before.iter().map(|line| line_memory_size(line)).sum::<u64>();
+        let row = ROW_OVERHEAD_BYTES + self.file.len() as u64 + content.len() as u64;
+        self.held.grow(row + before_it).map_err(into_io_error)?;
         let before =
             (self.context > 0).then(|| self.before.iter().map(|line| line.as_str().into()).collect());
         let after = (self.context > 0).then(Vec::new);
         let line = found.line_number().unwrap_or_default();
-        self.pass(&content)?;
-        self.rows.push(Row { file: self.file.to_owned(), line, content, before, after });
+        self.push_context_line(&content)?;
+        self.rows.push(GrepMatch { file: self.file.to_owned(), line, content, before, after });
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
-        self.pass(&shown(found.bytes()))?;
+        self.push_context_line(&display_line(found.bytes()))?;
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
         self.before.clear();
-        self.open = self.rows.len();
+        self.first_incomplete = self.rows.len();
         Ok(true)
     }
 
@@ -139,19 +148,19 @@ impl Sink for Matches<'_> {
 }
 
 /// About the bytes that a line of context takes.
-fn weight_of_line(line: &str) -> u64 {
+fn line_memory_size(line: &str) -> u64 {
     const BESIDE: u64 = 112;
     line.len() as u64 + BESIDE
 }
 
 /// A line as it is shown: without its end, bytes that are not UTF-8 replaced.
-fn shown(line: &[u8]) -> String {
+fn display_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.len() <= LONGEST_LINE {
+    if line.len() <= MAX_LINE_BYTES {
         return String::from_utf8_lossy(line).into_owned();
     }
-    let mut start = String::from_utf8_lossy(&line[..LONGEST_LINE]).into_owned();
+    let mut start = String::from_utf8_lossy(&line[..MAX_LINE_BYTES]).into_owned();
     start.push('…');
     start
 }

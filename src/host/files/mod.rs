@@ -24,50 +24,50 @@ mod read;
 mod remove;
 mod walk;
 
-pub use grep::{Grep, Grepped, Row};
+pub use grep::{Grep, GrepMatch, GrepResults};
 pub use list::Stat;
-pub(crate) use path::beneath;
-pub use path::relative;
+pub(crate) use path::path_below;
+pub use path::relative_path;
 pub(crate) use protected::SecretLinks;
-pub use walk::{Entry, EntryKind, Skipped, Tidy, Walk};
+pub use walk::{Entry, EntryKind, Skipped, WalkFilter, WalkOptions};
 
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use self::door::Door;
-use self::protected::Known;
+use self::door::OpenBackend;
+use self::protected::ProtectedCache;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::{Bounds, Held};
-use crate::host::own_folders::leads_to_own;
+use crate::host::memory::{HostMemoryReservation, OperationLimits};
+use crate::host::own_folders::leads_into_metier_dir;
 use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
 pub struct Files {
     dir: Dir,
     root: PathBuf,
-    door: Door,
+    backend: OpenBackend,
     /// Paths in it that are metier's own: nobody who works for a script comes there. Others are known by their names.
-    closed: Vec<String>,
-    known: Known,
+    reserved_paths: Vec<String>,
+    protected_cache: ProtectedCache,
 }
 
 /// Paths below a root, `/`-separated, that are closed to scripts.
-fn closed(root: &Path) -> Vec<String> {
-    let own = super::temp_places::own_places_in(root);
+fn reserved_paths(root: &Path) -> Vec<String> {
+    let own = super::temp_places::metier_dirs_in(root);
     own.iter()
-        .filter_map(|own| Some(names::text(own.strip_prefix(root).ok()?.as_os_str()).into_owned()))
+        .filter_map(|own| Some(names::encode(own.strip_prefix(root).ok()?.as_os_str()).into_owned()))
         .collect()
 }
 
 impl Files {
     /// Whether a path without links is closed to scripts.
-    fn is_closed(&self, path: &str) -> bool {
-        self.closed.iter().any(|own| {
+    fn is_reserved(&self, path: &str) -> bool {
+        self.reserved_paths.iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
-        }) || leads_to_own(path, |other| (self.door.is_there)(&self.dir, &names::os(other)))
+        }) || leads_into_metier_dir(path, |other| (self.backend.exists)(&self.dir, &names::decode(other)))
     }
 
     /// Opens the tree below `root`. The root itself may be reached through links.
@@ -75,24 +75,36 @@ impl Files {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let root = std::fs::canonicalize(root).map_err(failed)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(failed)?;
-        let door = quickest_door(&dir);
-        let closed = closed(&root);
-        Ok(Self { dir, root, door, closed, known: Known::default() })
+        let door = fastest_backend(&dir);
+        let closed = reserved_paths(&root);
+        Ok(Self {
+            dir,
+            root,
+            backend: door,
+            reserved_paths: closed,
+            protected_cache: ProtectedCache::default(),
+        })
     }
 
     /// Opens the tree below a root that was reached before, by its path without links: one that has come there since is not
     /// followed.
-    pub fn open_itself(root: &Path) -> Result<Self> {
+    pub fn open_nofollow(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
-        let dir = opened_itself(root).map_err(failed)?;
-        let door = quickest_door(&dir);
-        Ok(Self { dir, root: root.to_owned(), door, closed: closed(root), known: Known::default() })
+        let dir = open_dir_nofollow(root).map_err(failed)?;
+        let door = fastest_backend(&dir);
+        Ok(Self {
+            dir,
+            root: root.to_owned(),
+            backend: door,
+            reserved_paths: reserved_paths(root),
+            protected_cache: ProtectedCache::default(),
+        })
     }
 
     /// The same tree, opened component by component, as systems without `openat2` have to.
     #[doc(hidden)]
     pub fn portable(self) -> Self {
-        Self { door: door::PORTABLE, ..self }
+        Self { backend: door::PORTABLE, ..self }
     }
 
     /// The root, canonical, as it was when opened.
@@ -101,46 +113,46 @@ impl Files {
     }
 
     /// The files as a run with these permissions may see them.
-    pub fn seen_by<'a>(&'a self, permissions: &'a Permissions) -> View<'a> {
-        View { files: self, permissions: Some(permissions), place: "the project", bounds: None }
+    pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
+        FilesView { files: self, permissions: Some(permissions), label: "the project", limits: None }
     }
 
     /// The files with nothing asked, for whoever works for the user and not for a script.
-    pub fn unguarded(&self) -> View<'_> {
-        View { files: self, permissions: None, place: "the project", bounds: None }
+    pub fn unrestricted(&self) -> FilesView<'_> {
+        FilesView { files: self, permissions: None, label: "the project", limits: None }
     }
 }
 
 /// The files as one run may see them. Paths are relative to the root, as [`relative`] makes them; the path itself was
 /// permitted by whoever calls, what hides behind a link or below a folder is held against the permissions here.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct FilesView<'a> {
     files: &'a Files,
     permissions: Option<&'a Permissions>,
-    place: &'static str,
-    bounds: Option<Bounds<'a>>,
+    label: &'static str,
+    limits: Option<OperationLimits<'a>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> FilesView<'a> {
     /// The same files for a run, which holds no more memory than it may, and ends when it is told to.
-    pub(crate) fn within(self, bounds: Bounds<'a>) -> Self {
-        Self { bounds: Some(bounds), ..self }
+    pub(crate) fn with_limits(self, bounds: OperationLimits<'a>) -> Self {
+        Self { limits: Some(bounds), ..self }
     }
 
     /// What one operation holds: nothing yet.
-    fn hold(&self) -> Held {
-        self.bounds.map_or_else(Held::uncounted, |bounds| bounds.memory.hold())
+    fn empty_reservation(&self) -> HostMemoryReservation {
+        self.limits.map_or_else(HostMemoryReservation::uncounted, |bounds| bounds.memory.empty_reservation())
     }
 
     /// Whether the run goes on.
-    fn check(&self) -> Result<()> {
-        self.bounds.map_or(Ok(()), |bounds| bounds.cancel.check())
+    fn check_cancelled(&self) -> Result<()> {
+        self.limits.map_or(Ok(()), |bounds| bounds.cancel.check())
     }
 
     /// Whether a file may have so many bytes; `output` where not.
-    fn may_have(&self, bytes: u64) -> Result<()> {
-        match self.bounds {
-            Some(Bounds { file_size, .. }) if bytes > file_size => {
+    fn check_file_size(&self, bytes: u64) -> Result<()> {
+        match self.limits {
+            Some(OperationLimits { file_size, .. }) if bytes > file_size => {
                 let sentence =
                     format!("it would have {bytes} bytes, and no file may have more than {file_size}");
                 Err(SkillError::new(ErrorKind::Output, sentence)
@@ -151,14 +163,14 @@ impl<'a> View<'a> {
     }
 
     /// The same files, called this in errors instead of `the project`.
-    pub fn called(self, place: &'static str) -> Self {
-        Self { place, ..self }
+    pub fn with_label(self, place: &'static str) -> Self {
+        Self { label: place, ..self }
     }
 }
 
 #[cfg(target_os = "linux")]
-fn opened_itself(root: &Path) -> std::io::Result<Dir> {
-    linux::opened_itself(root)
+fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
+    linux::open_dir_nofollow(root)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -167,11 +179,11 @@ fn opened_itself(root: &Path) -> std::io::Result<Dir> {
 }
 
 #[cfg(target_os = "linux")]
-fn quickest_door(dir: &Dir) -> Door {
-    if linux::is_supported(dir) { linux::DOOR } else { door::PORTABLE }
+fn fastest_backend(dir: &Dir) -> OpenBackend {
+    if linux::is_supported(dir) { linux::OPENAT2 } else { door::PORTABLE }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn quickest_door(_dir: &Dir) -> Door {
+fn quickest_door(_dir: &Dir) -> OpenBackend {
     door::PORTABLE
 }

@@ -6,26 +6,26 @@ use std::path::Path;
 
 /// A name as text: bytes that are not UTF-8 become `\xFF`, and a backslash that would read as one becomes `\x5C`, so two
 /// names never look alike. Every other name is itself.
-pub(super) fn text(name: &OsStr) -> Cow<'_, str> {
+pub(super) fn encode(name: &OsStr) -> Cow<'_, str> {
     let bytes = name.as_encoded_bytes();
     match std::str::from_utf8(bytes) {
         Ok(text) if !has_escape(text) => Cow::Borrowed(text),
-        _ => Cow::Owned(escaped(bytes)),
+        _ => Cow::Owned(escape(bytes)),
     }
 }
 
 /// The path that [`text`] wrote. Only its own spelling counts as an escape: `.e\x6Ev` is a name with a backslash, not `.env`.
-pub(super) fn os(path: &str) -> Cow<'_, Path> {
+pub(super) fn decode(path: &str) -> Cow<'_, Path> {
     if has_escape(path) {
-        let bytes = unescaped(path);
-        if escaped(&bytes) == path {
+        let bytes = unescape(path);
+        if escape(&bytes) == path {
             return Cow::Owned(from_bytes(bytes));
         }
     }
     Cow::Borrowed(Path::new(path))
 }
 
-fn escaped(bytes: &[u8]) -> String {
+fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() + 8);
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid();
@@ -36,13 +36,13 @@ fn escaped(bytes: &[u8]) -> String {
             }
         }
         text.extend(
-            chunk.invalid().iter().flat_map(|byte| ['\\', 'x', capital(byte >> 4), capital(byte & 15)]),
+            chunk.invalid().iter().flat_map(|byte| ['\\', 'x', hex_digit(byte >> 4), hex_digit(byte & 15)]),
         );
     }
     text
 }
 
-fn unescaped(text: &str) -> Vec<u8> {
+fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -62,14 +62,14 @@ fn has_escape(text: &str) -> bool {
 /// The byte that `\xHH` at this place stands for; capital digits only.
 fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
     let [b'\\', b'x', high, low] = *bytes.get(at..at + 4)? else { return None };
-    Some(digit(high)? << 4 | digit(low)?)
+    Some(hex_value(high)? << 4 | hex_value(low)?)
 }
 
-fn capital(half: u8) -> char {
+fn hex_digit(half: u8) -> char {
     char::from_digit(half.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-fn digit(byte: u8) -> Option<u8> {
+fn hex_value(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'A'..=b'F' => Some(byte - b'A' + 10),
@@ -108,8 +108,8 @@ mod tests {
         ];
         let mut seen = std::collections::HashSet::new();
         for name in names {
-            let shown = text(OsStr::from_bytes(name)).into_owned();
-            assert_eq!(os(&shown).as_os_str().as_bytes(), name, "{shown}");
+            let shown = encode(OsStr::from_bytes(name)).into_owned();
+            assert_eq!(decode(&shown).as_os_str().as_bytes(), name, "{shown}");
             assert!(seen.insert(shown));
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn an_escape_that_was_not_needed_is_a_plain_name() {
         for disguise in [".e\\x6Ev", "a\\x2Fb", "\\x2E\\x2E", "a\\x00"] {
-            assert_eq!(os(disguise).as_os_str(), disguise);
+            assert_eq!(decode(disguise).as_os_str(), disguise);
         }
     }
 }

@@ -5,27 +5,27 @@ use std::path::Path;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Bytes a path may have; Linux's `PATH_MAX`.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 /// Bytes a name may have; the limit of the common file systems.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// The path below the project's root, `/`-separated, with `.` and `..` resolved in the text; the root itself is the empty
 /// string.
 ///
 /// Absolute paths are taken only below `root`. What leads out is `denied`; an empty path, one with NUL, and one no file
 /// system takes (more than 4096 bytes, a name of more than 255) are `invalid-argument`.
-pub fn relative(path: &str, root: Option<&Path>) -> Result<String> {
-    beneath(path, root, "the project")
+pub fn relative_path(path: &str, root: Option<&Path>) -> Result<String> {
+    path_below(path, root, "the project")
 }
 
 /// As [`relative`], below any root; `place` is what errors call it.
-pub fn beneath(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
-    if let Some(fault) = fault_of(path) {
+pub fn path_below(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
+    if let Some(fault) = path_fault(path) {
         return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
     }
     let outside = || SkillError::new(ErrorKind::Denied, format!("{path} is outside {place}"));
     let below = if path.starts_with('/') { below_root(path, root).ok_or_else(outside)? } else { path };
-    if is_plain(below) {
+    if is_normalized(below) {
         return Ok(below.to_owned());
     }
     let mut parts = Vec::new();
@@ -33,29 +33,29 @@ pub fn beneath(path: &str, root: Option<&Path>, place: &str) -> Result<String> {
         match part {
             "" | "." => {}
             ".." => drop(parts.pop().ok_or_else(outside)?),
-            name if name.len() > LONGEST_NAME => {
+            name if name.len() > MAX_NAME_BYTES => {
                 let fault =
-                    format!("a name in the path has {} bytes, at most {LONGEST_NAME} fit", name.len());
+                    format!("a name in the path has {} bytes, at most {MAX_NAME_BYTES} fit", name.len());
                 return Err(SkillError::new(ErrorKind::InvalidArgument, fault));
             }
-            name if cfg!(windows) && is_windows_trap(name) => return Err(outside()),
+            name if cfg!(windows) && is_reserved_on_windows(name) => return Err(outside()),
             name => parts.push(name),
         }
     }
     Ok(parts.join("/"))
 }
 
-fn fault_of(path: &str) -> Option<String> {
-    if path.len() > LONGEST_PATH {
-        return Some(format!("the path has {} bytes, at most {LONGEST_PATH} fit", path.len()));
+fn path_fault(path: &str) -> Option<String> {
+    if path.len() > MAX_PATH_BYTES {
+        return Some(format!("the path has {} bytes, at most {MAX_PATH_BYTES} fit", path.len()));
     }
     (path.is_empty() || path.contains('\0')).then(|| format!("{path:?} is not a path"))
 }
 
 /// Whether there is nothing to resolve, as in almost every path.
-fn is_plain(path: &str) -> bool {
-    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= LONGEST_NAME;
-    !cfg!(windows) && path.split('/').all(is_plain)
+fn is_normalized(path: &str) -> bool {
+    let is_unsandboxed = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= MAX_NAME_BYTES;
+    !cfg!(windows) && path.split('/').all(is_unsandboxed)
 }
 
 /// An absolute path's text after the root.
@@ -65,7 +65,7 @@ fn below_root<'a>(path: &'a str, root: Option<&Path>) -> Option<&'a str> {
 }
 
 /// Names that Windows takes for something else: drives, streams, other separators, devices, and what it trims.
-fn is_windows_trap(name: &str) -> bool {
+fn is_reserved_on_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
     let is_port = |prefix| stem.strip_prefix(prefix).is_some_and(|digit: &str| digit.chars().count() == 1);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn kind(path: &str) -> ErrorKind {
-        relative(path, Some(Path::new("/home/p"))).unwrap_err().kind()
+        relative_path(path, Some(Path::new("/home/p"))).unwrap_err().kind()
     }
 
     #[test]
@@ -95,9 +95,9 @@ mod tests {
             ("...", "..."),
         ];
         for (given, expected) in cases {
-            assert_eq!(relative(given, Some(Path::new("/home/p"))).unwrap(), expected, "{given}");
+            assert_eq!(relative_path(given, Some(Path::new("/home/p"))).unwrap(), expected, "{given}");
         }
-        assert_eq!(relative("/etc/x", Some(Path::new("/"))).unwrap(), "etc/x");
+        assert_eq!(relative_path("/etc/x", Some(Path::new("/"))).unwrap(), "etc/x");
     }
 
     #[test]
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn windows_names_that_are_no_files_are_known() {
         for name in ["C:", "NUL", "con.txt", "COM1", "a:stream", "\\\\?\\x", "dot.", "space ", "..\\x"] {
-            assert!(is_windows_trap(name), "{name}");
+            assert!(is_reserved_on_windows(name), "{name}");
         }
         for name in ["console", "com", "comet", "a.b", "null"] {
-            assert!(!is_windows_trap(name), "{name}");
+            assert!(!is_reserved_on_windows(name), "{name}");
         }
     }
 }

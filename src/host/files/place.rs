@@ -10,41 +10,41 @@ use cap_std::fs::Dir;
 use super::{Files, names};
 
 /// A name in an open folder. Whether something is there, and what, is another question.
-pub(super) struct Place {
-    pub(super) folder: Dir,
+pub(super) struct ParentDir {
+    pub(super) dir: Dir,
     pub(super) name: OsString,
 }
 
 impl Files {
     /// The place of a path; its folder must exist and no link may be on the way. The root is in no folder of ours.
-    pub(super) fn place(&self, path: &str) -> io::Result<Place> {
-        place_in(path, |folder| (self.door.dir)(&self.dir, folder))
+    pub(super) fn parent_dir(&self, path: &str) -> io::Result<ParentDir> {
+        parent_dir_with(path, |folder| (self.backend.open_dir)(&self.dir, folder))
     }
 
     /// The place of a path whose folders are made where they are missing.
-    pub(super) fn place_made(&self, path: &str) -> io::Result<Place> {
-        place_in(path, |folder| self.folder_made(folder))
+    pub(super) fn create_parent_dir(&self, path: &str) -> io::Result<ParentDir> {
+        parent_dir_with(path, |folder| self.create_dir_all(folder))
     }
 
     /// The folder of that path, made with all its parents where they are missing.
-    pub(super) fn folder_made(&self, path: &Path) -> io::Result<Dir> {
-        match (self.door.dir)(&self.dir, path) {
+    pub(super) fn create_dir_all(&self, path: &Path) -> io::Result<Dir> {
+        match (self.backend.open_dir)(&self.dir, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path
                 .iter()
-                .try_fold(self.dir.try_clone()?, |folder, name| child_made(&folder, Path::new(name))),
+                .try_fold(self.dir.try_clone()?, |folder, name| create_child_dir(&folder, Path::new(name))),
             opened => opened,
         }
     }
 }
 
-fn place_in(path: &str, open: impl Fn(&Path) -> io::Result<Dir>) -> io::Result<Place> {
-    let path = names::os(path);
+fn parent_dir_with(path: &str, open: impl Fn(&Path) -> io::Result<Dir>) -> io::Result<ParentDir> {
+    let path = names::decode(path);
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
     let folder = open(path.parent().unwrap_or(Path::new("")))?;
-    Ok(Place { folder, name: name.to_owned() })
+    Ok(ParentDir { dir: folder, name: name.to_owned() })
 }
 
-fn child_made(folder: &Dir, name: &Path) -> io::Result<Dir> {
+fn create_child_dir(folder: &Dir, name: &Path) -> io::Result<Dir> {
     match folder.open_dir_nofollow(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,

@@ -12,103 +12,103 @@ use std::time::{Duration, SystemTime};
 
 use cap_fs_ext::MetadataExt;
 
-use super::attempt::Attempt;
-use super::door::{Count, Named};
-use super::walk::{EntryKind, Tidy, Walk};
-use super::{Files, View, names};
+use super::attempt::FileOperation;
+use super::door::{NameCounter, NamedEntry};
+use super::walk::{EntryKind, WalkFilter, WalkOptions};
+use super::{Files, FilesView, names};
 use crate::error::{ErrorKind, Result};
 use crate::host::git;
-use crate::host::memory::{Held, is_own, through_io};
-use crate::policy::{CancelToken, Permissions, Protection};
+use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
+use crate::policy::{CancelToken, PathProtection, Permissions};
 
 /// Device and number.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
 /// Folders that are remembered; what comes then is looked at anew.
-const REMEMBERED: usize = 1 << 12;
+const MAX_CACHED_FOLDERS: usize = 1 << 12;
 
 /// What is known of the protected things in a project. Lives as long as a run.
 #[derive(Default)]
-pub(super) struct Known {
-    folders: Mutex<HashMap<String, Arc<Folder>>>,
+pub(super) struct ProtectedCache {
+    folders: Mutex<HashMap<String, Arc<FolderInfo>>>,
     /// Folders in which nothing is protected but by its name.
-    plain: Mutex<HashSet<String>>,
-    secrets: OnceLock<Option<Linked>>,
-    links: OnceLock<Arc<[Alias]>>,
-    shared: SecretLinks,
+    unprotected_folders: Mutex<HashSet<String>>,
+    hard_linked_secrets: OnceLock<Option<HardLinkedSecrets>>,
+    secret_links: OnceLock<Arc<[ProtectedAlias]>>,
+    shared_secret_links: SecretLinks,
 }
 
 /// The links at the top of a project that have the name of a secret. Kept between runs as long as nothing has come or gone there,
 /// which no script can hide.
 #[derive(Clone, Default)]
-pub(crate) struct SecretLinks(Arc<Mutex<Option<Seen>>>);
+pub(crate) struct SecretLinks(Arc<Mutex<Option<SecretLinkSnapshot>>>);
 
 /// When the top of a project had changed last, and what was seen there.
-struct Seen {
-    top: Top,
-    links: Arc<[Alias]>,
+struct SecretLinkSnapshot {
+    root_stamp: DirStamp,
+    links: Arc<[ProtectedAlias]>,
 }
 
 /// A folder and the moment of its last change, by a clock that nobody can set for it.
-type Top = (Identity, i64, i64);
+type DirStamp = (FileId, i64, i64);
 
 /// What a folder is, and where its `.git` leads.
 #[derive(Default)]
-struct Folder {
+struct FolderInfo {
     is_repository: bool,
     has_git: bool,
-    leads_to: Vec<Alias>,
+    git_targets: Vec<ProtectedAlias>,
     /// What the configuration names, where somebody asked.
-    configured: OnceLock<Vec<Alias>>,
+    config_targets: OnceLock<Vec<ProtectedAlias>>,
 }
 
 /// The secrets that have other names, by what they are.
-struct Linked {
-    secrets: HashMap<Identity, String>,
+struct HardLinkedSecrets {
+    secrets: HashMap<FileId, String>,
     /// The memory that they take.
-    _held: Held,
+    _held: HostMemoryReservation,
 }
 
 /// Another place of what is protected by its name.
 #[derive(Clone)]
-struct Alias {
+struct ProtectedAlias {
     /// From the root, without links.
     path: String,
-    identity: Option<Identity>,
+    file_id: Option<FileId>,
     /// The protected path that leads there; a permission for it opens this as well.
-    stands_for: String,
-    guards_read: bool,
+    protected_path: String,
+    protects_read: bool,
 }
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Refuses what takes a permission for what it is, whatever its name. Nothing is asked where nobody asks.
-    pub(super) fn permit(&self, attempt: Attempt<'_>, path: &str) -> Result<()> {
+    pub(super) fn check_protected(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
-        match self.files.protected_at(attempt, path, self.links(attempt)?) {
+        match self.files.find_alias_or_repository(attempt, path, self.secret_links(attempt)?) {
             Some(alias) => alias.require(permissions, attempt, path),
             None => Ok(()),
         }
     }
 
     /// Refuses a file that is a secret by another name, once it is open: only now is it known to have several.
-    pub(super) fn permit_opened(
+    pub(super) fn check_opened_file(
         &self,
-        attempt: Attempt<'_>,
+        attempt: FileOperation<'_>,
         path: &str,
         about: &impl MetadataExt,
     ) -> Result<()> {
         let Some(permissions) = self.permissions.filter(|_| about.nlink() > 1) else { return Ok(()) };
-        if permissions.protection().guards_read(path) {
+        if permissions.protection().protects_read(path) {
             // Permitted by this name already.
             return Ok(());
         }
         let identity = (about.dev(), about.ino());
-        let known = &self.files.known.secrets;
+        let known = &self.files.protected_cache.hard_linked_secrets;
         if known.get().is_none() {
             // What stopped the search is no answer to the next one who asks.
-            let links = self.links(attempt)?;
-            let found = self.linked_secrets(permissions.protection(), links);
-            let found = found.map_err(|error| attempt.own(error))?;
+            let links = self.secret_links(attempt)?;
+            let found = self.find_hard_linked_secrets(permissions.protection(), links);
+            let found = found.map_err(|error| attempt.with_context(error))?;
             known.set(found).ok();
         }
         let stands_for = match known.get().and_then(Option::as_ref) {
@@ -119,70 +119,80 @@ impl View<'_> {
             // Nobody could look everywhere.
             None => path.to_owned(),
         };
-        let alias = Alias { path: path.to_owned(), identity: None, stands_for, guards_read: true };
+        let alias = ProtectedAlias {
+            path: path.to_owned(),
+            file_id: None,
+            protected_path: stands_for,
+            protects_read: true,
+        };
         alias.require(permissions, attempt, path)
     }
 
     /// The secrets of the project that have other names, those included to which links lead; nothing where nobody could look
     /// everywhere.
-    fn linked_secrets(&self, protection: &Protection, links: &[Alias]) -> Result<Option<Linked>> {
+    fn find_hard_linked_secrets(
+        &self,
+        protection: &PathProtection,
+        links: &[ProtectedAlias],
+    ) -> Result<Option<HardLinkedSecrets>> {
         let never = CancelToken::new();
-        let cancel = self.bounds.map_or(&never, |bounds| bounds.cancel);
-        let walk = Walk { cancel, tidy: Tidy::Nothing, depth: None };
-        let files = View { permissions: None, ..*self };
-        let (mut secrets, mut held) = (HashMap::new(), self.hold());
+        let cancel = self.limits.map_or(&never, |bounds| bounds.cancel);
+        let walk = WalkOptions { cancel, filter: WalkFilter::SkipNothing, depth: None };
+        let files = FilesView { permissions: None, ..*self };
+        let (mut secrets, mut held) = (HashMap::new(), self.empty_reservation());
         let walked = files.walk("", &walk, |entry| {
-            let is_led_to = |link: &&Alias| crate::policy::within(&entry.path, &link.path);
-            let stands_for = if protection.guards_read(&entry.path) {
+            let is_led_to = |link: &&ProtectedAlias| crate::policy::is_within(&entry.path, &link.path);
+            let stands_for = if protection.protects_read(&entry.path) {
                 Some(&entry.path)
             } else {
-                links.iter().find(is_led_to).map(|link| &link.stands_for)
+                links.iter().find(is_led_to).map(|link| &link.protected_path)
             };
             if entry.kind == EntryKind::File
                 && let Some(stands_for) = stands_for
-                && let Ok(about) = self.files.about(&names::os(&entry.path))
+                && let Ok(about) = self.files.metadata_nofollow(&names::decode(&entry.path))
                 && about.nlink() > 1
             {
-                held.grow(entry.weight())?;
+                held.grow(entry.memory_size())?;
                 secrets.insert((about.dev(), about.ino()), stands_for.clone());
             }
             Ok(())
         });
         match walked {
-            Ok(_) => Ok(Some(Linked { secrets, _held: held })),
-            Err(error) if stops(error.kind()) => Err(error),
+            Ok(_) => Ok(Some(HardLinkedSecrets { secrets, _held: held })),
+            Err(error) if ends_run(error.kind()) => Err(error),
             Err(_) => Ok(None),
         }
     }
 
     /// Whether a walk may enter a folder with these names in it.
-    pub(super) fn may_look_among(&self, path: &str, has: impl Fn(&str) -> bool) -> Result<bool> {
+    pub(super) fn may_enter(&self, path: &str, has: impl Fn(&str) -> bool) -> Result<bool> {
         let Some(permissions) = self.permissions else { return Ok(true) };
-        let attempt = Attempt::look("search", path);
+        let attempt = FileOperation::inspect("search", path);
         let is_found = git::is_repository(has);
-        let found = is_found.then(|| Alias::repository(path.to_owned()));
-        let alias = self.files.alias_of(attempt, path, self.links(attempt)?);
+        let found = is_found.then(|| ProtectedAlias::repository(path.to_owned()));
+        let alias = self.files.find_alias(attempt, path, self.secret_links(attempt)?);
         Ok(found.into_iter().chain(alias).all(|alias| alias.require(permissions, attempt, path).is_ok()))
     }
 
     /// Whether a walk may name what is in this file.
-    pub(super) fn may_look_at(&self, path: &str) -> Result<bool> {
+    pub(super) fn may_search_file(&self, path: &str) -> Result<bool> {
         let Some(permissions) = self.permissions else { return Ok(true) };
-        let attempt = Attempt::look("search", path);
-        let alias = self.files.alias_among(self.links(attempt)?, path);
+        let attempt = FileOperation::inspect("search", path);
+        let alias = self.files.matching_alias(self.secret_links(attempt)?, path);
         Ok(alias.is_none_or(|alias| alias.require(permissions, attempt, path).is_ok()))
     }
 
     /// Where the links at the top lead that have the name of a secret.
-    fn links(&self, attempt: Attempt<'_>) -> Result<&[Alias]> {
-        let known = &self.files.known.links;
+    fn secret_links(&self, attempt: FileOperation<'_>) -> Result<&[ProtectedAlias]> {
+        let known = &self.files.protected_cache.secret_links;
         if known.get().is_none() {
-            let mut held = self.hold();
+            let mut held = self.empty_reservation();
             let mut count = |length: usize| {
-                let bytes = (length + size_of::<Named>()) as u64 + 32;
-                self.check().and_then(|()| held.grow(bytes)).map_err(through_io)
+                let bytes = (length + size_of::<NamedEntry>()) as u64 + 32;
+                self.check_cancelled().and_then(|()| held.grow(bytes)).map_err(into_io_error)
             };
-            let links = self.files.links_now(&mut count).map_err(|error| attempt.io(error))?;
+            let links =
+                self.files.current_secret_links(&mut count).map_err(|error| attempt.io_error(error))?;
             known.set(links).ok();
         }
         Ok(known.get().map_or(&[], |links| links))
@@ -191,64 +201,82 @@ impl View<'_> {
 
 impl Files {
     /// The same files, with what is known of the links at the top of their project by whoever opened it before.
-    pub(crate) fn remembering(mut self, links: &SecretLinks) -> Self {
-        self.known.shared = links.clone();
+    pub(crate) fn with_secret_links(mut self, links: &SecretLinks) -> Self {
+        self.protected_cache.shared_secret_links = links.clone();
         self
     }
 
     /// What makes a path take a permission that its name does not.
-    fn protected_at(&self, attempt: Attempt<'_>, path: &str, links: &[Alias]) -> Option<Alias> {
+    fn find_alias_or_repository(
+        &self,
+        attempt: FileOperation<'_>,
+        path: &str,
+        links: &[ProtectedAlias],
+    ) -> Option<ProtectedAlias> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let is_file = attempt.opens_a_file();
-        if is_file && self.plain().contains(folder) {
+        let is_file = attempt.is_file_read();
+        if is_file && self.unprotected_folders().contains(folder) {
             return None;
         }
-        let found = self.alias_of(attempt, path, links).or_else(|| self.repository_of(attempt, path));
+        let found = self.find_alias(attempt, path, links).or_else(|| self.find_repository(attempt, path));
         if is_file && found.is_none() && links.is_empty() {
-            let leads_nowhere = |folder: &str| self.folder(folder).leads_to.is_empty();
-            if folders_of(path, true).all(leads_nowhere) && self.plain().len() < REMEMBERED {
-                self.plain().insert(folder.to_owned());
+            let is_dangling = |folder: &str| self.folder_info(folder).git_targets.is_empty();
+            if containing_folders(path, true).all(is_dangling)
+                && self.unprotected_folders().len() < MAX_CACHED_FOLDERS
+            {
+                self.unprotected_folders().insert(folder.to_owned());
             }
         }
         found
     }
 
-    fn plain(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.known.plain.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unprotected_folders(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.protected_cache.unprotected_folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The repository that a path lies in, or makes of a folder.
-    fn repository_of(&self, attempt: Attempt<'_>, path: &str) -> Option<Alias> {
-        let mut folders = folders_of(path, attempt.opens_a_file());
+    fn find_repository(&self, attempt: FileOperation<'_>, path: &str) -> Option<ProtectedAlias> {
+        let mut folders = containing_folders(path, attempt.is_file_read());
         let found = folders.find(|folder| {
-            if attempt.changes {
+            if attempt.is_write {
                 self.is_or_becomes_repository(folder, path)
             } else {
-                self.folder(folder).is_repository
+                self.folder_info(folder).is_repository
             }
         });
-        found.map(|folder| Alias::repository(folder.to_owned()))
+        found.map(|folder| ProtectedAlias::repository(folder.to_owned()))
     }
 
     /// Whether a path is, or lies in, what a protected name leads to.
-    fn alias_of(&self, attempt: Attempt<'_>, path: &str, links: &[Alias]) -> Option<Alias> {
-        if let Some(alias) = self.alias_among(links, path) {
+    fn find_alias(
+        &self,
+        attempt: FileOperation<'_>,
+        path: &str,
+        links: &[ProtectedAlias],
+    ) -> Option<ProtectedAlias> {
+        if let Some(alias) = self.matching_alias(links, path) {
             return Some(alias);
         }
-        folders_of(path, attempt.opens_a_file()).find_map(|folder| {
-            let known = self.folder(folder);
-            let configured = if attempt.changes { self.configured(folder, &known) } else { &[] };
-            self.alias_among(known.leads_to.iter().chain(configured), path)
+        containing_folders(path, attempt.is_file_read()).find_map(|folder| {
+            let known = self.folder_info(folder);
+            let configured = if attempt.is_write { self.config_targets(folder, &known) } else { &[] };
+            self.matching_alias(known.git_targets.iter().chain(configured), path)
         })
     }
 
-    fn alias_among<'a>(&self, aliases: impl IntoIterator<Item = &'a Alias>, path: &str) -> Option<Alias> {
-        let mut way: Option<Vec<Option<Identity>>> = None;
-        let mut is_on_the_way = |alias: &&Alias| {
-            crate::policy::within(path, &alias.path)
-                || alias.identity.is_some_and(|identity| {
+    fn matching_alias<'a>(
+        &self,
+        aliases: impl IntoIterator<Item = &'a ProtectedAlias>,
+        path: &str,
+    ) -> Option<ProtectedAlias> {
+        let mut way: Option<Vec<Option<FileId>>> = None;
+        let mut is_on_the_way = |alias: &&ProtectedAlias| {
+            crate::policy::is_within(path, &alias.path)
+                || alias.file_id.is_some_and(|identity| {
                     let identities = way.get_or_insert_with(|| {
-                        folders_of(path, false).map(|part| self.identity(&names::os(part)).ok()).collect()
+                        containing_folders(path, false)
+                            .map(|part| self.file_id(&names::decode(part)).ok())
+                            .collect()
                     });
                     identities.contains(&Some(identity))
                 })
@@ -257,57 +285,62 @@ impl Files {
     }
 
     /// What a folder is, looked up once.
-    fn folder(&self, path: &str) -> Arc<Folder> {
-        let mut folders = self.known.folders.lock().unwrap_or_else(PoisonError::into_inner);
+    fn folder_info(&self, path: &str) -> Arc<FolderInfo> {
+        let mut folders = self.protected_cache.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = folders.get(path) {
             return known.clone();
         }
-        if folders.len() >= REMEMBERED {
+        if folders.len() >= MAX_CACHED_FOLDERS {
             folders.clear();
         }
-        let found = Arc::new(self.look_at_folder(path));
+        let found = Arc::new(self.inspect_folder(path));
         folders.insert(path.to_owned(), found.clone());
         found
     }
 
-    fn look_at_folder(&self, path: &str) -> Folder {
-        let place = names::os(path);
-        let has = |name: &str| (self.door.is_there)(&self.dir, &place.join(name));
+    fn inspect_folder(&self, path: &str) -> FolderInfo {
+        let place = names::decode(path);
+        let has = |name: &str| (self.backend.exists)(&self.dir, &place.join(name));
         let is_repository = git::is_repository(has);
         if !has(".git") {
-            return Folder { is_repository, ..Folder::default() };
+            return FolderInfo { is_repository, ..FolderInfo::default() };
         }
         // Most have a folder there that leads nowhere.
-        let is_own =
-            self.about(&place.join(".git")).is_ok_and(|about| about.is_dir()) && !has(".git/commondir");
-        let stands_for = super::walk::below(path, ".git");
-        let elsewhere = || git::elsewhere(&self.root.join(&place).join(".git"));
+        let is_own = self.metadata_nofollow(&place.join(".git")).is_ok_and(|about| about.is_dir())
+            && !has(".git/commondir");
+        let stands_for = super::walk::join_path(path, ".git");
+        let elsewhere = || git::linked_paths(&self.root.join(&place).join(".git"));
         let leads_to = if is_own { Vec::new() } else { self.aliases(elsewhere(), &stands_for, true) };
-        Folder { is_repository, has_git: true, leads_to, configured: OnceLock::new() }
+        FolderInfo { is_repository, has_git: true, git_targets: leads_to, config_targets: OnceLock::new() }
     }
 
     /// What git runs and reads in a folder because a configuration says so.
-    fn configured<'a>(&self, path: &str, folder: &'a Folder) -> &'a [Alias] {
+    fn config_targets<'a>(&self, path: &str, folder: &'a FolderInfo) -> &'a [ProtectedAlias] {
         if !folder.has_git {
             return &[];
         }
-        folder.configured.get_or_init(|| {
-            let place = self.root.join(names::os(path));
-            let named = git::named_by_configuration(&place.join(".git"), &place);
-            self.aliases(named, &super::walk::below(path, ".git"), false)
+        folder.config_targets.get_or_init(|| {
+            let place = self.root.join(names::decode(path));
+            let named = git::configured_paths(&place.join(".git"), &place);
+            self.aliases(named, &super::walk::join_path(path, ".git"), false)
         })
     }
 
     /// Those of these places that lie in the project and take no permission by their name.
-    fn aliases(&self, places: Vec<PathBuf>, stands_for: &str, guards_read: bool) -> Vec<Alias> {
+    fn aliases(&self, places: Vec<PathBuf>, stands_for: &str, guards_read: bool) -> Vec<ProtectedAlias> {
         let inside = |place: PathBuf| {
             let path = place.strip_prefix(&self.root).ok()?;
-            let identity = self.identity(path).ok();
-            let path: Vec<_> = path.iter().map(names::text).collect();
+            let identity = self.file_id(path).ok();
+            let path: Vec<_> = path.iter().map(names::encode).collect();
             let path = path.join("/");
-            let is_own = crate::policy::within(&path, stands_for);
+            let is_own = crate::policy::is_within(&path, stands_for);
             let stands_for = stands_for.to_owned();
-            (!is_own && !path.is_empty()).then_some(Alias { path, identity, stands_for, guards_read })
+            (!is_own && !path.is_empty()).then_some(ProtectedAlias {
+                path,
+                file_id: identity,
+                protected_path: stands_for,
+                protects_read: guards_read,
+            })
         };
         places.into_iter().filter_map(inside).collect()
     }
@@ -316,64 +349,65 @@ impl Files {
     fn is_or_becomes_repository(&self, folder: &str, path: &str) -> bool {
         let below = path.get(folder.len()..).unwrap_or_default().trim_start_matches('/');
         let next = below.split('/').next().unwrap_or_default();
-        let place = names::os(folder);
+        let place = names::decode(folder);
         git::is_repository(|name| {
-            next.eq_ignore_ascii_case(name) || (self.door.is_there)(&self.dir, &place.join(name))
+            next.eq_ignore_ascii_case(name) || (self.backend.exists)(&self.dir, &place.join(name))
         })
     }
 
     /// The links at the top that have the name of a secret, as they were seen last or are seen now.
-    fn links_now(&self, count: &mut Count<'_>) -> io::Result<Arc<[Alias]>> {
-        let top = self.top();
-        let mut seen = self.known.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = seen.as_ref().filter(|known| Some(known.top) == top) {
+    fn current_secret_links(&self, count: &mut NameCounter<'_>) -> io::Result<Arc<[ProtectedAlias]>> {
+        let top = self.root_stamp();
+        let mut seen =
+            self.protected_cache.shared_secret_links.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = seen.as_ref().filter(|known| Some(known.root_stamp) == top) {
             return Ok(known.links.clone());
         }
-        let links: Arc<[Alias]> = self.links_at_the_top(count)?.into();
+        let links: Arc<[ProtectedAlias]> = self.find_secret_links(count)?.into();
         // What changes within one tick of the clock looks the same.
         let settled = top.filter(|(_, seconds, nanos)| is_settled(*seconds, *nanos));
-        *seen = settled.map(|top| Seen { top, links: links.clone() });
+        *seen = settled.map(|top| SecretLinkSnapshot { root_stamp: top, links: links.clone() });
         Ok(links)
     }
 
-    fn links_at_the_top(&self, count: &mut Count<'_>) -> io::Result<Vec<Alias>> {
-        let entries = match (self.door.entries)(&self.dir, Path::new(""), count) {
-            Err(error) if is_own(&error) => return Err(error),
+    fn find_secret_links(&self, count: &mut NameCounter<'_>) -> io::Result<Vec<ProtectedAlias>> {
+        let entries = match (self.backend.read_dir)(&self.dir, Path::new(""), count) {
+            Err(error) if is_skill_error(&error) => return Err(error),
             entries => entries.unwrap_or_default(),
         };
-        let secrets = Protection::default();
-        let links = entries.into_iter().filter(|(_, kind)| *kind == EntryKind::Link);
-        let named = links.map(|(name, _)| names::text(&name).into_owned());
-        let named = named.filter(|name| secrets.guards_read(name) && !name.eq_ignore_ascii_case(".git"));
+        let secrets = PathProtection::default();
+        let links = entries.into_iter().filter(|(_, kind)| *kind == EntryKind::Symlink);
+        let named = links.map(|(name, _)| names::encode(&name).into_owned());
+        let named = named.filter(|name| secrets.protects_read(name) && !name.eq_ignore_ascii_case(".git"));
         let aliases = named.flat_map(|name| {
-            let real = std::fs::canonicalize(self.root.join(names::os(&name)));
+            let real = std::fs::canonicalize(self.root.join(names::decode(&name)));
             self.aliases(real.into_iter().collect(), &name, true)
         });
         Ok(aliases.collect())
     }
 
     /// What the system says about a place, with no link on the way.
-    fn about(&self, path: &Path) -> io::Result<cap_std::fs::Metadata> {
+    fn metadata_nofollow(&self, path: &Path) -> io::Result<cap_std::fs::Metadata> {
         let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
-        (self.door.dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
+        (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
     }
 
     #[cfg(unix)]
-    fn top(&self) -> Option<Top> {
+    fn root_stamp(&self) -> Option<DirStamp> {
         use cap_std::fs::MetadataExt as _;
         let about = self.dir.dir_metadata().ok()?;
         Some(((MetadataExt::dev(&about), MetadataExt::ino(&about)), about.ctime(), about.ctime_nsec()))
     }
 
     #[cfg(not(unix))]
-    fn top(&self) -> Option<Top> {
+    fn top(&self) -> Option<DirStamp> {
         None
     }
 }
 
 /// Whether an error says nothing of the files, but of the run that asks.
-fn stops(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Memory | ErrorKind::Cancelled | ErrorKind::Deadline)
+fn ends_run(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Memory | ErrorKind::Cancelled | ErrorKind::Timeout)
 }
 
 fn is_settled(seconds: i64, nanos: i64) -> bool {
@@ -385,22 +419,26 @@ fn is_settled(seconds: i64, nanos: i64) -> bool {
     age().is_some_and(|age| age > TICK)
 }
 
-impl Alias {
+impl ProtectedAlias {
     fn repository(path: String) -> Self {
-        Self { stands_for: path.clone(), path, identity: None, guards_read: true }
+        Self { protected_path: path.clone(), path, file_id: None, protects_read: true }
     }
 
     /// Takes a permission that names it, or the protected path that leads to it.
-    fn require(&self, permissions: &Permissions, attempt: Attempt<'_>, path: &str) -> Result<()> {
-        if self.stands_for != self.path && permissions.allows(&attempt.need(&self.stands_for)) {
+    fn require(&self, permissions: &Permissions, attempt: FileOperation<'_>, path: &str) -> Result<()> {
+        if self.protected_path != self.path
+            && permissions.allows(&attempt.required_access(&self.protected_path))
+        {
             return Ok(());
         }
-        permissions.protecting(&self.path, self.guards_read).require(&attempt.need(path), attempt)
+        permissions
+            .with_protected_path(&self.path, self.protects_read)
+            .require(&attempt.required_access(path), attempt)
     }
 }
 
 /// The folders that a path lies in, the root first; and the path itself, unless it is a file that is opened.
-fn folders_of(path: &str, is_file: bool) -> impl Iterator<Item = &str> {
+fn containing_folders(path: &str, is_file: bool) -> impl Iterator<Item = &str> {
     let own = (!is_file && !path.is_empty()).then_some(path);
     let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
     std::iter::once("").chain(above).chain(own)

@@ -3,98 +3,102 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::attempt::Attempt;
-use super::links::Last;
-use super::{View, names};
+use super::attempt::FileOperation;
+use super::links::FinalSymlink;
+use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::{Held, through_io};
+use crate::host::memory::{HostMemoryReservation, into_io_error};
 use crate::policy::Limits;
 
 /// Bytes read at a time where only a part of a file is wanted.
-const BLOCK: u64 = 64 << 10;
+const BLOCK_BYTES: u64 = 64 << 10;
 
 /// A regular file, open for reading.
-struct Opened {
+struct OpenedFile {
     file: File,
     size: u64,
 }
 
-impl View<'_> {
+impl FilesView<'_> {
     /// The bytes of a file. Files beyond [`Limits::FILE`] and whatever is not a regular file are `io` errors.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        self.contents(Attempt::read(path), &mut self.hold())
+        self.contents(FileOperation::read(path), &mut self.empty_reservation())
     }
 
     /// The bytes of a file as what `encode` makes of them, a third more.
-    pub(crate) fn encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
-        let (attempt, mut held) = (Attempt::read(path), self.hold());
+    pub(crate) fn read_encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
+        let (attempt, mut held) = (FileOperation::read(path), self.empty_reservation());
         let bytes = self.contents(attempt, &mut held)?;
-        held.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| attempt.own(error))?;
+        held.add(bytes.len() as u64 / 3 * 4 + 4).map_err(|error| attempt.with_context(error))?;
         Ok(encode(&bytes))
     }
 
     /// The text of a file; `io` when it is not UTF-8.
     pub fn text(&self, path: &str) -> Result<String> {
-        self.contents_as_text(Attempt::read(path), &mut self.hold())
+        self.contents_as_text(FileOperation::read(path), &mut self.empty_reservation())
     }
 
     /// The first lines of a text file, joined by `\n`.
     pub fn head(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = Attempt::read(path);
-        let (mut file, mut held) = (self.open(attempt)?.file, self.hold());
-        let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
-        let bytes = first_lines(&mut file, lines, grow).map_err(|error| attempt.io(error))?;
-        joined_lines(bytes, attempt)
+        let attempt = FileOperation::read(path);
+        let (mut file, mut held) = (self.open(attempt)?.file, self.empty_reservation());
+        let grow = |bytes| self.check_cancelled().and_then(|()| held.grow(bytes)).map_err(into_io_error);
+        let bytes = first_lines(&mut file, lines, grow).map_err(|error| attempt.io_error(error))?;
+        join_lines(bytes, attempt)
     }
 
     /// The last lines of a text file, joined by `\n`. Reads no more of the file than they take.
     pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
-        let attempt = Attempt::read(path);
-        let (mut opened, mut held) = (self.open(attempt)?, self.hold());
-        let grow = |bytes| self.check().and_then(|()| held.grow(bytes)).map_err(through_io);
-        let bytes = last_lines(&mut opened, lines, grow).map_err(|error| attempt.io(error))?;
-        joined_lines(bytes, attempt)
+        let attempt = FileOperation::read(path);
+        let (mut opened, mut held) = (self.open(attempt)?, self.empty_reservation());
+        let grow = |bytes| self.check_cancelled().and_then(|()| held.grow(bytes)).map_err(into_io_error);
+        let bytes = last_lines(&mut opened, lines, grow).map_err(|error| attempt.io_error(error))?;
+        join_lines(bytes, attempt)
     }
 
-    pub(super) fn contents_as_text(&self, attempt: Attempt<'_>, held: &mut Held) -> Result<String> {
-        text_of(self.contents(attempt, held)?, attempt)
+    pub(super) fn contents_as_text(
+        &self,
+        attempt: FileOperation<'_>,
+        held: &mut HostMemoryReservation,
+    ) -> Result<String> {
+        utf8_text(self.contents(attempt, held)?, attempt)
     }
 
-    fn contents(&self, attempt: Attempt<'_>, held: &mut Held) -> Result<Vec<u8>> {
-        let Opened { mut file, size } = self.open(attempt)?;
-        let mut grow = |bytes| held.add(bytes).map_err(through_io);
+    fn contents(&self, attempt: FileOperation<'_>, held: &mut HostMemoryReservation) -> Result<Vec<u8>> {
+        let OpenedFile { mut file, size } = self.open(attempt)?;
+        let mut grow = |bytes| held.add(bytes).map_err(into_io_error);
         let bytes = match size {
             // Files of the kernel's say that they are empty.
-            0 => unknown_many(&mut file, &mut grow),
-            1..=Limits::FILE => grow(size).and_then(|()| so_many(&mut file, size)),
+            0 => read_to_limit(&mut file, &mut grow),
+            1..=Limits::MAX_READ_SIZE => grow(size).and_then(|()| read_up_to(&mut file, size)),
             _ => Ok(Vec::new()),
         };
-        let bytes = bytes.map_err(|error| attempt.io(error))?;
+        let bytes = bytes.map_err(|error| attempt.io_error(error))?;
         let size = size.max(bytes.len() as u64);
-        if size > Limits::FILE {
-            let fault = format!("it has {size} bytes, more than the {} that are read", Limits::FILE);
-            return Err(attempt.refused(fault, "take a part of it with head, tail or grep"));
+        if size > Limits::MAX_READ_SIZE {
+            let fault = format!("it has {size} bytes, more than the {} that are read", Limits::MAX_READ_SIZE);
+            return Err(attempt.refusal(fault, "take a part of it with head, tail or grep"));
         }
         Ok(bytes)
     }
 
-    fn open(&self, attempt: Attempt<'_>) -> Result<Opened> {
-        let (opened, about, path) = self.reach(attempt, Last::Followed, |path| {
-            let file = (self.files.door.file)(&self.files.dir, &names::os(path))?;
+    fn open(&self, attempt: FileOperation<'_>) -> Result<OpenedFile> {
+        let (opened, about, path) = self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+            let file = (self.files.backend.open_file)(&self.files.dir, &names::decode(path))?;
             let metadata = file.metadata()?;
             match metadata.is_file() {
-                true => Ok((Opened { file, size: metadata.len() }, metadata, path.to_owned())),
+                true => Ok((OpenedFile { file, size: metadata.len() }, metadata, path.to_owned())),
                 false if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-                false => Err(irregular()),
+                false => Err(not_regular_file()),
             }
         })?;
-        self.permit_opened(attempt, &path, &about)?;
+        self.check_opened_file(attempt, &path, &about)?;
         Ok(opened)
     }
 }
 
 /// The bytes a file has, in one piece. What is appended meanwhile does not count, and what was cut off is not there.
-fn so_many(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+fn read_up_to(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
     let mut end = 0;
     while end < bytes.len() {
@@ -110,28 +114,28 @@ fn so_many(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The bytes of a file that does not say how many it has, up to a block more than is read of any.
-fn unknown_many(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
+fn read_to_limit(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    while bytes.len() as u64 <= Limits::FILE && next_block(file, &mut bytes, grow)? > 0 {}
+    while bytes.len() as u64 <= Limits::MAX_READ_SIZE && read_block(file, &mut bytes, grow)? > 0 {}
     Ok(bytes)
 }
 
 /// Reads a block more, where there is memory for it.
-fn next_block(
+fn read_block(
     file: &mut File,
     bytes: &mut Vec<u8>,
     grow: &mut impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<usize> {
     // A vector that is full doubles, and for a moment there are both.
-    grow(2 * BLOCK)?;
+    grow(2 * BLOCK_BYTES)?;
     bytes
-        .try_reserve(usize::try_from(BLOCK).unwrap_or_default() + 32)
+        .try_reserve(usize::try_from(BLOCK_BYTES).unwrap_or_default() + 32)
         .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "the system has no memory left for it"))?;
-    file.take(BLOCK).read_to_end(bytes)
+    file.take(BLOCK_BYTES).read_to_end(bytes)
 }
 
 /// The refusal of FIFOs, sockets and devices.
-pub(super) fn irregular() -> io::Error {
+pub(super) fn not_regular_file() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
@@ -144,7 +148,7 @@ fn first_lines(
     let mut left = lines;
     while left > 0 {
         let searched = bytes.len();
-        if next_block(file, &mut bytes, &mut grow)? == 0 {
+        if read_block(file, &mut bytes, &mut grow)? == 0 {
             break;
         }
         let enough = usize::try_from(left - 1).ok().and_then(|more| newlines(&bytes[searched..]).nth(more));
@@ -153,13 +157,13 @@ fn first_lines(
             return Ok(bytes);
         }
         left -= newlines(&bytes[searched..]).count() as u64;
-        fits(bytes.len() as u64)?;
+        check_size(bytes.len() as u64)?;
     }
     Ok(bytes)
 }
 
 fn last_lines(
-    opened: &mut Opened,
+    opened: &mut OpenedFile,
     lines: u64,
     mut grow: impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<Vec<u8>> {
@@ -168,7 +172,7 @@ fn last_lines(
     file.seek(SeekFrom::Start(start))?;
     // What is appended meanwhile does not count. The lines are joined in another text.
     grow(2 * (size - start))?;
-    so_many(file, size - start)
+    read_up_to(file, size - start)
 }
 
 fn start_of_last_lines(
@@ -182,7 +186,7 @@ fn start_of_last_lines(
     while left > 0 && start > 0 {
         grow(0)?;
         let end = start;
-        start = end.saturating_sub(BLOCK);
+        start = end.saturating_sub(BLOCK_BYTES);
         file.seek(SeekFrom::Start(start))?;
         block.clear();
         file.take(end - start).read_to_end(&mut block)?;
@@ -194,7 +198,7 @@ fn start_of_last_lines(
                 return Ok(start + at as u64 + 1);
             }
         }
-        fits(size - start)?;
+        check_size(size - start)?;
     }
     Ok(start)
 }
@@ -203,15 +207,18 @@ fn newlines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ {
     bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at)
 }
 
-fn fits(bytes: u64) -> io::Result<()> {
-    if bytes <= Limits::FILE {
+fn check_size(bytes: u64) -> io::Result<()> {
+    if bytes <= Limits::MAX_READ_SIZE {
         return Ok(());
     }
-    Err(io::Error::other(format!("these lines have more than {} bytes; ask for fewer", Limits::FILE)))
+    Err(io::Error::other(format!(
+        "these lines have more than {} bytes; ask for fewer",
+        Limits::MAX_READ_SIZE
+    )))
 }
 
-fn joined_lines(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
-    let text = text_of(bytes, attempt)?;
+fn join_lines(bytes: Vec<u8>, attempt: FileOperation<'_>) -> Result<String> {
+    let text = utf8_text(bytes, attempt)?;
     let mut joined = String::with_capacity(text.len());
     for (at, line) in text.lines().enumerate() {
         joined.push_str(if at > 0 { "\n" } else { "" });
@@ -220,7 +227,7 @@ fn joined_lines(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
     Ok(joined)
 }
 
-fn text_of(bytes: Vec<u8>, attempt: Attempt<'_>) -> Result<String> {
+fn utf8_text(bytes: Vec<u8>, attempt: FileOperation<'_>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let way_out = r#"read its bytes with read_file(path, {encoding: "base64"})"#;
         let fault = format!("it is not UTF-8 text (byte {}); {way_out}", error.utf8_error().valid_up_to());

@@ -4,94 +4,96 @@ use std::io;
 
 use cap_fs_ext::DirExt;
 
-use super::View;
-use super::attempt::Attempt;
-use super::links::Last;
-use super::place::Place;
-use super::walk::{Entry, EntryKind, Tidy, Walk};
+use super::FilesView;
+use super::attempt::FileOperation;
+use super::links::FinalSymlink;
+use super::place::ParentDir;
+use super::walk::{Entry, EntryKind, WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::Held;
-use crate::policy::{CancelToken, Need};
+use crate::host::memory::HostMemoryReservation;
+use crate::policy::{Access, CancelToken};
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Removes a file, an empty folder, or a link itself, never what it leads to. The root cannot be removed.
     pub fn remove(&self, path: &str) -> Result<()> {
-        let attempt = Attempt::change("remove", path);
-        not_the_root(attempt)?;
-        self.keeps_the_way(attempt)?;
-        self.reach(attempt, Last::Itself, |path| remove_one(&self.files.place(path)?))
+        let attempt = FileOperation::write("remove", path);
+        check_not_root(attempt)?;
+        self.check_link_removal(attempt)?;
+        self.with_resolved_path(attempt, FinalSymlink::NoFollow, |path| {
+            remove_one(&self.files.parent_dir(path)?)
+        })
     }
 
     /// Removes a folder with everything below it, or what [`View::remove`] removes. Links below are removed and not
     /// followed. When something below may not be changed, nothing is removed.
-    pub fn remove_whole(&self, path: &str, cancel: &CancelToken) -> Result<()> {
-        let attempt = Attempt::change("remove", path);
-        not_the_root(attempt)?;
-        let folder = self.reach(attempt, Last::Itself, |path| {
-            let place = self.files.place(path)?;
-            let is_dir = place.folder.symlink_metadata(&place.name)?.is_dir();
+    pub fn remove_all(&self, path: &str, cancel: &CancelToken) -> Result<()> {
+        let attempt = FileOperation::write("remove", path);
+        check_not_root(attempt)?;
+        let folder = self.with_resolved_path(attempt, FinalSymlink::NoFollow, |path| {
+            let place = self.files.parent_dir(path)?;
+            let is_dir = place.dir.symlink_metadata(&place.name)?.is_dir();
             Ok(is_dir.then(|| path.to_owned()))
         })?;
         if let Some(folder) = folder {
-            self.empty(&folder, attempt, cancel)?;
+            self.remove_contents(&folder, attempt, cancel)?;
         }
         self.remove(path)
     }
 
     /// Refuses a link by which something is reached that is protected by its name: without it, it would be gone.
-    fn keeps_the_way(&self, attempt: Attempt<'_>) -> Result<()> {
+    fn check_link_removal(&self, attempt: FileOperation<'_>) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
-        let Some(below) = permissions.protection().guarded_below(attempt.path) else { return Ok(()) };
-        if self.metadata(attempt, Last::Itself)?.is_symlink() {
-            permissions.require(&Need::write(below), attempt)
+        let Some(below) = permissions.protection().skill_folder_below(attempt.path) else { return Ok(()) };
+        if self.metadata(attempt, FinalSymlink::NoFollow)?.is_symlink() {
+            permissions.require(&Access::write(below), attempt)
         } else {
             Ok(())
         }
     }
 
-    fn empty(&self, folder: &str, attempt: Attempt<'_>, cancel: &CancelToken) -> Result<()> {
-        let mut held = self.hold();
-        for Entry { path, .. } in self.all_below(folder, attempt, cancel, &mut held)?.iter().rev() {
+    fn remove_contents(&self, folder: &str, attempt: FileOperation<'_>, cancel: &CancelToken) -> Result<()> {
+        let mut held = self.empty_reservation();
+        for Entry { path, .. } in self.removable_entries(folder, attempt, cancel, &mut held)?.iter().rev() {
             cancel.check()?;
-            let removed = self.files.place(path).and_then(|place| remove_one(&place));
-            removed.map_err(|error| Attempt::change("remove", path).io(error))?;
+            let removed = self.files.parent_dir(path).and_then(|place| remove_one(&place));
+            removed.map_err(|error| FileOperation::write("remove", path).io_error(error))?;
         }
         Ok(())
     }
 
     /// Everything below a folder, each folder before what it holds, if all of it may be changed.
-    fn all_below(
+    fn removable_entries(
         &self,
         folder: &str,
-        attempt: Attempt<'_>,
+        attempt: FileOperation<'_>,
         cancel: &CancelToken,
-        held: &mut Held,
+        held: &mut HostMemoryReservation,
     ) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        let walk = Walk { cancel, tidy: Tidy::Nothing, depth: None };
+        let walk = WalkOptions { cancel, filter: WalkFilter::SkipNothing, depth: None };
         let skipped = self.walk(folder, &walk, |entry| {
             if let Some(permissions) = self.permissions {
-                let need = Need::write(entry.path.as_str());
+                let need = Access::write(entry.path.as_str());
                 if need.is_protected(permissions.protection()) {
                     permissions.require(&need, format_args!("{attempt}: failed to remove {}", entry.path))?;
                 }
             }
-            self.open_to_scripts(attempt, &entry.path)?;
+            self.check_not_reserved(attempt, &entry.path)?;
             if entry.kind == EntryKind::Dir {
-                self.permit(attempt, &entry.path)?;
+                self.check_protected(attempt, &entry.path)?;
             }
-            held.grow(entry.weight())?;
+            held.grow(entry.memory_size())?;
             entries.push(entry);
             Ok(())
         })?;
         match skipped.into_iter().next() {
-            Some(skipped) => Err(Attempt::change("remove", &skipped.path).io(skipped.error)),
+            Some(skipped) => Err(FileOperation::write("remove", &skipped.path).io_error(skipped.error)),
             None => Ok(entries),
         }
     }
 }
 
-fn not_the_root(attempt: Attempt<'_>) -> Result<()> {
+fn check_not_root(attempt: FileOperation<'_>) -> Result<()> {
     if !attempt.path.is_empty() {
         return Ok(());
     }
@@ -99,9 +101,9 @@ fn not_the_root(attempt: Attempt<'_>) -> Result<()> {
     Err(SkillError::new(ErrorKind::InvalidArgument, sentence))
 }
 
-fn remove_one(place: &Place) -> io::Result<()> {
-    if place.folder.symlink_metadata(&place.name)?.is_dir() {
-        return place.folder.remove_dir(&place.name);
+fn remove_one(place: &ParentDir) -> io::Result<()> {
+    if place.dir.symlink_metadata(&place.name)?.is_dir() {
+        return place.dir.remove_dir(&place.name);
     }
-    place.folder.remove_file_or_symlink(&place.name)
+    place.dir.remove_file_or_symlink(&place.name)
 }

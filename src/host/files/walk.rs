@@ -2,23 +2,23 @@
 
 use std::io;
 
-use super::attempt::Attempt;
-use super::door::Named;
+use super::attempt::FileOperation;
+use super::door::NamedEntry;
 use super::ignore_rules::{self, IgnoreRules};
-use super::links::Last;
-use super::{View, names};
+use super::links::FinalSymlink;
+use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::{Held, is_own, through_io};
-use crate::policy::{CancelToken, Need};
+use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
+use crate::policy::{Access, CancelToken};
 
 /// Results one answer may have.
-pub(super) const MOST_RESULTS: usize = 100_000;
+pub(super) const MAX_RESULTS: usize = 100_000;
 /// Entries one walk may look at.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 /// Folders one walk may go down.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 /// Entries between two looks at the cancel token.
-const PATIENCE: usize = 256;
+const CANCEL_CHECK_ENTRIES: usize = 256;
 
 /// What kind of thing has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum EntryKind {
     /// A folder.
     Dir,
     /// A link, wherever it leads.
-    Link,
+    Symlink,
     /// A FIFO, a socket, a device.
     Other,
 }
@@ -44,7 +44,7 @@ pub struct Entry {
 
 impl Entry {
     /// About the bytes that it takes in a list.
-    pub(crate) fn weight(&self) -> u64 {
+    pub(crate) fn memory_size(&self) -> u64 {
         const BESIDE: u64 = 96;
         self.path.len() as u64 + BESIDE
     }
@@ -60,31 +60,31 @@ pub struct Skipped {
 }
 
 /// How to walk.
-pub struct Walk<'a> {
+pub struct WalkOptions<'a> {
     /// What stops the walk.
     pub cancel: &'a CancelToken,
     /// What is passed over.
-    pub tidy: Tidy,
+    pub filter: WalkFilter,
     /// How many folders deep to go; 1 is what lies in the start itself. More than 256 are an error.
     pub depth: Option<usize>,
 }
 
 /// Which entries a walk passes over. Folders that the run may not read are named and not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tidy {
+pub enum WalkFilter {
     /// Hidden names and ignored ones.
-    HiddenAndIgnored,
+    SkipHiddenAndIgnored,
     /// Ignored ones.
-    Ignored,
+    SkipIgnored,
     /// Nothing, and folders are entered whether the run may read them or not.
-    Nothing,
+    SkipNothing,
 }
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Where a folder really is: its path with links resolved, if the run may look there.
-    pub fn real_folder(&self, path: &str) -> Result<String> {
-        self.reach(Attempt::look("search", path), Last::Followed, |path| {
-            (self.files.door.dir)(&self.files.dir, &names::os(path)).map(|_| path.to_owned())
+    pub fn resolve_folder(&self, path: &str) -> Result<String> {
+        self.with_resolved_path(FileOperation::inspect("search", path), FinalSymlink::Follow, |path| {
+            (self.files.backend.open_dir)(&self.files.dir, &names::decode(path)).map(|_| path.to_owned())
         })
     }
 
@@ -93,33 +93,33 @@ impl View<'_> {
     pub fn walk(
         &self,
         start: &str,
-        walk: &Walk<'_>,
+        walk: &WalkOptions<'_>,
         mut found: impl FnMut(Entry) -> Result<()>,
     ) -> Result<Vec<Skipped>> {
-        let attempt = Attempt::look("search", start);
-        self.open_to_scripts(attempt, start)?;
+        let attempt = FileOperation::inspect("search", start);
+        self.check_not_reserved(attempt, start)?;
         let mut walker = Walker {
             view: self,
-            walk,
-            attempt,
-            ahead: Vec::new(),
+            options: walk,
+            operation: attempt,
+            pending: Vec::new(),
             skipped: Vec::new(),
-            held: self.hold(),
-            seen: 0,
+            held: self.empty_reservation(),
+            entry_count: 0,
         };
         walker.start()?;
-        while let Some(mut folder) = walker.ahead.pop() {
+        while let Some(mut folder) = walker.pending.pop() {
             walk.cancel.check()?;
-            let mut weight = folder.weight();
+            let mut weight = folder.memory_size();
             let entries = walker.entries(&folder, &mut weight)?;
-            if !walker.may_look_among(&folder, &entries)? {
+            if !walker.may_enter(&folder, &entries)? {
                 walker.held.shrink(weight);
                 continue;
             }
             walker.add_rules(&mut folder, &entries)?;
             for named in entries {
-                if let Some(entry) = walker.pass(&folder, named)? {
-                    found(entry).map_err(|error| walker.named(error))?;
+                if let Some(entry) = walker.visit(&folder, named)? {
+                    found(entry).map_err(|error| walker.with_context(error))?;
                 }
             }
             walker.held.shrink(weight);
@@ -128,155 +128,162 @@ impl View<'_> {
     }
 
     /// Whether the run may read what has this path, given that it may read the folder it lies in.
-    pub(super) fn may_look_into(&self, path: &str) -> bool {
+    pub(super) fn may_read_entry(&self, path: &str) -> bool {
         self.permissions.is_none_or(|permissions| {
-            !permissions.protection().guards_last(path) || permissions.allows(&Need::read(path))
+            !permissions.protection().protects_read_of_last(path) || permissions.allows(&Access::read(path))
         })
     }
 }
 
 /// A walk under way.
 struct Walker<'a> {
-    view: &'a View<'a>,
-    walk: &'a Walk<'a>,
-    attempt: Attempt<'a>,
-    ahead: Vec<Folder>,
+    view: &'a FilesView<'a>,
+    options: &'a WalkOptions<'a>,
+    operation: FileOperation<'a>,
+    pending: Vec<PendingFolder>,
     skipped: Vec<Skipped>,
     /// The memory of what lies ahead, and of what was passed over.
-    held: Held,
-    seen: usize,
+    held: HostMemoryReservation,
+    entry_count: usize,
 }
 
 /// A folder yet to be looked into, with the rules of the folders above it.
-struct Folder {
+struct PendingFolder {
     path: String,
     depth: usize,
     rules: IgnoreRules,
 }
 
-impl Folder {
+impl PendingFolder {
     /// About the bytes that it takes.
-    fn weight(&self) -> u64 {
+    fn memory_size(&self) -> u64 {
         (self.path.len() + size_of::<Self>()) as u64 + 32
     }
 }
 
 impl Walker<'_> {
     fn start(&mut self) -> Result<()> {
-        let path = self.attempt.path;
-        let rules = match self.walk.tidy {
-            Tidy::Nothing => IgnoreRules::default(),
-            _ => IgnoreRules::above(self.view, path).map_err(|error| self.attempt.own(error))?,
+        let path = self.operation.path;
+        let rules = match self.options.filter {
+            WalkFilter::SkipNothing => IgnoreRules::default(),
+            _ => {
+                IgnoreRules::inherited(self.view, path).map_err(|error| self.operation.with_context(error))?
+            }
         };
-        self.go_into(Folder { path: path.to_owned(), depth: 0, rules })
+        self.push_folder(PendingFolder { path: path.to_owned(), depth: 0, rules })
     }
 
-    fn go_into(&mut self, folder: Folder) -> Result<()> {
-        self.held.grow(folder.weight()).map_err(|error| self.attempt.own(error))?;
-        self.ahead.push(folder);
+    fn push_folder(&mut self, folder: PendingFolder) -> Result<()> {
+        self.held.grow(folder.memory_size()).map_err(|error| self.operation.with_context(error))?;
+        self.pending.push(folder);
         Ok(())
     }
 
     /// What a folder holds. One that cannot be read is passed over, unless it is the start.
-    fn entries(&mut self, folder: &Folder, weight: &mut u64) -> Result<Vec<Named>> {
-        let (files, held, cancel) = (self.view.files, &mut self.held, self.walk.cancel);
-        let mut seen = self.seen;
+    fn entries(&mut self, folder: &PendingFolder, weight: &mut u64) -> Result<Vec<NamedEntry>> {
+        let (files, held, cancel) = (self.view.files, &mut self.held, self.options.cancel);
+        let mut seen = self.entry_count;
         let mut count = |length: usize| {
             seen += 1;
-            if seen.is_multiple_of(PATIENCE) {
-                cancel.check().map_err(through_io)?;
+            if seen.is_multiple_of(CANCEL_CHECK_ENTRIES) {
+                cancel.check().map_err(into_io_error)?;
             }
-            if seen > MOST_ENTRIES {
+            if seen > MAX_ENTRIES {
                 return Err(io::Error::other("it holds too much"));
             }
-            let bytes = (length + size_of::<Named>()) as u64 + 32;
+            let bytes = (length + size_of::<NamedEntry>()) as u64 + 32;
             *weight += bytes;
-            held.grow(bytes).map_err(through_io)
+            held.grow(bytes).map_err(into_io_error)
         };
-        match (files.door.entries)(&files.dir, &names::os(&folder.path), &mut count) {
-            Err(error) if folder.depth == 0 || is_own(&error) => Err(self.attempt.io(error)),
+        match (files.backend.read_dir)(&files.dir, &names::decode(&folder.path), &mut count) {
+            Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
             Err(error) => {
-                self.pass_over(folder.path.clone(), error)?;
+                self.skip(folder.path.clone(), error)?;
                 Ok(Vec::new())
             }
             Ok(entries) => Ok(entries),
         }
     }
 
-    fn pass_over(&mut self, path: String, error: io::Error) -> Result<()> {
-        self.held.grow(path.len() as u64 + 256).map_err(|error| self.attempt.own(error))?;
+    fn skip(&mut self, path: String, error: io::Error) -> Result<()> {
+        self.held.grow(path.len() as u64 + 256).map_err(|error| self.operation.with_context(error))?;
         self.skipped.push(Skipped { path, error });
         Ok(())
     }
 
     /// Whether the names in a folder may be passed by: it may be protected for what it is. The start was permitted.
-    fn may_look_among(&self, folder: &Folder, entries: &[Named]) -> Result<bool> {
+    fn may_enter(&self, folder: &PendingFolder, entries: &[NamedEntry]) -> Result<bool> {
         let has = |name: &str| entries.iter().any(|(found, _)| found == name);
-        if self.walk.tidy == Tidy::Nothing || folder.depth == 0 {
+        if self.options.filter == WalkFilter::SkipNothing || folder.depth == 0 {
             Ok(true)
         } else {
-            self.view.may_look_among(&folder.path, has)
+            self.view.may_enter(&folder.path, has)
         }
     }
 
     /// Adds the folder's own rules to those from above.
-    fn add_rules(&mut self, folder: &mut Folder, entries: &[Named]) -> Result<()> {
-        let is_rules = |(name, kind): &Named| *kind == EntryKind::File && name == ignore_rules::FILE_NAME;
-        if self.walk.tidy == Tidy::Nothing || !entries.iter().any(is_rules) {
+    fn add_rules(&mut self, folder: &mut PendingFolder, entries: &[NamedEntry]) -> Result<()> {
+        let is_rules =
+            |(name, kind): &NamedEntry| *kind == EntryKind::File && name == ignore_rules::FILE_NAME;
+        if self.options.filter == WalkFilter::SkipNothing || !entries.iter().any(is_rules) {
             return Ok(());
         }
-        match folder.rules.clone().with(self.view, &folder.path) {
+        match folder.rules.clone().with_folder(self.view, &folder.path) {
             Ok(rules) => folder.rules = rules,
-            Err(error) if is_own(&error) => return Err(self.attempt.io(error)),
-            Err(error) => self.pass_over(below(&folder.path, ignore_rules::FILE_NAME), error)?,
+            Err(error) if is_skill_error(&error) => return Err(self.operation.io_error(error)),
+            Err(error) => self.skip(join_path(&folder.path, ignore_rules::FILE_NAME), error)?,
         }
         Ok(())
     }
 
     /// Passes by one name: over it, or with it as an entry, and with a folder to look into later.
-    fn pass(&mut self, folder: &Folder, (name, kind): Named) -> Result<Option<Entry>> {
-        self.count()?;
-        let name = names::text(&name);
-        if self.walk.tidy == Tidy::HiddenAndIgnored && name.starts_with('.') {
+    fn visit(&mut self, folder: &PendingFolder, (name, kind): NamedEntry) -> Result<Option<Entry>> {
+        self.count_entry()?;
+        let name = names::encode(&name);
+        if self.options.filter == WalkFilter::SkipHiddenAndIgnored && name.starts_with('.') {
             return Ok(None);
         }
-        let (path, is_dir) = (below(&folder.path, &name), kind == EntryKind::Dir);
+        let (path, is_dir) = (join_path(&folder.path, &name), kind == EntryKind::Dir);
         if folder.rules.ignores(&path, is_dir) {
             return Ok(None);
         }
         let depth = folder.depth + 1;
-        if is_dir && self.walk.depth.is_none_or(|most| depth < most) && self.enters(&path) {
-            if depth >= DEEPEST {
-                let fault = format!("folders lie more than {DEEPEST} deep");
-                return Err(self.attempt.refused(fault, "search a folder below it"));
+        if is_dir && self.options.depth.is_none_or(|most| depth < most) && self.may_descend(&path) {
+            if depth >= MAX_DEPTH {
+                let fault = format!("folders lie more than {MAX_DEPTH} deep");
+                return Err(self.operation.refusal(fault, "search a folder below it"));
             }
-            self.go_into(Folder { path: path.clone(), depth, rules: folder.rules.clone() })?;
+            self.push_folder(PendingFolder { path: path.clone(), depth, rules: folder.rules.clone() })?;
         }
         Ok(Some(Entry { path, kind }))
     }
 
     /// The memory that ran out says what it was for; whatever else `found` says is its own.
-    fn named(&self, error: SkillError) -> SkillError {
-        if error.kind() == ErrorKind::Memory { self.attempt.own(error) } else { error }
+    fn with_context(&self, error: SkillError) -> SkillError {
+        if error.kind() == ErrorKind::Memory { self.operation.with_context(error) } else { error }
     }
 
-    fn enters(&self, path: &str) -> bool {
-        let is_open = !self.view.files.is_closed(path);
-        is_open && (self.walk.tidy == Tidy::Nothing || self.view.may_look_into(path))
+    fn may_descend(&self, path: &str) -> bool {
+        let is_open = !self.view.files.is_reserved(path);
+        is_open && (self.options.filter == WalkFilter::SkipNothing || self.view.may_read_entry(path))
     }
 
-    fn count(&mut self) -> Result<()> {
-        self.seen += 1;
-        if self.seen > MOST_ENTRIES {
-            let fault = format!("there are more than {MOST_ENTRIES} files and folders");
-            return Err(self.attempt.refused(fault, "search a folder below it"));
+    fn count_entry(&mut self) -> Result<()> {
+        self.entry_count += 1;
+        if self.entry_count > MAX_ENTRIES {
+            let fault = format!("there are more than {MAX_ENTRIES} files and folders");
+            return Err(self.operation.refusal(fault, "search a folder below it"));
         }
-        if self.seen.is_multiple_of(PATIENCE) { self.walk.cancel.check() } else { Ok(()) }
+        if self.entry_count.is_multiple_of(CANCEL_CHECK_ENTRIES) {
+            self.options.cancel.check()
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// The path of a name in a folder.
-pub(super) fn below(folder: &str, name: &str) -> String {
+pub(super) fn join_path(folder: &str, name: &str) -> String {
     if folder.is_empty() {
         return name.to_owned();
     }

@@ -3,25 +3,30 @@
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
-use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, guarded, weight};
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, catch_panic, memory_size};
 
 pub(super) const TOOL: HostFunction = HostFunction {
     name: "tool",
     aliases: &["host_tool"],
     params: &[
-        Param { name: "name", kind: Kind::Text, required: true, doc: "the tool" },
-        Param { name: "args", kind: Kind::Any, required: false, doc: "what the tool takes; null by default" },
+        Param { name: "name", value_type: ValueType::Text, required: true, doc: "the tool" },
+        Param {
+            name: "args",
+            value_type: ValueType::Any,
+            required: false,
+            doc: "what the tool takes; null by default",
+        },
     ],
-    returns: Kind::Any,
-    access: Access::Tool(0),
+    returns: ValueType::Any,
+    access: AccessRule::Tool(0),
     doc: "Calls a tool that the host offers and answers with its value. Arguments that do not fit the schema by which the host \
           describes the tool are `invalid-input`, with every violation, and the tool is not called; where it takes an object, \
           null counts as an empty one.",
     example: Example {
         files: &[],
-        given: r#"{"tools": {"add": {"sum": 3}}}"#,
-        allow: &["tool:add"],
+        fixtures: r#"{"tools": {"add": {"sum": 3}}}"#,
+        grants: &["tool:add"],
         args: r#"["add", {"a": 1, "b": 2}]"#,
         answer: r#"{"sum": 3}"#,
     },
@@ -32,17 +37,27 @@ pub(super) const SKILL: HostFunction = HostFunction {
     name: "skill",
     aliases: &["host_skill"],
     params: &[
-        Param { name: "name", kind: Kind::Text, required: true, doc: "the skill, plain or qualified" },
-        Param { name: "input", kind: Kind::Any, required: false, doc: "its input; none by default" },
+        Param {
+            name: "name",
+            value_type: ValueType::Text,
+            required: true,
+            doc: "the skill, plain or qualified",
+        },
+        Param {
+            name: "input",
+            value_type: ValueType::Any,
+            required: false,
+            doc: "its input; none by default",
+        },
     ],
-    returns: Kind::Any,
-    access: Access::Skill(0),
+    returns: ValueType::Any,
+    access: AccessRule::Skill(0),
     doc: "Runs another skill to its end and answers with its value. It may do what it asks for and this run may do too, \
           and it ends with this run; what it logs is in this run's log. Skills may call one another 8 deep.",
     example: Example {
         files: &[],
-        given: r#"{"skills": {"greet": "hello, Ada"}}"#,
-        allow: &["skill:greet"],
+        fixtures: r#"{"skills": {"greet": "hello, Ada"}}"#,
+        grants: &["skill:greet"],
         args: r#"["greet", {"name": "Ada"}]"#,
         answer: r#""hello, Ada""#,
     },
@@ -55,25 +70,25 @@ pub(super) const SAMPLE: HostFunction = HostFunction {
     params: &[
         Param {
             name: "system",
-            kind: Kind::Text,
+            value_type: ValueType::Text,
             required: false,
             doc: "what the model is told before; null or \"\" for nothing",
         },
-        Param { name: "prompt", kind: Kind::Text, required: true, doc: "what to ask" },
+        Param { name: "prompt", value_type: ValueType::Text, required: true, doc: "what to ask" },
         Param {
             name: "max_tokens",
-            kind: Kind::Count,
+            value_type: ValueType::Count,
             required: false,
             doc: "tokens the answer may take; the host's own limit by default, and for 0",
         },
     ],
-    returns: Kind::Text,
-    access: Access::Sample,
+    returns: ValueType::Text,
+    access: AccessRule::Sample,
     doc: "Asks the model that the host offers and answers with its text.",
     example: Example {
         files: &[],
-        given: r#"{"model": "Paris"}"#,
-        allow: &["sample"],
+        fixtures: r#"{"model": "Paris"}"#,
+        grants: &["sample"],
         args: r#"[null, "What is the capital of France?", 10]"#,
         answer: r#""Paris""#,
     },
@@ -81,46 +96,46 @@ pub(super) const SAMPLE: HostFunction = HostFunction {
 };
 
 /// Tools an error lists before it stops.
-const SHOWN: usize = 8;
+const MAX_SHOWN_TOOLS: usize = 8;
 
 fn tool(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let tools = ctx.providers().tools.as_ref().ok_or_else(|| super::unavailable("tools"))?;
     let name = args.text(0);
-    if !super::asked("tools", || Ok(tools.has(name)))? {
-        return super::asked("tools", || Err(unknown(tools.as_ref(), name)));
+    if !super::call_provider("tools", || Ok(tools.has(name)))? {
+        return super::call_provider("tools", || Err(unknown_tool(tools.as_ref(), name)));
     }
-    super::asked("tools", || tools.check(name, args.value(1)))?;
-    let answer = guarded("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
-        .map_err(|error| failed(ctx, name, error))?;
-    ctx.host_memory().hold().add(weight(&answer))?;
+    super::call_provider("tools", || tools.check(name, args.value(1)))?;
+    let answer = catch_panic("its provider", ErrorKind::Tool, || tools.call(ctx, name, args.value(1)))
+        .map_err(|error| tool_failure(ctx, name, error))?;
+    ctx.host_memory().empty_reservation().add(memory_size(&answer))?;
     Ok(answer)
 }
 
 fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let skills = ctx.providers().skills.as_ref().ok_or_else(|| super::unavailable("other skills"))?;
-    let mut held = ctx.host_memory().hold();
-    held.add(weight(args.value(1)))?;
-    let answer = super::asked("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
-    held.add(weight(&answer))?;
+    let mut held = ctx.host_memory().empty_reservation();
+    held.add(memory_size(args.value(1)))?;
+    let answer = super::call_provider("skills", || skills.run(ctx, args.text(0), args.value(1).clone()))?;
+    held.add(memory_size(&answer))?;
     Ok(answer)
 }
 
 fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let model = ctx.providers().sampling.as_ref().ok_or_else(|| super::unavailable("a model"))?;
-    let mut held = ctx.host_memory().hold();
+    let mut held = ctx.host_memory().empty_reservation();
     held.add((args.text(0).len() + args.text(1).len()) as u64)?;
     let request = SampleRequest {
-        system: args.maybe_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
+        system: args.optional_text(0).filter(|system| !system.is_empty()).map(str::to_owned),
         prompt: args.text(1).to_owned(),
         max_tokens: args.count(2).filter(|tokens| *tokens > 0),
     };
-    let answer = super::asked("the model", || model.sample(ctx, &request))?;
+    let answer = super::call_provider("the model", || model.sample(ctx, &request))?;
     held.add(answer.len() as u64)?;
     Ok(answer.into())
 }
 
 /// The script's view of a tool's failure: what stopped the run stays what it is, the rest is the tool's.
-fn failed(ctx: &SkillContext, name: &str, error: SkillError) -> SkillError {
+fn tool_failure(ctx: &SkillContext, name: &str, error: SkillError) -> SkillError {
     if let Err(stopped) = ctx.cancel().check() {
         return stopped;
     }
@@ -134,7 +149,7 @@ fn failed(ctx: &SkillContext, name: &str, error: SkillError) -> SkillError {
     }
 }
 
-fn unknown(tools: &dyn ToolProvider, name: &str) -> SkillError {
+fn unknown_tool(tools: &dyn ToolProvider, name: &str) -> SkillError {
     let error = SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
     let names: Vec<String> = tools.tools().into_iter().map(|tool| tool.name).collect();
     let distance = |known: &String| strsim::osa_distance(known, name);
@@ -143,8 +158,8 @@ fn unknown(tools: &dyn ToolProvider, name: &str) -> SkillError {
         Some(near) => error.with_help(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.with_help("there are no tools here"),
         None => {
-            let shown = names[..names.len().min(SHOWN)].join(", ");
-            let more = names.len().saturating_sub(SHOWN);
+            let shown = names[..names.len().min(MAX_SHOWN_TOOLS)].join(", ");
+            let more = names.len().saturating_sub(MAX_SHOWN_TOOLS);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             error.with_help(format!("the tools are {shown}{more}"))
         }
@@ -154,21 +169,21 @@ fn unknown(tools: &dyn ToolProvider, name: &str) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Tools;
+    use crate::host::ClosureTools;
 
     #[test]
     fn an_unknown_tool_is_told_with_the_nearest_or_the_list() {
-        let tools = ["search", "add", "subtract"]
-            .iter()
-            .fold(Tools::new(), |tools, name| tools.tool(*name, "d", Value::Null, |_, _| Ok(Value::Null)));
-        let help = |name: &str| unknown(&tools, name).help().unwrap().to_owned();
+        let tools = ["search", "add", "subtract"].iter().fold(ClosureTools::new(), |tools, name| {
+            tools.tool(*name, "d", Value::Null, |_, _| Ok(Value::Null))
+        });
+        let help = |name: &str| unknown_tool(&tools, name).help().unwrap().to_owned();
         assert_eq!(help("serach"), "did you mean `search`?");
         assert_eq!(help("ad"), "did you mean `add`?");
         assert_eq!(help("frobnicate"), "the tools are search, add, subtract");
-        assert_eq!(unknown(&Tools::new(), "x").help(), Some("there are no tools here"));
-        let many = (0..10).fold(Tools::new(), |tools, at| {
+        assert_eq!(unknown_tool(&ClosureTools::new(), "x").help(), Some("there are no tools here"));
+        let many = (0..10).fold(ClosureTools::new(), |tools, at| {
             tools.tool(format!("tool-number-{at}"), "d", Value::Null, |_, _| Ok(Value::Null))
         });
-        assert!(unknown(&many, "x").help().unwrap().ends_with("tool-number-7 and 2 more"));
+        assert!(unknown_tool(&many, "x").help().unwrap().ends_with("tool-number-7 and 2 more"));
     }
 }

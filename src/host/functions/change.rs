@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use super::read::{ContentOptions, ENCODING, Encoding};
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::memory::Held;
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::memory::HostMemoryReservation;
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const WRITE: HostFunction = HostFunction {
     name: "write",
     aliases: &["vfs_write"],
     params: &[FILE, CONTENT, CONTENT_OPTIONS],
-    returns: Kind::Nothing,
-    access: Access::Write(0),
+    returns: ValueType::Null,
+    access: AccessRule::Write(0),
     doc: "Writes a file whole: readers see the old content or the new. Makes the folders it needs and keeps the mode of a \
           file it replaces.",
     example: Example {
         files: &[],
-        given: "",
-        allow: &["write"],
+        fixtures: "",
+        grants: &["write"],
         args: r#"["out/a.txt", "hello\n"]"#,
         answer: "null",
     },
@@ -35,13 +35,13 @@ pub(super) const APPEND: HostFunction = HostFunction {
     name: "append",
     aliases: &["vfs_append"],
     params: &[FILE, CONTENT, CONTENT_OPTIONS],
-    returns: Kind::Nothing,
-    access: Access::Write(0),
+    returns: ValueType::Null,
+    access: AccessRule::Write(0),
     doc: "Adds to the end of a file. Makes the file, and the folders it needs, where they are missing.",
     example: Example {
         files: &[("a.log", "one\n")],
-        given: "",
-        allow: &["write"],
+        fixtures: "",
+        grants: &["write"],
         args: r#"["a.log", "two\n"]"#,
         answer: "null",
     },
@@ -51,11 +51,17 @@ pub(super) const APPEND: HostFunction = HostFunction {
 pub(super) const MKDIR: HostFunction = HostFunction {
     name: "mkdir",
     aliases: &["vfs_mkdir"],
-    params: &[Param { name: "path", kind: Kind::Path, required: true, doc: "the folder" }],
-    returns: Kind::Nothing,
-    access: Access::Write(0),
+    params: &[Param { name: "path", value_type: ValueType::Path, required: true, doc: "the folder" }],
+    returns: ValueType::Null,
+    access: AccessRule::Write(0),
     doc: "Makes a folder with its parents; one that is there already is fine.",
-    example: Example { files: &[], given: "", allow: &["write"], args: r#"["out/deep"]"#, answer: "null" },
+    example: Example {
+        files: &[],
+        fixtures: "",
+        grants: &["write"],
+        args: r#"["out/deep"]"#,
+        answer: "null",
+    },
     body: mkdir,
 };
 
@@ -66,21 +72,26 @@ pub(super) const EDIT: HostFunction = HostFunction {
         FILE,
         Param {
             name: "old",
-            kind: Kind::Text,
+            value_type: ValueType::Text,
             required: true,
             doc: "the exact text to replace; must occur once",
         },
-        Param { name: "new", kind: Kind::Text, required: true, doc: "the text to put there" },
-        Param { name: "options", kind: Kind::Record(EDIT_OPTIONS), required: false, doc: "how to replace" },
+        Param { name: "new", value_type: ValueType::Text, required: true, doc: "the text to put there" },
+        Param {
+            name: "options",
+            value_type: ValueType::Record(EDIT_OPTIONS),
+            required: false,
+            doc: "how to replace",
+        },
     ],
-    returns: Kind::Count,
-    access: Access::Write(0),
+    returns: ValueType::Count,
+    access: AccessRule::Write(0),
     doc: "Replaces exact text in a text file and answers with how many places changed. Text that does not occur, or occurs \
           more often than once without `all`, is an error and changes nothing.",
     example: Example {
         files: &[("a.txt", "red and blue")],
-        given: "",
-        allow: &["write"],
+        fixtures: "",
+        grants: &["write"],
         args: r#"["a.txt", "red", "green"]"#,
         answer: "1",
     },
@@ -91,36 +102,46 @@ pub(super) const REMOVE: HostFunction = HostFunction {
     name: "remove",
     aliases: &["vfs_remove"],
     params: &[
-        Param { name: "path", kind: Kind::Path, required: true, doc: "the file, link or folder" },
-        Param { name: "options", kind: Kind::Record(REMOVE_OPTIONS), required: false, doc: "what may go" },
+        Param { name: "path", value_type: ValueType::Path, required: true, doc: "the file, link or folder" },
+        Param {
+            name: "options",
+            value_type: ValueType::Record(REMOVE_OPTIONS),
+            required: false,
+            doc: "what may go",
+        },
     ],
-    returns: Kind::Nothing,
-    access: Access::Write(0),
+    returns: ValueType::Null,
+    access: AccessRule::Write(0),
     doc: "Removes a file, an empty folder, or a link itself. With `recursive` a folder goes with everything below it, unless \
           something below is protected. The project's root cannot be removed.",
     example: Example {
         files: &[("out/a.txt", "a"), ("out/deep/b.txt", "b")],
-        given: "",
-        allow: &["write:out"],
+        fixtures: "",
+        grants: &["write:out"],
         args: r#"["out", {"recursive": true}]"#,
         answer: "null",
     },
     body: remove,
 };
 
-const FILE: Param = Param { name: "path", kind: Kind::Path, required: true, doc: "the file" };
-const CONTENT: Param = Param { name: "content", kind: Kind::Text, required: true, doc: "what to put there" };
-const CONTENT_OPTIONS: Param =
-    Param { name: "options", kind: Kind::Record(ENCODING), required: false, doc: "how the content is given" };
+const FILE: Param = Param { name: "path", value_type: ValueType::Path, required: true, doc: "the file" };
+const CONTENT: Param =
+    Param { name: "content", value_type: ValueType::Text, required: true, doc: "what to put there" };
+const CONTENT_OPTIONS: Param = Param {
+    name: "options",
+    value_type: ValueType::Record(ENCODING),
+    required: false,
+    doc: "how the content is given",
+};
 const EDIT_OPTIONS: &[Param] = &[Param {
     name: "all",
-    kind: Kind::Flag,
+    value_type: ValueType::Boolean,
     required: false,
     doc: "replace every occurrence; one by default",
 }];
 const REMOVE_OPTIONS: &[Param] = &[Param {
     name: "recursive",
-    kind: Kind::Flag,
+    value_type: ValueType::Boolean,
     required: false,
     doc: "remove a folder with everything below it; false by default",
 }];
@@ -138,24 +159,24 @@ struct RemoveOptions {
 }
 
 fn write(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (_held, content) = given_content(ctx, args)?;
-    super::project(ctx)?.write(args.text(0), &content)?;
+    let (_held, content) = decode_content(ctx, args)?;
+    super::project_files(ctx)?.write(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
 fn append(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (_held, content) = given_content(ctx, args)?;
-    super::project(ctx)?.append(args.text(0), &content)?;
+    let (_held, content) = decode_content(ctx, args)?;
+    super::project_files(ctx)?.append(args.text(0), &content)?;
     Ok(Value::Null)
 }
 
 fn mkdir(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    super::project(ctx)?.make_folder(args.text(0))?;
+    super::project_files(ctx)?.create_dir(args.text(0))?;
     Ok(Value::Null)
 }
 
 fn edit(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let files = super::project(ctx)?;
+    let files = super::project_files(ctx)?;
     let (path, old, new) = (args.text(0), args.text(1), args.text(2));
     let EditOptions { all } = args.options(3)?;
     let places =
@@ -164,10 +185,10 @@ fn edit(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 fn remove(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let files = super::project(ctx)?;
+    let files = super::project_files(ctx)?;
     let RemoveOptions { recursive } = args.options(1)?;
     if recursive {
-        files.remove_whole(args.text(0), ctx.cancel())?;
+        files.remove_all(args.text(0), ctx.cancel())?;
     } else {
         files.remove(args.text(0))?;
     }
@@ -175,9 +196,9 @@ fn remove(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 /// The bytes that `content` (the second argument) stands for.
-fn given_content<'a>(ctx: &SkillContext, args: &'a Args) -> Result<(Held, Cow<'a, [u8]>)> {
+fn decode_content<'a>(ctx: &SkillContext, args: &'a Args) -> Result<(HostMemoryReservation, Cow<'a, [u8]>)> {
     let ContentOptions { encoding } = args.options(2)?;
-    let (mut held, text) = (ctx.host_memory().hold(), args.text(1));
+    let (mut held, text) = (ctx.host_memory().empty_reservation(), args.text(1));
     let content = match encoding {
         Encoding::Text => Cow::Borrowed(text.as_bytes()),
         Encoding::Base64 => {

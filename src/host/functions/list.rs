@@ -3,26 +3,26 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::findings::{Becomes, findings};
+use super::findings::{AnswerOverhead, collect_entries};
 use super::search::{SEARCH_OPTIONS, SearchOptions};
 use crate::error::Result;
 use crate::host::files::EntryKind;
-use crate::host::memory::Held;
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::memory::HostMemoryReservation;
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const LIST_DIR: HostFunction = HostFunction {
     name: "list_dir",
     aliases: &["vfs_list_dir", "vfs_list"],
     params: &[FOLDER],
-    returns: Kind::List(&Kind::Text),
-    access: Access::Read(0),
+    returns: ValueType::List(&ValueType::Text),
+    access: AccessRule::Read(0),
     doc: "Answers with the names in a folder, hidden ones too, sorted. Bytes of a name that are not UTF-8 are written as \
           `\\xFF`, and every function takes the name in that form.",
     example: Example {
         files: &[("src/b.rs", ""), ("src/a.rs", ""), ("src/.keep", "")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["src"]"#,
         answer: r#"[".keep", "a.rs", "b.rs"]"#,
     },
@@ -35,24 +35,24 @@ pub(super) const STAT: HostFunction = HostFunction {
     params: &[
         Param {
             name: "path",
-            kind: Kind::Path,
+            value_type: ValueType::Path,
             required: true,
             doc: "the file or folder; links are followed",
         },
         Param {
             name: "options",
-            kind: Kind::Record(STAT_OPTIONS),
+            value_type: ValueType::Record(STAT_OPTIONS),
             required: false,
             doc: "what else to tell",
         },
     ],
-    returns: Kind::Record(FACTS),
-    access: Access::Read(0),
+    returns: ValueType::Record(STAT_FIELDS),
+    access: AccessRule::Read(0),
     doc: "Answers with the facts about a file or folder.",
     example: Example {
         files: &[("notes.txt", "one\n")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["notes.txt"]"#,
         answer: r#"{"size": 4, "is_dir": false, "is_file": true, "is_symlink": false, "readonly": false}"#,
     },
@@ -66,20 +66,20 @@ pub(super) const TREE: HostFunction = HostFunction {
         FOLDER,
         Param {
             name: "depth",
-            kind: Kind::Count,
+            value_type: ValueType::Count,
             required: false,
             doc: "how many folders deep; 3 by default",
         },
         SEARCH_OPTIONS,
     ],
-    returns: Kind::List(&Kind::Record(TREE_ROW)),
-    access: Access::Read(0),
+    returns: ValueType::List(&ValueType::Record(TREE_ROW)),
+    access: AccessRule::Read(0),
     doc: "Answers with a folder and what lies below it, sorted by path. Hidden names and what .gitignore lists are passed \
           over, links are not followed.",
     example: Example {
         files: &[("src/main.rs", ""), ("src/deep/er/x", ""), ("target/out", ""), (".gitignore", "target\n")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"[".", 2]"#,
         answer: r#"[{"path": ".", "is_dir": true}, {"path": "src", "is_dir": true}, {"path": "src/deep", "is_dir": true},
                     {"path": "src/main.rs", "is_dir": false}]"#,
@@ -87,39 +87,58 @@ pub(super) const TREE: HostFunction = HostFunction {
     body: tree,
 };
 
-const FOLDER: Param =
-    Param { name: "path", kind: Kind::Path, required: false, doc: "the folder; the root by default" };
+const FOLDER: Param = Param {
+    name: "path",
+    value_type: ValueType::Path,
+    required: false,
+    doc: "the folder; the root by default",
+};
 const DEFAULT_DEPTH: u64 = 3;
 
 const STAT_OPTIONS: &[Param] = &[Param {
     name: "modified",
-    kind: Kind::Flag,
+    value_type: ValueType::Boolean,
     required: false,
     doc: "also answer when the content was last changed; false by default",
 }];
 
-const FACTS: &[Param] = &[
-    Param { name: "size", kind: Kind::Count, required: true, doc: "bytes" },
-    Param { name: "is_dir", kind: Kind::Flag, required: true, doc: "whether it is a folder" },
-    Param { name: "is_file", kind: Kind::Flag, required: true, doc: "whether it is a regular file" },
+const STAT_FIELDS: &[Param] = &[
+    Param { name: "size", value_type: ValueType::Count, required: true, doc: "bytes" },
+    Param { name: "is_dir", value_type: ValueType::Boolean, required: true, doc: "whether it is a folder" },
+    Param {
+        name: "is_file",
+        value_type: ValueType::Boolean,
+        required: true,
+        doc: "whether it is a regular file",
+    },
     Param {
         name: "is_symlink",
-        kind: Kind::Flag,
+        value_type: ValueType::Boolean,
         required: true,
         doc: "whether the path itself is a link; the rest is about what it leads to",
     },
-    Param { name: "readonly", kind: Kind::Flag, required: true, doc: "whether nobody may write to it" },
+    Param {
+        name: "readonly",
+        value_type: ValueType::Boolean,
+        required: true,
+        doc: "whether nobody may write to it",
+    },
     Param {
         name: "modified",
-        kind: Kind::Count,
+        value_type: ValueType::Count,
         required: false,
         doc: "milliseconds since 1970-01-01 UTC, when asked for and known",
     },
 ];
 
 const TREE_ROW: &[Param] = &[
-    Param { name: "path", kind: Kind::Text, required: true, doc: "relative to the root, which is `.`" },
-    Param { name: "is_dir", kind: Kind::Flag, required: true, doc: "whether it is a folder" },
+    Param {
+        name: "path",
+        value_type: ValueType::Text,
+        required: true,
+        doc: "relative to the root, which is `.`",
+    },
+    Param { name: "is_dir", value_type: ValueType::Boolean, required: true, doc: "whether it is a folder" },
 ];
 
 #[derive(Default, Deserialize)]
@@ -129,23 +148,30 @@ struct StatOptions {
 }
 
 fn list_dir(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project(ctx)?.list(args.text(0))?.into())
+    Ok(super::project_files(ctx)?.list(args.text(0))?.into())
 }
 
 fn stat(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let StatOptions { modified } = args.options(1)?;
-    let mut facts = super::project(ctx)?.stat(args.text(0))?;
+    let mut facts = super::project_files(ctx)?.stat(args.text(0))?;
     facts.modified = facts.modified.filter(|_| modified);
-    super::answer(&facts)
+    super::to_answer(&facts)
 }
 
 fn tree(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let options: SearchOptions = args.options(2)?;
     let depth = usize::try_from(args.count(1).unwrap_or(DEFAULT_DEPTH)).unwrap_or(usize::MAX);
-    let start = super::project(ctx)?.real_folder(args.text(0))?;
+    let start = super::project_files(ctx)?.resolve_folder(args.text(0))?;
     let (found, _held) = match depth {
-        0 => (Vec::new(), Held::uncounted()),
-        depth => findings(ctx, &start, options.tidy(), Some(depth), |_| true, Becomes::Record)?,
+        0 => (Vec::new(), HostMemoryReservation::uncounted()),
+        depth => collect_entries(
+            ctx,
+            &start,
+            options.walk_filter(),
+            Some(depth),
+            |_| true,
+            AnswerOverhead::Record,
+        )?,
     };
     let first = if start.is_empty() { "." } else { &start };
     let start_row = json!({"path": first, "is_dir": true});

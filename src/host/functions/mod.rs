@@ -15,13 +15,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::SkillContext;
-use super::files::View;
-use super::guarded::guarded;
+use super::files::FilesView;
+use super::guarded::catch_panic;
 use super::table::HostFunction;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// The table, in the order of the documentation.
-pub(super) const TABLE: &[&HostFunction] = &[
+pub(super) const FUNCTIONS: &[&HostFunction] = &[
     &read::READ_FILE,
     &read::HEAD,
     &read::TAIL,
@@ -48,18 +48,18 @@ pub(super) const TABLE: &[&HostFunction] = &[
 ];
 
 /// The project's files as this run may see them.
-fn project(ctx: &SkillContext) -> Result<View<'_>> {
-    Ok(ctx.project()?.seen_by(ctx.permissions()).within(ctx.bounds()))
+fn project_files(ctx: &SkillContext) -> Result<FilesView<'_>> {
+    Ok(ctx.project()?.with_permissions(ctx.permissions()).with_limits(ctx.operation_limits()))
 }
 
 /// A record as the answer of a function.
-fn answer(record: &impl Serialize) -> Result<Value> {
+fn to_answer(record: &impl Serialize) -> Result<Value> {
     serde_json::to_value(record).map_err(|error| SkillError::new(ErrorKind::InvalidOutput, error.to_string()))
 }
 
 /// What a provider answers; one that panics is `unavailable`.
-fn asked<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    guarded(&format!("the provider of {what}"), ErrorKind::Unavailable, call)
+fn call_provider<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic(&format!("the provider of {what}"), ErrorKind::Unavailable, call)
 }
 
 /// The error where a run has no such provider.
@@ -70,9 +70,9 @@ fn unavailable(what: &str) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::table::{Access, Example};
-    use crate::host::{Canned, Files};
-    use crate::policy::{Asked, Permission, Permissions, Protection};
+    use crate::host::table::{AccessRule, Example};
+    use crate::host::{Files, Fixtures};
+    use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
     /// A run in a project with the example's files, which is its own skill's folder as well.
     fn run(folder: &std::path::Path, example: &Example, allow: &[&str]) -> SkillContext {
@@ -85,8 +85,12 @@ mod tests {
         SkillContext::builder("test")
             .project(Files::open(folder).unwrap())
             .skill_files(Files::open(folder).unwrap())
-            .permissions(Permissions::new(Asked::These(granted.clone()), granted, Protection::default()))
-            .providers(Canned::new(example.given).unwrap().providers())
+            .permissions(Permissions::new(
+                RequestedPermissions::Listed(granted.clone()),
+                granted,
+                PathProtection::default(),
+            ))
+            .providers(Fixtures::new(example.fixtures).unwrap().providers())
             .build()
     }
 
@@ -96,9 +100,9 @@ mod tests {
 
     #[test]
     fn every_function_does_what_its_example_says() {
-        for function in TABLE {
+        for function in FUNCTIONS {
             let folder = tempfile::tempdir().unwrap();
-            let ctx = run(folder.path(), &function.example, function.example.allow);
+            let ctx = run(folder.path(), &function.example, function.example.grants);
             let expected: Value = serde_json::from_str(function.example.answer).unwrap();
             let answer = function.call(&ctx, arguments(&function.example)).unwrap();
             assert_eq!(answer, expected, "{}", function.name);
@@ -107,12 +111,15 @@ mod tests {
 
     #[test]
     fn every_function_that_needs_a_permission_is_denied_without_it() {
-        for function in TABLE {
-            let is_everybodys = matches!(function.access, Access::Free | Access::Read(_) | Access::ReadRoot);
-            assert_eq!(is_everybodys, function.example.allow.is_empty(), "{}", function.name);
+        for function in FUNCTIONS {
+            let is_world_readable = matches!(
+                function.access,
+                AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot
+            );
+            assert_eq!(is_world_readable, function.example.grants.is_empty(), "{}", function.name);
             // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
-            let permission = match (function.access, function.example.allow) {
-                (Access::Write(_), _) => "write",
+            let permission = match (function.access, function.example.grants) {
+                (AccessRule::Write(_), _) => "write",
                 (_, [permission, ..]) => permission,
                 (_, []) => continue,
             };
@@ -126,10 +133,10 @@ mod tests {
 
     #[test]
     fn every_function_that_asks_a_provider_says_when_there_is_none() {
-        for function in TABLE.iter().filter(|function| !function.example.given.is_empty()) {
+        for function in FUNCTIONS.iter().filter(|function| !function.example.fixtures.is_empty()) {
             let folder = tempfile::tempdir().unwrap();
-            let example = Example { given: "", ..function.example };
-            let answer = function.call(&run(folder.path(), &example, example.allow), arguments(&example));
+            let example = Example { fixtures: "", ..function.example };
+            let answer = function.call(&run(folder.path(), &example, example.grants), arguments(&example));
             match answer {
                 Ok(value) => assert_eq!((function.name, value), ("config", Value::Null)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
@@ -139,8 +146,8 @@ mod tests {
 
     #[test]
     fn names_no_error_could_repeat_are_refused_before_anybody_is_asked() {
-        let naming = TABLE.iter().filter(|function| {
-            matches!(function.access, Access::Tool(_) | Access::Skill(_) | Access::Secret(_))
+        let naming = FUNCTIONS.iter().filter(|function| {
+            matches!(function.access, AccessRule::Tool(_) | AccessRule::Skill(_) | AccessRule::Secret(_))
         });
         for function in naming {
             for name in [String::new(), "x".repeat(201), "a\u{1b}[31m".into(), "a\nb".into(), "a\0".into()] {
@@ -154,8 +161,8 @@ mod tests {
 
     #[test]
     fn every_function_that_reads_is_denied_what_is_protected() {
-        for function in TABLE {
-            let (Access::Read(at) | Access::Write(at)) = function.access else { continue };
+        for function in FUNCTIONS {
+            let (AccessRule::Read(at) | AccessRule::Write(at)) = function.access else { continue };
             let folder = tempfile::tempdir().unwrap();
             let ctx = run(folder.path(), &function.example, &["write"]);
             let mut arguments = arguments(&function.example);
@@ -168,8 +175,10 @@ mod tests {
 
     #[test]
     fn names_and_aliases_are_unique() {
-        let mut names: Vec<_> =
-            TABLE.iter().flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied())).collect();
+        let mut names: Vec<_> = FUNCTIONS
+            .iter()
+            .flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()))
+            .collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::host::files::View;
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::files::FilesView;
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const READ_FILE: HostFunction = HostFunction {
@@ -15,15 +15,20 @@ pub(super) const READ_FILE: HostFunction = HostFunction {
     aliases: &["vfs_read_file", "vfs_read"],
     params: &[
         PATH,
-        Param { name: "options", kind: Kind::Record(ENCODING), required: false, doc: "how to read it" },
+        Param {
+            name: "options",
+            value_type: ValueType::Record(ENCODING),
+            required: false,
+            doc: "how to read it",
+        },
     ],
-    returns: Kind::Text,
-    access: Access::Read(0),
+    returns: ValueType::Text,
+    access: AccessRule::Read(0),
     doc: "Answers with the content of a file of up to 16 MiB. It must be UTF-8 text, unless it is asked for as base64.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\n")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["notes.txt"]"#,
         answer: r#""one\ntwo\n""#,
     },
@@ -34,13 +39,13 @@ pub(super) const HEAD: HostFunction = HostFunction {
     name: "head",
     aliases: &["vfs_head"],
     params: &[PATH, LINES],
-    returns: Kind::Text,
-    access: Access::Read(0),
+    returns: ValueType::Text,
+    access: AccessRule::Read(0),
     doc: "Answers with the first lines of a text file of any size, joined by newlines; none at the end.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["notes.txt", 2]"#,
         answer: r#""one\ntwo""#,
     },
@@ -51,28 +56,32 @@ pub(super) const TAIL: HostFunction = HostFunction {
     name: "tail",
     aliases: &["vfs_tail"],
     params: &[PATH, LINES],
-    returns: Kind::Text,
-    access: Access::Read(0),
+    returns: ValueType::Text,
+    access: AccessRule::Read(0),
     doc: "Answers with the last lines of a text file of any size, joined by newlines; none at the end.",
     example: Example {
         files: &[("notes.txt", "one\ntwo\nthree\n")],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["notes.txt", 2]"#,
         answer: r#""two\nthree""#,
     },
     body: tail,
 };
 
-const PATH: Param = Param { name: "path", kind: Kind::Path, required: true, doc: "the file" };
-const LINES: Param =
-    Param { name: "lines", kind: Kind::Count, required: false, doc: "how many lines; 10 by default" };
+const PATH: Param = Param { name: "path", value_type: ValueType::Path, required: true, doc: "the file" };
+const LINES: Param = Param {
+    name: "lines",
+    value_type: ValueType::Count,
+    required: false,
+    doc: "how many lines; 10 by default",
+};
 const DEFAULT_LINES: u64 = 10;
 
 /// The options of functions that take or give a file's content.
 pub(super) const ENCODING: &[Param] = &[Param {
     name: "encoding",
-    kind: Kind::Text,
+    value_type: ValueType::Text,
     required: false,
     doc: "`utf-8`, the default, or `base64` for bytes (standard alphabet, padded)",
 }];
@@ -93,22 +102,22 @@ pub(super) enum Encoding {
 }
 
 /// The content of a file as the options want it.
-pub(super) fn content(files: View<'_>, path: &str, options: &ContentOptions) -> Result<Value> {
+pub(super) fn content(files: FilesView<'_>, path: &str, options: &ContentOptions) -> Result<Value> {
     let text = match options.encoding {
         Encoding::Text => files.text(path)?,
-        Encoding::Base64 => files.encoded(path, |bytes| STANDARD.encode(bytes))?,
+        Encoding::Base64 => files.read_encoded(path, |bytes| STANDARD.encode(bytes))?,
     };
     Ok(text.into())
 }
 
 fn read_file(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    content(super::project(ctx)?, args.text(0), &args.options(1)?)
+    content(super::project_files(ctx)?, args.text(0), &args.options(1)?)
 }
 
 fn head(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project(ctx)?.head(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
+    Ok(super::project_files(ctx)?.head(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
 }
 
 fn tail(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    Ok(super::project(ctx)?.tail(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
+    Ok(super::project_files(ctx)?.tail(args.text(0), args.count(1).unwrap_or(DEFAULT_LINES))?.into())
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const CONFIG: HostFunction = HostFunction {
@@ -11,17 +11,17 @@ pub(super) const CONFIG: HostFunction = HostFunction {
     aliases: &["host_config"],
     params: &[Param {
         name: "key",
-        kind: Kind::Text,
+        value_type: ValueType::Text,
         required: false,
         doc: "the setting; all of them, as an object, by default",
     }],
-    returns: Kind::Any,
-    access: Access::Free,
+    returns: ValueType::Any,
+    access: AccessRule::Unrestricted,
     doc: "Answers with a setting of the skill, null when it is not set.",
     example: Example {
         files: &[],
-        given: r#"{"config": {"width": 80}}"#,
-        allow: &[],
+        fixtures: r#"{"config": {"width": 80}}"#,
+        grants: &[],
         args: r#"["width"]"#,
         answer: "80",
     },
@@ -31,17 +31,17 @@ pub(super) const CONFIG: HostFunction = HostFunction {
 pub(super) const SECRET: HostFunction = HostFunction {
     name: "secret",
     aliases: &["host_secret"],
-    params: &[Param { name: "name", kind: Kind::Text, required: true, doc: "the secret" }],
-    returns: Kind::Text,
-    access: Access::Secret(0),
+    params: &[Param { name: "name", value_type: ValueType::Text, required: true, doc: "the secret" }],
+    returns: ValueType::Text,
+    access: AccessRule::Secret(0),
     doc: "Answers with a secret of the skill. Wherever its value stands in the run's value, log, progress and errors, \
           `[secret:NAME]` leaves in its place, also for each line of 8 characters or more, and however white space, JSON or quotes \
           change it; what a script encodes or takes apart itself, and what is handed to tools, skills, pages and files, is not \
           changed.",
     example: Example {
         files: &[],
-        given: r#"{"secrets": {"TOKEN": "s3cret"}}"#,
-        allow: &["secret:TOKEN"],
+        fixtures: r#"{"secrets": {"TOKEN": "s3cret"}}"#,
+        grants: &["secret:TOKEN"],
         args: r#"["TOKEN"]"#,
         answer: r#""s3cret""#,
     },
@@ -50,10 +50,10 @@ pub(super) const SECRET: HostFunction = HostFunction {
 
 fn config(ctx: &SkillContext, args: &Args) -> Result<Value> {
     let mut settings = match &ctx.providers().config {
-        Some(provider) => super::asked("settings", || provider.config(ctx.skill()))?,
+        Some(provider) => super::call_provider("settings", || provider.config(ctx.skill()))?,
         None => serde_json::Map::new(),
     };
-    Ok(match args.maybe_text(0) {
+    Ok(match args.optional_text(0) {
         Some(key) => settings.remove(key).unwrap_or_default(),
         None => Value::Object(settings),
     })
@@ -67,7 +67,7 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
         Err(SkillError::new(ErrorKind::Unavailable, sentence)
             .with_help(format!("hand it in with --secret {name}")))
     };
-    match super::asked("secrets", || provider.secret(ctx.skill(), name))? {
+    match super::call_provider("secrets", || provider.secret(ctx.skill(), name))? {
         None => unavailable("is not set"),
         // Every place between two letters would be one.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::journal::{LogLevel, Progress};
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const LOG: HostFunction = HostFunction {
@@ -13,19 +13,19 @@ pub(super) const LOG: HostFunction = HostFunction {
     params: &[
         Param {
             name: "level",
-            kind: Kind::Text,
+            value_type: ValueType::Text,
             required: true,
             doc: "error, warn, info, debug or trace; anything else is info",
         },
-        Param { name: "message", kind: Kind::Text, required: true, doc: "what to say" },
+        Param { name: "message", value_type: ValueType::Text, required: true, doc: "what to say" },
     ],
-    returns: Kind::Nothing,
-    access: Access::Free,
+    returns: ValueType::Null,
+    access: AccessRule::Unrestricted,
     doc: "Writes a line to the log of the run.",
     example: Example {
         files: &[],
-        given: "",
-        allow: &[],
+        fixtures: "",
+        grants: &[],
         args: r#"["info", "halfway there"]"#,
         answer: "null",
     },
@@ -36,20 +36,20 @@ pub(super) const PROGRESS: HostFunction = HostFunction {
     name: "progress",
     aliases: &["host_progress"],
     params: &[
-        Param { name: "message", kind: Kind::Text, required: true, doc: "what is being done" },
-        Param { name: "done", kind: Kind::Number, required: false, doc: "units done so far" },
-        Param { name: "total", kind: Kind::Number, required: false, doc: "units in all" },
+        Param { name: "message", value_type: ValueType::Text, required: true, doc: "what is being done" },
+        Param { name: "done", value_type: ValueType::Number, required: false, doc: "units done so far" },
+        Param { name: "total", value_type: ValueType::Number, required: false, doc: "units in all" },
     ],
-    returns: Kind::Nothing,
-    access: Access::Free,
+    returns: ValueType::Null,
+    access: AccessRule::Unrestricted,
     doc: "Tells whoever watches the run how far it has come.",
-    example: Example { files: &[], given: "", allow: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
+    example: Example { files: &[], fixtures: "", grants: &[], args: r#"["reading", 3, 10]"#, answer: "null" },
     body: progress,
 };
 
 fn log(ctx: &SkillContext, args: &Args) -> Result<Value> {
     // Before it is copied.
-    ctx.takes_line(args.text(1).len())?;
+    ctx.check_line_fits(args.text(1).len())?;
     ctx.log(LogLevel::from_name(args.text(0)), args.text(1))?;
     Ok(Value::Null)
 }

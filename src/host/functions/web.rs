@@ -8,29 +8,39 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::asked;
+use super::call_provider;
 use super::read::Encoding;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::http::{host_of, sendable};
-use crate::host::table::{Access, Example, HostFunction, Kind, Param};
-use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, weight};
+use crate::host::http::{url_host, validate_headers};
+use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::{Args, HttpRequest, HttpResponse, SkillContext, memory_size};
 
 pub(super) const HTTP: HostFunction = HostFunction {
     name: "http",
     aliases: &["host_http"],
     params: &[
-        Param { name: "url", kind: Kind::Text, required: true, doc: "where to: `http` or `https`" },
-        Param { name: "options", kind: Kind::Record(OPTIONS), required: false, doc: "what to send, and how" },
+        Param {
+            name: "url",
+            value_type: ValueType::Text,
+            required: true,
+            doc: "where to: `http` or `https`",
+        },
+        Param {
+            name: "options",
+            value_type: ValueType::Record(OPTIONS),
+            required: false,
+            doc: "what to send, and how",
+        },
     ],
-    returns: Kind::Record(ANSWER),
-    access: Access::Net(0),
+    returns: ValueType::Record(RESPONSE_FIELDS),
+    access: AccessRule::Net(0),
     doc: "Sends a request and answers with what came back; a status such as 404 is an answer, not an error. \
           Follows up to 5 redirects to hosts that are permitted too. What goes to an `http` URL can be read on the way.",
     example: Example {
         files: &[],
-        given: r#"{"http": {"https://example.com/greeting":
+        fixtures: r#"{"http": {"https://example.com/greeting":
             {"status": 200, "headers": {"content-type": "text/plain"}, "body": "hello"}}}"#,
-        allow: &["net:example.com"],
+        grants: &["net:example.com"],
         args: r#"["https://example.com/greeting"]"#,
         answer: r#"{"status": 200, "url": "https://example.com/greeting",
             "headers": {"content-type": "text/plain"}, "body": "hello"}"#,
@@ -39,32 +49,36 @@ pub(super) const HTTP: HostFunction = HostFunction {
 };
 
 const OPTIONS: &[Param] = &[
-    option("method", Kind::Text, "GET, the default, or HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
-    option("headers", Kind::Map(&Kind::Text), "headers to send, by name"),
-    option("body", Kind::Text, "the body, as text"),
-    option("json", Kind::Any, "the body, as a value to be sent as JSON, any but null; instead of `body`"),
-    option("timeout_ms", Kind::Count, "milliseconds it may take; what is left of the run by default"),
+    option("method", ValueType::Text, "GET, the default, or HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+    option("headers", ValueType::Map(&ValueType::Text), "headers to send, by name"),
+    option("body", ValueType::Text, "the body, as text"),
+    option(
+        "json",
+        ValueType::Any,
+        "the body, as a value to be sent as JSON, any but null; instead of `body`",
+    ),
+    option("timeout_ms", ValueType::Count, "milliseconds it may take; what is left of the run by default"),
     option(
         "max_bytes",
-        Kind::Count,
+        ValueType::Count,
         "bytes the answer's body may have; by default and at most 8 MiB and the output limit",
     ),
     option(
         "encoding",
-        Kind::Text,
+        ValueType::Text,
         "the answer's body as `utf-8`, the default, or `base64` for bytes (standard alphabet, padded)",
     ),
 ];
 
-const ANSWER: &[Param] = &[
-    field("status", Kind::Count, "the status code"),
-    field("url", Kind::Text, "where the answer came from, redirects followed"),
+const RESPONSE_FIELDS: &[Param] = &[
+    field("status", ValueType::Count, "the status code"),
+    field("url", ValueType::Text, "where the answer came from, redirects followed"),
     field(
         "headers",
-        Kind::Map(&Kind::Text),
+        ValueType::Map(&ValueType::Text),
         "headers, names in lower case; several of one name joined by `, `, `set-cookie` by newlines",
     ),
-    field("body", Kind::Text, "the body"),
+    field("body", ValueType::Text, "the body"),
 ];
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -73,17 +87,17 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 const BODILESS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 /// The most bytes an answer's body may have, whatever the output limit.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BODY_BYTES: u64 = 8 << 20;
 
 /// The most bytes a URL may have.
-const LONGEST_URL: usize = 64 << 10;
+const MAX_URL_BYTES: usize = 64 << 10;
 
-const fn option(name: &'static str, kind: Kind, doc: &'static str) -> Param {
-    Param { name, kind, required: false, doc }
+const fn option(name: &'static str, kind: ValueType, doc: &'static str) -> Param {
+    Param { name, value_type: kind, required: false, doc }
 }
 
-const fn field(name: &'static str, kind: Kind, doc: &'static str) -> Param {
-    Param { name, kind, required: true, doc }
+const fn field(name: &'static str, kind: ValueType, doc: &'static str) -> Param {
+    Param { name, value_type: kind, required: true, doc }
 }
 
 #[derive(Default, Deserialize)]
@@ -99,23 +113,23 @@ struct Options {
 }
 
 fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let (url, mut held) = (args.text(0), ctx.host_memory().hold());
-    if url.len() > LONGEST_URL {
-        let sentence = format!("http: url has more than {LONGEST_URL} bytes");
+    let (url, mut held) = (args.text(0), ctx.host_memory().empty_reservation());
+    if url.len() > MAX_URL_BYTES {
+        let sentence = format!("http: url has more than {MAX_URL_BYTES} bytes");
         return Err(SkillError::new(ErrorKind::InvalidArgument, sentence));
     }
     // They are copied, and a body in JSON is made of them: six letters for one at the worst.
-    let given = weight(args.value(1));
+    let given = memory_size(args.value(1));
     held.add(if args.value(1).get("json").is_some() { 8 * given } else { 2 * given })?;
     let options = args.options::<Options>(1)?;
-    let (host, encoding) = (host_of(url)?, options.encoding);
-    let request = request(url, options, ctx.limits().output.min(MOST_BYTES))?;
+    let (host, encoding) = (url_host(url)?, options.encoding);
+    let request = request(url, options, ctx.limits().output.min(MAX_BODY_BYTES))?;
     let Some(client) = &ctx.providers().http else {
         let sentence = format!("failed to reach {host}: this run has no client for the web");
         return Err(SkillError::new(ErrorKind::Unavailable, sentence));
     };
-    let response = asked("the web", || client.send(ctx, request))?;
-    held.add(held_by(&response, encoding))?;
+    let response = call_provider("the web", || client.send(ctx, request))?;
+    held.add(answer_memory_size(&response, encoding))?;
     Ok(json!({
         "status": response.status,
         "headers": headers(&response),
@@ -125,7 +139,7 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 /// About the bytes that an answer becomes.
-fn held_by(response: &HttpResponse, encoding: Encoding) -> u64 {
+fn answer_memory_size(response: &HttpResponse, encoding: Encoding) -> u64 {
     let headers: usize = response.headers.iter().map(|(name, value)| name.len() + value.len() + 256).sum();
     let bytes = response.body.len() + headers;
     (if matches!(encoding, Encoding::Base64) { bytes * 7 / 3 } else { bytes }) as u64
@@ -151,7 +165,7 @@ fn request(url: &str, options: Options, ceiling: u64) -> Result<HttpRequest> {
     if body.is_some() && BODILESS.contains(&method.as_str()) {
         return refused(format!("options: a {method} request has no body; POST has one"));
     }
-    sendable(&headers)?;
+    validate_headers(&headers)?;
     Ok(HttpRequest {
         method,
         url: url.to_owned(),
@@ -197,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::host::{HttpClient, Providers};
-    use crate::policy::{Asked, Limits, Permissions, Protection};
+    use crate::policy::{Limits, PathProtection, Permissions, RequestedPermissions};
 
     /// Answers every request with the same, and remembers the last.
     struct Canned {
@@ -229,7 +243,7 @@ mod tests {
     fn run(client: Option<Arc<dyn HttpClient>>, grants: &[&str]) -> SkillContext {
         let granted = grants.iter().map(|text| text.parse().unwrap());
         SkillContext::builder("web")
-            .permissions(Permissions::new(Asked::Everything, granted, Protection::default()))
+            .permissions(Permissions::new(RequestedPermissions::All, granted, PathProtection::default()))
             .limits(Limits::default().output(1000))
             .providers(Providers { http: client, ..Providers::default() })
             .build()

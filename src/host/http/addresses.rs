@@ -13,7 +13,7 @@ const UNSPECIFIED: &str = "an unspecified address";
 const DOCUMENTATION: &str = "an address for documentation";
 const RESERVED: &str = "a reserved address";
 
-const CLOSED_V4: [Block<Ipv4Addr>; 15] = [
+const NON_PUBLIC_V4: [Block<Ipv4Addr>; 15] = [
     (Ipv4Addr::UNSPECIFIED, 8, UNSPECIFIED),
     (Ipv4Addr::new(10, 0, 0, 0), 8, PRIVATE),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "a shared address of a carrier"),
@@ -32,7 +32,7 @@ const CLOSED_V4: [Block<Ipv4Addr>; 15] = [
 ];
 
 /// Tried in order. Beyond these only `2000::/3` is open: nothing else was ever given out.
-const CLOSED_V6: [Block<Ipv6Addr>; 9] = [
+const NON_PUBLIC_V6: [Block<Ipv6Addr>; 9] = [
     (Ipv6Addr::LOCALHOST, 128, LOOPBACK),
     (Ipv6Addr::UNSPECIFIED, 128, UNSPECIFIED),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, PRIVATE),
@@ -43,39 +43,39 @@ const CLOSED_V6: [Block<Ipv6Addr>; 9] = [
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, DOCUMENTATION),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, DOCUMENTATION),
 ];
-const GIVEN_OUT: Block<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "");
+const GLOBAL_UNICAST: Block<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "");
 
 /// Blocks whose addresses carry an IPv4 address, and the bits that follow it: mapped, NAT64, 6to4.
-const CARRIERS: [(Ipv6Addr, u32, u32); 3] = [
+const IPV4_IN_IPV6: [(Ipv6Addr, u32, u32); 3] = [
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 0),
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 0),
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 80),
 ];
 
 /// What lies at an address, in words, unless it is the public internet.
-pub(super) fn closed(address: IpAddr) -> Option<&'static str> {
+pub(super) fn non_public_kind(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => closed_v4(address),
-        IpAddr::V6(address) => closed_v6(address),
+        IpAddr::V4(address) => non_public_kind_v4(address),
+        IpAddr::V6(address) => non_public_kind_v6(address),
     }
 }
 
-fn closed_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn non_public_kind_v4(address: Ipv4Addr) -> Option<&'static str> {
     let lies_in =
         |first: Ipv4Addr, length: u32| (address.to_bits() ^ first.to_bits()).leading_zeros() >= length;
-    CLOSED_V4.into_iter().find(|(first, length, _)| lies_in(*first, *length)).map(|(.., what)| what)
+    NON_PUBLIC_V4.into_iter().find(|(first, length, _)| lies_in(*first, *length)).map(|(.., what)| what)
 }
 
-fn closed_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn non_public_kind_v6(address: Ipv6Addr) -> Option<&'static str> {
     let lies_in =
         |first: Ipv6Addr, length: u32| (address.to_bits() ^ first.to_bits()).leading_zeros() >= length;
-    if let Some((.., behind)) = CARRIERS.into_iter().find(|(first, length, _)| lies_in(*first, *length)) {
+    if let Some((.., behind)) = IPV4_IN_IPV6.into_iter().find(|(first, length, _)| lies_in(*first, *length)) {
         #[allow(clippy::cast_possible_truncation)] // the last 32 bits are what is wanted
         let carried = (address.to_bits() >> behind) as u32;
-        return closed_v4(Ipv4Addr::from_bits(carried));
+        return non_public_kind_v4(Ipv4Addr::from_bits(carried));
     }
-    let closed = CLOSED_V6.into_iter().find(|(first, length, _)| lies_in(*first, *length));
-    let is_given_out = lies_in(GIVEN_OUT.0, GIVEN_OUT.1);
+    let closed = NON_PUBLIC_V6.into_iter().find(|(first, length, _)| lies_in(*first, *length));
+    let is_given_out = lies_in(GLOBAL_UNICAST.0, GLOBAL_UNICAST.1);
     closed.map(|(.., what)| what).or((!is_given_out).then_some(RESERVED))
 }
 
@@ -119,15 +119,15 @@ mod tests {
             ("4000::1", RESERVED),
             ("64:ff9b:1::1", RESERVED),
         ] {
-            assert_eq!(closed(address.parse().unwrap()), Some(what), "{address}");
+            assert_eq!(non_public_kind(address.parse().unwrap()), Some(what), "{address}");
         }
         for address in
             ["1.1.1.1", "9.255.255.255", "11.0.0.0", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1"]
         {
-            assert_eq!(closed(address.parse().unwrap()), None, "{address}");
+            assert_eq!(non_public_kind(address.parse().unwrap()), None, "{address}");
         }
         for address in ["2606:4700:4700::1111", "2a00:1450::1", "2001:4860:4860::8888"] {
-            assert_eq!(closed(address.parse().unwrap()), None, "{address}");
+            assert_eq!(non_public_kind(address.parse().unwrap()), None, "{address}");
         }
     }
 
@@ -154,14 +154,14 @@ mod tests {
             let middle = first.to_bits() + (last.to_bits() - first.to_bits()) / 2;
             for inside in [first.to_bits(), middle, last.to_bits()] {
                 let address = Ipv4Addr::from_bits(inside);
-                assert!(closed(address.into()).is_some(), "{address}");
+                assert!(non_public_kind(address.into()).is_some(), "{address}");
                 for carrier in [address.to_ipv6_mapped().to_string(), format!("64:ff9b::{address}")] {
-                    assert!(closed(carrier.parse().unwrap()).is_some(), "{carrier}");
+                    assert!(non_public_kind(carrier.parse().unwrap()).is_some(), "{carrier}");
                 }
             }
             let beside = [first.to_bits().checked_sub(1), last.to_bits().checked_add(1)];
             for outside in beside.into_iter().flatten().map(Ipv4Addr::from_bits) {
-                assert_eq!(closed(outside.into()), None, "{outside}");
+                assert_eq!(non_public_kind(outside.into()), None, "{outside}");
             }
         }
         for (first, last) in [
@@ -172,11 +172,11 @@ mod tests {
             ("4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         ] {
             for inside in [first, last] {
-                assert!(closed(inside.parse().unwrap()).is_some(), "{inside}");
+                assert!(non_public_kind(inside.parse().unwrap()).is_some(), "{inside}");
             }
         }
         for outside in ["2001:200::", "2001:db7:ffff::", "2001:db9::", "3ffe:ffff::", "3fff:1000::"] {
-            assert_eq!(closed(outside.parse().unwrap()), None, "{outside}");
+            assert_eq!(non_public_kind(outside.parse().unwrap()), None, "{outside}");
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
             ("::1.1.1.1", Some(RESERVED)),
             ("2001:0:7f00:1::", Some(RESERVED)),
         ] {
-            assert_eq!(closed(address.parse().unwrap()), what, "{address}");
+            assert_eq!(non_public_kind(address.parse().unwrap()), what, "{address}");
         }
     }
 }

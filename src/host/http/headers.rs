@@ -5,7 +5,7 @@ use ureq::http::{HeaderMap, HeaderName, HeaderValue, Response};
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// Headers that say how the message is sent, which is not the script's to say.
-const OURS: [&str; 10] = [
+const FORBIDDEN_HEADERS: [&str; 10] = [
     "connection",
     "content-length",
     "expect",
@@ -19,14 +19,15 @@ const OURS: [&str; 10] = [
 ];
 
 /// What may follow a redirect to another origin. Everything else may be a credential, whatever it is called.
-const HARMLESS: [&str; 5] = ["accept", "accept-encoding", "accept-language", "content-type", "user-agent"];
+const CROSS_ORIGIN_HEADERS: [&str; 5] =
+    ["accept", "accept-encoding", "accept-language", "content-type", "user-agent"];
 
 /// Bytes of headers a script may send.
-const MOST_BYTES: usize = 32 << 10;
+const MAX_HEADER_BYTES: usize = 32 << 10;
 
 /// Headers that may be sent; `invalid-argument` for names and values that are none, and for those that are not the
 /// script's to set. A value may be a secret, so no error repeats it.
-pub(in crate::host) fn sendable(headers: &[(String, String)]) -> Result<HeaderMap> {
+pub(in crate::host) fn validate_headers(headers: &[(String, String)]) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
     let mut bytes = 0;
     for (name, value) in headers {
@@ -38,12 +39,12 @@ pub(in crate::host) fn sendable(headers: &[(String, String)]) -> Result<HeaderMa
         let Ok(content) = HeaderValue::from_str(value) else {
             return refused(format!("the header {known} must have a value of printable ASCII, in one line"));
         };
-        if OURS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
+        if FORBIDDEN_HEADERS.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
             return refused(format!("the header {known} is not a script's to set"));
         }
         bytes += name.len() + value.len() + ": \r\n".len();
-        if bytes > MOST_BYTES {
-            return refused(format!("the headers have more than the {MOST_BYTES} bytes that are sent"));
+        if bytes > MAX_HEADER_BYTES {
+            return refused(format!("the headers have more than the {MAX_HEADER_BYTES} bytes that are sent"));
         }
         map.append(known, content);
     }
@@ -52,15 +53,15 @@ pub(in crate::host) fn sendable(headers: &[(String, String)]) -> Result<HeaderMa
 
 /// Leaves what may go along to another origin.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
-    keep(headers, |name| HARMLESS.contains(&name));
+    retain_headers(headers, |name| CROSS_ORIGIN_HEADERS.contains(&name));
 }
 
 /// Takes out what describes a body that is not sent any more.
 pub(super) fn strip_content(headers: &mut HeaderMap) {
-    keep(headers, |name| !name.starts_with("content-"));
+    retain_headers(headers, |name| !name.starts_with("content-"));
 }
 
-fn keep(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) {
+fn retain_headers(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) {
     let gone: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name.as_str())).cloned().collect();
     for name in gone {
         headers.remove(name);
@@ -68,12 +69,12 @@ fn keep(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) {
 }
 
 /// The headers of an answer, names in lower case, in the order they came in.
-pub(super) fn received<T>(response: &Response<T>) -> Vec<(String, String)> {
-    response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
+pub(super) fn response_headers<T>(response: &Response<T>) -> Vec<(String, String)> {
+    response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), header_text(value))).collect()
 }
 
 /// UTF-8 where it is that, otherwise ISO-8859-1, which loses nothing (RFC 9110, 5.5).
-fn text(value: &HeaderValue) -> String {
+fn header_text(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
     std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
 }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     fn one(name: &str, value: &str) -> Result<HeaderMap> {
-        sendable(&[(name.to_owned(), value.to_owned())])
+        validate_headers(&[(name.to_owned(), value.to_owned())])
     }
 
     #[test]
@@ -112,9 +113,12 @@ mod tests {
 
     #[test]
     fn how_a_message_is_sent_is_not_for_scripts_to_say() {
-        for name in
-            OURS.into_iter().chain(["Host", "Content-LENGTH", "Proxy-Authorization", "proxy-connection"])
-        {
+        for name in FORBIDDEN_HEADERS.into_iter().chain([
+            "Host",
+            "Content-LENGTH",
+            "Proxy-Authorization",
+            "proxy-connection",
+        ]) {
             assert!(one(name, "x").unwrap_err().message().contains("not a script's to set"), "{name}");
         }
     }
@@ -128,7 +132,7 @@ mod tests {
     #[test]
     fn only_what_is_harmless_goes_along_to_another_origin() {
         let names = ["authorization", "cookie", "x-api-key", "range", "accept", "user-agent", "content-type"];
-        let mut headers = sendable(&names.map(|name| (name.to_owned(), "x".to_owned()))).unwrap();
+        let mut headers = validate_headers(&names.map(|name| (name.to_owned(), "x".to_owned()))).unwrap();
         strip_credentials(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();

@@ -2,34 +2,34 @@
 
 use ureq::http::{HeaderMap, Method, Request};
 
-use super::headers::{sendable, strip_content, strip_credentials};
+use super::headers::{strip_content, strip_credentials, validate_headers};
 use super::url::WebUrl;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::HttpRequest;
 
 /// What is sent to one host.
-pub(super) struct Hop {
+pub(super) struct OutgoingRequest {
     pub(super) url: WebUrl,
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
 }
 
-impl Hop {
+impl OutgoingRequest {
     /// The request as the script made it.
-    pub(super) fn first(request: HttpRequest) -> Result<Self> {
+    pub(super) fn from_script(request: HttpRequest) -> Result<Self> {
         let method = request.method.parse().map_err(|_| {
             SkillError::new(
                 ErrorKind::InvalidArgument,
                 format!("{:?} is not a method of HTTP", request.method),
             )
         })?;
-        let headers = sendable(&request.headers)?;
+        let headers = validate_headers(&request.headers)?;
         Ok(Self { url: WebUrl::parse(&request.url)?, method, headers, body: request.body })
     }
 
     /// The request as it is sent, around this body.
-    pub(super) fn request<B>(&self, body: B) -> Request<B> {
+    pub(super) fn to_http<B>(&self, body: B) -> Request<B> {
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.url.uri().clone();
@@ -39,9 +39,9 @@ impl Hop {
 
     /// The request that follows this redirect (RFC 9110, 15.4). From https to http none does, and nothing that may be a
     /// credential goes to another origin.
-    pub(super) fn redirected(mut self, status: u16, location: &str) -> Result<Self> {
+    pub(super) fn follow_redirect(mut self, status: u16, location: &str) -> Result<Self> {
         let from = self.url;
-        let url = from.joined(location).map_err(|error| {
+        let url = from.join(location).map_err(|error| {
             let sentence = format!("failed to follow the redirect of {}: {}", from.host(), error.message());
             SkillError::new(ErrorKind::Io, sentence)
         })?;
@@ -75,7 +75,7 @@ fn becomes_get(status: u16, method: &Method) -> bool {
 mod tests {
     use super::*;
 
-    fn hop(method: &str, url: &str) -> Hop {
+    fn hop(method: &str, url: &str) -> OutgoingRequest {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let headers =
             [header("authorization", "x"), header("content-type", "text/plain"), header("accept", "*/*")];
@@ -88,7 +88,7 @@ mod tests {
             timeout: None,
             max_bytes: 0,
         };
-        Hop::first(request).unwrap()
+        OutgoingRequest::from_script(request).unwrap()
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             (307, "POST", "POST"),
             (308, "POST", "POST"),
         ] {
-            let after = hop(method, "https://a.example/x").redirected(status, "/y").unwrap();
+            let after = hop(method, "https://a.example/x").follow_redirect(status, "/y").unwrap();
             assert_eq!(after.method.as_str(), next, "{status} {method}");
             let keeps = method == next;
             assert_eq!((after.body.is_some(), after.headers.contains_key("content-type")), (keeps, keeps));
@@ -122,7 +122,7 @@ mod tests {
             ("https://a.example/", "https://b.a.example/", false),
             ("https://a.example/", "//b.example/", false),
         ] {
-            let after = hop("GET", from).redirected(302, to).unwrap();
+            let after = hop("GET", from).follow_redirect(302, to).unwrap();
             assert_eq!(after.headers.contains_key("authorization"), shared, "{from} to {to}");
             assert!(after.headers.contains_key("accept"));
         }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_redirect_never_gives_up_encryption_and_never_leaves_the_web() {
         let kind =
-            |to| hop("GET", "https://a.example/").redirected(302, to).map(|_| ()).map_err(|e| e.kind());
+            |to| hop("GET", "https://a.example/").follow_redirect(302, to).map(|_| ()).map_err(|e| e.kind());
         assert_eq!(kind("http://a.example/"), Err(ErrorKind::Denied));
         assert_eq!(kind("file:///etc/passwd"), Err(ErrorKind::Io));
         assert_eq!(kind("https://me:pw@a.example/"), Err(ErrorKind::Io));

@@ -13,6 +13,6 @@ mod url;
 mod web;
 mod wire;
 
-pub(super) use headers::sendable;
-pub(super) use url::host_of;
-pub use web::Web;
+pub(super) use headers::validate_headers;
+pub(super) use url::url_host;
+pub use web::WebClient;

@@ -8,53 +8,59 @@ use std::time::{Duration, Instant};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
-use crate::host::memory::{Held, HostMemory};
+use crate::host::memory::{HostMemory, HostMemoryReservation};
 use crate::policy::{CancelToken, StopCause};
 
 /// The time of one request, redirects included.
 #[derive(Clone, Debug)]
-pub(super) struct Patience {
+pub(super) struct RequestTimeout {
     cancel: CancelToken,
-    until: Instant,
+    deadline: Instant,
     /// The request's own limit, where it is shorter than the run's.
-    own: Option<Duration>,
-    crowd: Crowd,
+    request_limit: Option<Duration>,
+    thread_limit: BlockingThreadLimit,
     memory: HostMemory,
 }
 
 /// How many threads wait for the system on behalf of requests. A lookup or a connection that nobody waits for any more
 /// cannot be ended from outside; it ends by itself, and until then it counts here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Crowd(Arc<AtomicUsize>);
+pub(super) struct BlockingThreadLimit(Arc<AtomicUsize>);
 
 /// One of the crowd.
-struct Place(Crowd);
+struct BlockingThreadPermit(BlockingThreadLimit);
 
 /// No request takes longer.
-const DAY: Duration = Duration::from_hours(24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
-impl Patience {
+impl RequestTimeout {
     /// The time a request of this run gets: its own limit or the run's, whichever ends first.
-    pub(super) fn new(ctx: &SkillContext, own: Option<Duration>, crowd: &Crowd) -> Self {
-        let run = ctx.limits().deadline.min(DAY);
+    pub(super) fn new(ctx: &SkillContext, own: Option<Duration>, crowd: &BlockingThreadLimit) -> Self {
+        let run = ctx.limits().timeout.min(MAX_TIMEOUT);
         let own = own.filter(|own| *own < run);
         let until = Instant::now() + own.unwrap_or(run);
         let memory = ctx.host_memory().clone();
-        Self { cancel: ctx.cancel().clone(), until, own, crowd: crowd.clone(), memory }
+        Self {
+            cancel: ctx.cancel().clone(),
+            deadline: until,
+            request_limit: own,
+            thread_limit: crowd.clone(),
+            memory,
+        }
     }
 
     /// The time left, never zero; the error the request ends with when there is none.
-    pub(super) fn left(&self) -> Result<Duration> {
+    pub(super) fn remaining(&self) -> Result<Duration> {
         self.cancel.check()?;
-        match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(self.ran_out()),
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(self.timeout_error()),
             left => Ok(left),
         }
     }
 
     /// What an answer takes of the memory of the run: nothing yet.
-    pub(super) fn hold(&self) -> Held {
-        self.memory.hold()
+    pub(super) fn empty_reservation(&self) -> HostMemoryReservation {
+        self.memory.empty_reservation()
     }
 
     /// The token of the run.
@@ -63,8 +69,11 @@ impl Patience {
     }
 
     /// Has a thread of its own do what cannot be interrupted, and waits for it only as long as there is reason to.
-    pub(super) fn wait<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let (left, place) = (self.left()?, self.crowd.place()?);
+    pub(super) fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let (left, place) = (self.remaining()?, self.thread_limit.try_acquire()?);
         let (sender, receiver) = mpsc::channel();
         let stopped = sender.clone();
         let _heard = self.cancel.on_stop(move |_| drop(stopped.send(None)));
@@ -76,31 +85,31 @@ impl Patience {
         let thread = thread::Builder::new().name("metier-http".into()).spawn(work);
         thread.map_err(|error| SkillError::io("failed to start a thread", error))?;
         let done = receiver.recv_timeout(left).ok().flatten();
-        self.left()?;
+        self.remaining()?;
         done.ok_or_else(|| SkillError::new(ErrorKind::Io, "the lookup of a host broke off"))
     }
 
-    fn ran_out(&self) -> SkillError {
-        let Some(own) = self.own else { return StopCause::Deadline.error() };
+    fn timeout_error(&self) -> SkillError {
+        let Some(own) = self.request_limit else { return StopCause::Deadline.error() };
         let sentence = format!("the request took longer than its {} ms", own.as_millis());
         SkillError::new(ErrorKind::Io, sentence).with_help("raise timeout_ms")
     }
 }
 
-impl Crowd {
-    const MOST: usize = 64;
+impl BlockingThreadLimit {
+    const MAX_THREADS: usize = 64;
 
-    fn place(&self) -> Result<Place> {
-        let place = Place(self.clone());
-        if self.0.fetch_add(1, Ordering::Relaxed) < Self::MOST {
+    fn try_acquire(&self) -> Result<BlockingThreadPermit> {
+        let place = BlockingThreadPermit(self.clone());
+        if self.0.fetch_add(1, Ordering::Relaxed) < Self::MAX_THREADS {
             return Ok(place);
         }
-        let sentence = format!("{} lookups and connections are still without an answer", Self::MOST);
+        let sentence = format!("{} lookups and connections are still without an answer", Self::MAX_THREADS);
         Err(SkillError::new(ErrorKind::Io, sentence).with_help("try again in a few seconds"))
     }
 }
 
-impl Drop for Place {
+impl Drop for BlockingThreadPermit {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,24 +119,24 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn patience(own: Option<Duration>, crowd: &Crowd) -> Patience {
-        Patience::new(&SkillContext::builder("waits").build(), own, crowd)
+    fn patience(own: Option<Duration>, crowd: &BlockingThreadLimit) -> RequestTimeout {
+        RequestTimeout::new(&SkillContext::builder("waits").build(), own, crowd)
     }
 
     #[test]
     fn threads_nobody_waits_for_are_bounded_and_make_room_when_they_end() {
-        let (crowd, (release, hold)) = (Crowd::default(), mpsc::channel::<()>());
+        let (crowd, (release, hold)) = (BlockingThreadLimit::default(), mpsc::channel::<()>());
         let hold = Arc::new(std::sync::Mutex::new(hold));
-        for _ in 0..Crowd::MOST {
+        for _ in 0..BlockingThreadLimit::MAX_THREADS {
             let (short, hold) = (patience(Some(Duration::from_millis(1)), &crowd), hold.clone());
-            let error = short.wait(move || drop(hold.lock().map(|hold| hold.recv()))).unwrap_err();
+            let error = short.run_blocking(move || drop(hold.lock().map(|hold| hold.recv()))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         }
-        let refused = patience(None, &crowd).wait(|| ()).unwrap_err();
+        let refused = patience(None, &crowd).run_blocking(|| ()).unwrap_err();
         assert!(refused.message().contains("without an answer"), "{refused}");
         drop(release);
         let started = Instant::now();
-        while patience(None, &crowd).wait(|| ()).is_err() {
+        while patience(None, &crowd).run_blocking(|| ()).is_err() {
             assert!(started.elapsed() < Duration::from_secs(10));
             thread::sleep(Duration::from_millis(5));
         }
@@ -135,8 +144,10 @@ mod tests {
 
     #[test]
     fn work_that_panics_is_an_error_at_once() {
-        let error =
-            patience(None, &Crowd::default()).wait(|| panic!("on purpose")).map(|(): ()| ()).unwrap_err();
+        let error = patience(None, &BlockingThreadLimit::default())
+            .run_blocking(|| panic!("on purpose"))
+            .map(|(): ()| ())
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct WebUrl {
 }
 
 /// The host of an `http` or `https` URL in lower case, IPv6 without brackets; `invalid-argument` for anything else.
-pub(in crate::host) fn host_of(url: &str) -> Result<String> {
+pub(in crate::host) fn url_host(url: &str) -> Result<String> {
     Ok(WebUrl::parse(url)?.host)
 }
 
@@ -34,7 +34,7 @@ impl WebUrl {
         if authority.as_str().contains('@') {
             return refused("must not carry a name or password; send them in a header");
         }
-        let host = canonical(authority.host())?;
+        let host = canonical_host(authority.host())?;
         let default = if scheme == "https" { 443 } else { 80 };
         let port = match authority.as_str().strip_prefix(authority.host()) {
             Some("") => default,
@@ -47,7 +47,7 @@ impl WebUrl {
     }
 
     /// Where a reference found at this URL leads (RFC 3986, 5.2); `invalid-argument` where that is no URL of the web.
-    pub(super) fn joined(&self, reference: &str) -> Result<Self> {
+    pub(super) fn join(&self, reference: &str) -> Result<Self> {
         let reference = reference.split('#').next().unwrap_or_default();
         let (scheme, authority) = (self.scheme(), self.uri.authority().map_or("", |whole| whole.as_str()));
         if has_scheme(reference) {
@@ -65,10 +65,10 @@ impl WebUrl {
                 self.uri.path_and_query().map_or("/", |whole| whole.as_str()).to_owned()
             }
             "" => format!("{}{query}", self.uri.path()),
-            path if path.starts_with('/') => format!("{}{query}", without_dots(path)),
+            path if path.starts_with('/') => format!("{}{query}", remove_dot_segments(path)),
             path => {
                 let folder = self.uri.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-                format!("{}{query}", without_dots(&format!("{folder}/{path}")))
+                format!("{}{query}", remove_dot_segments(&format!("{folder}/{path}")))
             }
         };
         Self::parse(&format!("{scheme}://{authority}{target}"))
@@ -80,7 +80,7 @@ impl WebUrl {
     }
 
     /// The host, where it is written as an address.
-    pub(super) fn literal(&self) -> Option<IpAddr> {
+    pub(super) fn literal_address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
@@ -114,15 +114,15 @@ fn refused<T>(why: impl std::fmt::Display) -> Result<T> {
 }
 
 /// The one spelling of a host. Numeric disguises (`0x7f.1`) pass as names: the address they resolve to is what is judged.
-fn canonical(host: &str) -> Result<String> {
+fn canonical_host(host: &str) -> Result<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
             Ok(address) => Ok(address.to_string()),
             Err(_) => refused("names no host: what stands in brackets is not an IPv6 address"),
         };
     }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_plain);
+    let is_unsandboxed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_unsandboxed);
     if host.len() > 253 || !host.split('.').all(is_label) {
         return refused(
             "names no host: letters, digits, `-` and `_`, in parts with single dots between them",
@@ -137,7 +137,7 @@ fn has_scheme(reference: &str) -> bool {
 }
 
 /// The path with `.` and `..` taken out (RFC 3986, 5.2.4).
-fn without_dots(path: &str) -> String {
+fn remove_dot_segments(path: &str) -> String {
     let mut kept = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -173,7 +173,7 @@ mod tests {
             ("https://example.com?@evil.com/", "example.com"),
             ("https://example.com#@evil.com/", "example.com"),
         ] {
-            assert_eq!(host_of(url).unwrap(), host, "{url}");
+            assert_eq!(url_host(url).unwrap(), host, "{url}");
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
             "http://[v1.x]/",
             "http://a,b/",
         ] {
-            let kind = host_of(url).map_err(|error| error.kind());
+            let kind = url_host(url).map_err(|error| error.kind());
             assert_eq!(kind, Err(ErrorKind::InvalidArgument), "{url:?}");
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn no_error_repeats_the_url() {
         for url in ["http://me:hunter2@example.com/", "ftp://example.com/hunter2", "http://a b/hunter2"] {
-            assert!(!host_of(url).unwrap_err().message().contains("hunter2"), "{url}");
+            assert!(!url_host(url).unwrap_err().message().contains("hunter2"), "{url}");
         }
     }
 
@@ -251,10 +251,10 @@ mod tests {
             ("/../g", "http://a/g"),
             ("g?y/../x", "http://a/b/c/g?y/../x"),
         ] {
-            assert_eq!(base.joined(reference).unwrap().uri().to_string(), target, "{reference}");
+            assert_eq!(base.join(reference).unwrap().uri().to_string(), target, "{reference}");
         }
         for reference in ["javascript:alert(1)", "//user@g/", "///x", "file:///etc/passwd"] {
-            assert!(base.joined(reference).is_err(), "{reference}");
+            assert!(base.join(reference).is_err(), "{reference}");
         }
     }
 }

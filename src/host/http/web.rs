@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use ureq::tls::{PemItem, RootCerts, parse_pem};
 
-use super::exchange::{Answer, exchange};
-use super::hop::Hop;
-use super::patience::{Crowd, Patience};
-use super::reach::{self, Lookup};
+use super::exchange::{SendOutcome, send};
+use super::hop::OutgoingRequest;
+use super::patience::{BlockingThreadLimit, RequestTimeout};
+use super::reach::{self, Resolver};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HttpClient, HttpRequest, HttpResponse, SkillContext};
-use crate::policy::Need;
+use crate::policy::Access;
 
 /// A client for the public internet, over HTTP/1.1.
 ///
@@ -28,27 +28,31 @@ use crate::policy::Need;
 /// with its own timeout, and at once when its run is stopped; a lookup or a connection under way is then left to end by
 /// itself, unheard.
 #[derive(Clone, Debug)]
-pub struct Web {
-    lookup: Lookup,
+pub struct WebClient {
+    resolver: Resolver,
     roots: RootCerts,
-    crowd: Crowd,
+    thread_limit: BlockingThreadLimit,
 }
 
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
-impl Web {
+impl WebClient {
     /// A client that looks names up as the system does, and trusts the authorities that Mozilla trusts.
     pub fn new() -> Self {
-        Self { lookup: Lookup::default(), roots: RootCerts::WebPki, crowd: Crowd::default() }
+        Self {
+            resolver: Resolver::default(),
+            roots: RootCerts::WebPki,
+            thread_limit: BlockingThreadLimit::default(),
+        }
     }
 
     /// Looks names up with this function instead. What it answers is judged like any other address.
-    pub fn lookup(self, lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self { lookup: Lookup::with(lookup), ..self }
+    pub fn resolver(self, lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        Self { resolver: Resolver::from_fn(lookup), ..self }
     }
 
     /// Trusts the authorities in this PEM text, and no others; `usage` where it holds none.
-    pub fn trusting(self, pem: &str) -> Result<Self> {
+    pub fn root_certificates(self, pem: &str) -> Result<Self> {
         let items = parse_pem(pem.as_bytes()).flatten();
         let certificates: Vec<_> = items
             .filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None })
@@ -60,30 +64,30 @@ impl Web {
     }
 }
 
-impl Default for Web {
+impl Default for WebClient {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl HttpClient for Web {
+impl HttpClient for WebClient {
     fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse> {
-        let patience = Patience::new(ctx, request.timeout, &self.crowd);
-        let (most, mut hop) = (request.max_bytes, Hop::first(request)?);
+        let patience = RequestTimeout::new(ctx, request.timeout, &self.thread_limit);
+        let (most, mut hop) = (request.max_bytes, OutgoingRequest::from_script(request)?);
         let mut attempt = format!("failed to reach {}", hop.url.host());
-        for _ in 0..=MOST_REDIRECTS {
-            ctx.permissions().require(&Need::net(hop.url.host()), &attempt)?;
-            let stream = reach::connect(&hop.url, ctx.permissions(), &self.lookup, &patience)?;
-            match exchange(&hop, stream, &self.roots, &patience, most)? {
-                Answer::Whole(response) => return Ok(response),
-                Answer::Elsewhere(status, reference) => {
+        for _ in 0..=MAX_REDIRECTS {
+            ctx.permissions().require(&Access::net(hop.url.host()), &attempt)?;
+            let stream = reach::connect(&hop.url, ctx.permissions(), &self.resolver, &patience)?;
+            match send(&hop, stream, &self.roots, &patience, most)? {
+                SendOutcome::Response(response) => return Ok(response),
+                SendOutcome::Redirect(status, reference) => {
                     let from = hop.url.host().to_owned();
-                    hop = hop.redirected(status, &reference)?;
+                    hop = hop.follow_redirect(status, &reference)?;
                     attempt = format!("failed to follow the redirect of {from} to {}", hop.url.host());
                 }
             }
         }
-        let sentence = format!("{attempt}: it is the {}th in a row", MOST_REDIRECTS + 1);
+        let sentence = format!("{attempt}: it is the {}th in a row", MAX_REDIRECTS + 1);
         Err(SkillError::new(ErrorKind::Io, sentence))
     }
 }

@@ -13,12 +13,12 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
-use super::patience::Patience;
+use super::patience::RequestTimeout;
 use crate::error::Result;
 use crate::policy::StopGuard;
 
 /// Shuts the socket down as soon as the run is stopped, which ends whatever waits for it. Holds while the guard is kept.
-pub(super) fn shut_when_stopped(stream: &TcpStream, patience: &Patience) -> io::Result<StopGuard> {
+pub(super) fn shutdown_on_stop(stream: &TcpStream, patience: &RequestTimeout) -> io::Result<StopGuard> {
     let stream = stream.try_clone()?;
     // The other side may have shut it already.
     Ok(patience.cancel().on_stop(move |_| drop(stream.shutdown(Shutdown::Both))))
@@ -26,19 +26,19 @@ pub(super) fn shut_when_stopped(stream: &TcpStream, patience: &Patience) -> io::
 
 /// Hands out the one connection that was made; there is no second.
 #[derive(Debug)]
-pub(super) struct Connected(Mutex<Option<Wire>>);
+pub(super) struct SingleConnector(Mutex<Option<TcpTransport>>);
 
-impl Connected {
-    pub(super) fn new(stream: TcpStream, patience: Patience) -> Self {
-        let buffers = LazyBuffers::new(BUFFER, BUFFER);
-        Self(Mutex::new(Some(Wire { stream, patience, buffers })))
+impl SingleConnector {
+    pub(super) fn new(stream: TcpStream, patience: RequestTimeout) -> Self {
+        let buffers = LazyBuffers::new(BUFFER_BYTES, BUFFER_BYTES);
+        Self(Mutex::new(Some(TcpTransport { stream, timeout: patience, buffers })))
     }
 }
 
-impl Connector for Connected {
-    type Out = Wire;
+impl Connector for SingleConnector {
+    type Out = TcpTransport;
 
-    fn connect(&self, _: &ConnectionDetails, _: Option<()>) -> Result<Option<Wire>, ureq::Error> {
+    fn connect(&self, _: &ConnectionDetails, _: Option<()>) -> Result<Option<TcpTransport>, ureq::Error> {
         let wire = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         wire.map(Some).ok_or(ureq::Error::ConnectionFailed)
     }
@@ -46,9 +46,9 @@ impl Connector for Connected {
 
 /// The address that was connected to. Nothing is looked up a second time.
 #[derive(Debug)]
-pub(super) struct Settled(pub(super) SocketAddr);
+pub(super) struct FixedAddress(pub(super) SocketAddr);
 
-impl Resolver for Settled {
+impl Resolver for FixedAddress {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let mut addresses = self.empty();
         addresses.push(self.0);
@@ -57,16 +57,16 @@ impl Resolver for Settled {
 }
 
 /// Bytes read or written at a time, and the most that the headers of an answer and one chunk's size line may take.
-const BUFFER: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// A socket that asks before each wait how long it may be.
-pub(super) struct Wire {
+pub(super) struct TcpTransport {
     stream: TcpStream,
-    patience: Patience,
+    timeout: RequestTimeout,
     buffers: LazyBuffers,
 }
 
-impl Transport for Wire {
+impl Transport for TcpTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -75,7 +75,7 @@ impl Transport for Wire {
         let mut sent = 0;
         while sent < amount {
             let rest = &self.buffers.output()[sent..amount];
-            sent += patiently(&self.patience, |left| {
+            sent += retry_until_timeout(&self.timeout, |left| {
                 self.stream.set_write_timeout(Some(left))?;
                 match (&self.stream).write(rest)? {
                     0 => Err(io::ErrorKind::WriteZero.into()),
@@ -88,7 +88,7 @@ impl Transport for Wire {
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
         let room = self.buffers.input_append_buf();
-        let amount = patiently(&self.patience, |left| {
+        let amount = retry_until_timeout(&self.timeout, |left| {
             self.stream.set_read_timeout(Some(left))?;
             (&self.stream).read(room)
         })?;
@@ -101,7 +101,7 @@ impl Transport for Wire {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for TcpTransport {
     /// What goes over it is nobody's to read in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
@@ -109,10 +109,13 @@ impl fmt::Debug for Wire {
 }
 
 /// Tries until it is done or nothing is left of the time. The error of a request that ran out of it says so itself.
-fn patiently(patience: &Patience, mut act: impl FnMut(Duration) -> io::Result<usize>) -> io::Result<usize> {
+fn retry_until_timeout(
+    patience: &RequestTimeout,
+    mut act: impl FnMut(Duration) -> io::Result<usize>,
+) -> io::Result<usize> {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     loop {
-        match act(patience.left().map_err(io::Error::other)?) {
+        match act(patience.remaining().map_err(io::Error::other)?) {
             Err(error) if matches!(error.kind(), Interrupted | TimedOut | WouldBlock) => {}
             done => return done,
         }

@@ -5,30 +5,33 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// A secret beyond this many bytes is known as it is and as JSON writes it, and by its first lines.
-const LONG: usize = 64 << 10;
+const LONG_SECRET_BYTES: usize = 64 << 10;
 
 /// A line of a secret is a secret of its own from this many characters.
-pub(super) const LINE: usize = 8;
+pub(super) const MIN_SECRET_LINE_CHARS: usize = 8;
 
 /// Bytes of a secret's end by which the end of a long one is known.
-const TAIL: usize = 64;
+const TAIL_BYTES: usize = 64;
 
 /// Every way in which the value is looked for.
-pub(super) fn forms(value: &str) -> Vec<String> {
+pub(super) fn encoded_forms(value: &str) -> Vec<String> {
     let plain = value.trim();
-    let mut forms =
-        if plain.len() > LONG { vec![plain.into(), json(plain), tail(plain)] } else { quoted(plain) };
-    if plain != value && value.len() <= LONG {
-        forms.extend(quoted(value));
+    let mut forms = if plain.len() > LONG_SECRET_BYTES {
+        vec![plain.into(), json(plain), tail(plain)]
+    } else {
+        escaped_forms(plain)
+    };
+    if plain != value && value.len() <= LONG_SECRET_BYTES {
+        forms.extend(escaped_forms(value));
     }
     if plain.contains(['\n', '\r']) {
-        let mut left = LONG;
+        let mut left = LONG_SECRET_BYTES;
         let lines = plain.split(['\n', '\r']).map(str::trim).filter(|line| is_secret(line));
         let lines = lines.take_while(|line| {
             left = left.saturating_sub(line.len());
             left > 0
         });
-        forms.extend(lines.flat_map(quoted));
+        forms.extend(lines.flat_map(escaped_forms));
     }
     forms.retain(|form| !form.is_empty());
     forms.sort_unstable();
@@ -39,19 +42,23 @@ pub(super) fn forms(value: &str) -> Vec<String> {
 /// Whether a line says anything: what begins and ends a key in PEM is the same in all of them.
 fn is_secret(line: &str) -> bool {
     let is_frame = line.starts_with("-----") && line.ends_with("-----");
-    !is_frame && super::finder::weight(line) >= LINE
+    !is_frame && super::finder::significant_chars(line) >= MIN_SECRET_LINE_CHARS
 }
 
 fn tail(text: &str) -> String {
-    let start = (0..=text.len() - TAIL).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start = (0..=text.len() - TAIL_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text[start..].to_owned()
 }
 
-fn quoted(plain: &str) -> Vec<String> {
+fn escaped_forms(plain: &str) -> Vec<String> {
     let is_simple = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     // The names of hosts are compared, and shown, in small letters.
     let small = plain.to_ascii_lowercase();
-    let small = if super::finder::weight(&small) >= LINE { small } else { plain.to_owned() };
+    let small = if super::finder::significant_chars(&small) >= MIN_SECRET_LINE_CHARS {
+        small
+    } else {
+        plain.to_owned()
+    };
     if plain.bytes().all(is_simple) {
         return vec![plain.to_owned(), small];
     }
@@ -61,7 +68,7 @@ fn quoted(plain: &str) -> Vec<String> {
     vec![
         plain.to_owned(),
         small,
-        path(plain),
+        normalized_path(plain),
         in_json.replace('/', "\\/"),
         ascii.replace('/', "\\/"),
         json(&in_json),
@@ -70,28 +77,28 @@ fn quoted(plain: &str) -> Vec<String> {
         ascii,
         ascii_big,
         // Rust: `{:?}` of a text, of a letter, and all escaped.
-        debug(plain),
+        rust_debug(plain),
         plain.escape_debug().to_string(),
         plain.escape_default().to_string(),
-        hexadecimal(plain, false),
-        hexadecimal(plain, true),
-        lua(plain),
-        percent(plain, "-_.~", "%20"),
-        percent(plain, "-_.~/", "%20"),
-        percent(plain, "-_.*", "+"),
-        percent(plain, "-_.~!*'();:@&=+$,/?#", "%20"),
-        percent_in_small_letters(plain),
+        hex_escaped(plain, false),
+        hex_escaped(plain, true),
+        lua_quoted(plain),
+        percent_encoded(plain, "-_.~", "%20"),
+        percent_encoded(plain, "-_.~/", "%20"),
+        percent_encoded(plain, "-_.*", "+"),
+        percent_encoded(plain, "-_.~!*'();:@&=+$,/?#", "%20"),
+        percent_encoded_lowercase(plain),
         plain.replace('\'', "'\\''"),
         plain.replace('\'', "'\"'\"'"),
-        markup(plain, "&quot;", "&#39;"),
-        markup(plain, "&quot;", "&#x27;"),
-        markup(plain, "\"", "'"),
+        html_escaped(plain, "&quot;", "&#39;"),
+        html_escaped(plain, "&quot;", "&#x27;"),
+        html_escaped(plain, "\"", "'"),
         plain.replace('~', "~0").replace('/', "~1"),
         // As filters leave it.
         plain.chars().filter(|c| !c.is_control()).collect(),
-        controls_as(plain, ' '),
-        controls_as(plain, '?'),
-        controls_as(plain, '\u{fffd}'),
+        replace_controls(plain, ' '),
+        replace_controls(plain, '?'),
+        replace_controls(plain, '\u{fffd}'),
         plain.split_whitespace().collect::<Vec<_>>().join(" "),
         plain.replace("\r\n", "\n"),
         plain.replace('\n', "\r\n"),
@@ -100,14 +107,14 @@ fn quoted(plain: &str) -> Vec<String> {
 
 /// As it stands between the quotes of a JSON string.
 fn json(text: &str) -> String {
-    inside(&Value::from(text).to_string())
+    strip_quotes(&Value::from(text).to_string())
 }
 
-fn debug(text: &str) -> String {
-    inside(&format!("{text:?}"))
+fn rust_debug(text: &str) -> String {
+    strip_quotes(&format!("{text:?}"))
 }
 
-fn inside(quoted: &str) -> String {
+fn strip_quotes(quoted: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
@@ -125,7 +132,7 @@ fn ascii_json(text: &str, escape: impl Fn(u16) -> String) -> String {
 }
 
 /// As Python's `repr`, C and `$'…'` write it.
-fn hexadecimal(text: &str, with_quotes: bool) -> String {
+fn hex_escaped(text: &str, with_quotes: bool) -> String {
     let mut written = String::new();
     for c in text.chars() {
         match c {
@@ -142,7 +149,7 @@ fn hexadecimal(text: &str, with_quotes: bool) -> String {
 }
 
 /// As `%q` writes it.
-fn lua(text: &str) -> String {
+fn lua_quoted(text: &str) -> String {
     let mut written = String::new();
     for c in text.chars() {
         match c {
@@ -156,7 +163,7 @@ fn lua(text: &str) -> String {
 }
 
 /// As addresses and forms have it.
-fn percent(text: &str, kept: &str, space: &str) -> String {
+fn percent_encoded(text: &str, kept: &str, space: &str) -> String {
     let mut written = String::new();
     for byte in text.bytes() {
         match byte {
@@ -170,7 +177,7 @@ fn percent(text: &str, kept: &str, space: &str) -> String {
     written
 }
 
-fn percent_in_small_letters(text: &str) -> String {
+fn percent_encoded_lowercase(text: &str) -> String {
     let mut written = String::new();
     for byte in text.bytes() {
         match byte {
@@ -182,7 +189,7 @@ fn percent_in_small_letters(text: &str) -> String {
 }
 
 /// As a path is shown once its parts were resolved; as it is where too little would be left to look for.
-fn path(text: &str) -> String {
+fn normalized_path(text: &str) -> String {
     let mut parts = Vec::new();
     for part in text.split('/') {
         match part {
@@ -192,14 +199,14 @@ fn path(text: &str) -> String {
         }
     }
     let path = parts.join("/");
-    if super::finder::weight(&path) >= LINE { path } else { text.to_owned() }
+    if super::finder::significant_chars(&path) >= MIN_SECRET_LINE_CHARS { path } else { text.to_owned() }
 }
 
-fn markup(text: &str, quote: &str, apostrophe: &str) -> String {
+fn html_escaped(text: &str, quote: &str, apostrophe: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', quote).replace('\'', apostrophe)
 }
 
-fn controls_as(text: &str, with: char) -> String {
+fn replace_controls(text: &str, with: char) -> String {
     text.chars().map(|c| if c.is_control() { with } else { c }).collect()
 }

@@ -6,16 +6,16 @@ use super::*;
 use crate::error::{ErrorKind, SkillError};
 use crate::plan::Callee;
 use crate::plan::{from_contract, from_sequence};
-use crate::policy::Asked;
+use crate::policy::RequestedPermissions;
 
 /// Callees as rows.
 #[derive(Default)]
-pub(in crate::plan) struct Table {
+pub(in crate::plan) struct TestCallees {
     skills: Vec<(String, Callee)>,
     tools: Vec<(String, Value)>,
 }
 
-impl Table {
+impl TestCallees {
     /// Skills, and those that each calls.
     pub(in crate::plan) fn calling(rows: &[(&str, &[&str])]) -> Self {
         let skill = |(name, calls): &(&str, &[&str])| {
@@ -38,7 +38,7 @@ impl Table {
 }
 
 fn callee(input_schema: Option<Value>, output_schema: Option<Value>) -> Callee {
-    let asked = Asked::These(Vec::new());
+    let asked = RequestedPermissions::Listed(Vec::new());
     Callee {
         identity: String::new(),
         input_schema,
@@ -49,17 +49,23 @@ fn callee(input_schema: Option<Value>, output_schema: Option<Value>) -> Callee {
     }
 }
 
-impl Callees for Table {
-    fn skill(&self, name: &str) -> Lookup<Callee> {
+impl Callees for TestCallees {
+    fn skill(&self, name: &str) -> CalleeLookup<Callee> {
         let missing = || SkillError::new(ErrorKind::UnknownSkill, format!("no skill is called `{name}`"));
         let found = self.skills.iter().find(|(known, _)| known == name);
-        found.map_or_else(|| Lookup::Missing(missing()), |(_, callee)| Lookup::Found(callee.clone()))
+        found.map_or_else(
+            || CalleeLookup::Missing(missing()),
+            |(_, callee)| CalleeLookup::Found(callee.clone()),
+        )
     }
 
-    fn tool(&self, name: &str) -> Lookup<Value> {
+    fn tool(&self, name: &str) -> CalleeLookup<Value> {
         let missing = || SkillError::new(ErrorKind::Tool, format!("no tool is called `{name}`"));
         let found = self.tools.iter().find(|(known, _)| known == name);
-        found.map_or_else(|| Lookup::Missing(missing()), |(_, schema)| Lookup::Found(schema.clone()))
+        found.map_or_else(
+            || CalleeLookup::Missing(missing()),
+            |(_, schema)| CalleeLookup::Found(schema.clone()),
+        )
     }
 }
 
@@ -70,7 +76,7 @@ skill:
   composed_of:
     - skill: cluster-auth
       inputs_from: {cluster: $inputs.cluster}
-      on_failure: abort
+      parse_on_failure: abort
     - skill: validate-chart
       inputs_from: {chart_path: $inputs.chart}
     - skill: helm-install
@@ -86,8 +92,8 @@ fn object(properties: &[(&str, &str)], required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-fn cluster() -> Table {
-    Table::default()
+fn cluster() -> TestCallees {
+    TestCallees::default()
         .skill(
             "cluster-auth",
             object(&[("cluster", "string")], &["cluster"]),
@@ -173,29 +179,29 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
         ("skill: validate-chart", "skill: cluster-auth", "step-id-twice", 8),
         ("skill: validate-chart", "{skill: a, tool: b}", "yaml-invalid", 0),
         ("skill: validate-chart", "skil: validate-chart", "step-call", 8),
-        ("on_failure: abort", "on_failure: retry(0)", "step-on-failure", 7),
-        ("on_failure: abort", "on_failure: retry(11)", "step-on-failure", 7),
-        ("on_failure: abort", "on_failure: retry(3, 61s)", "step-on-failure", 7),
-        ("on_failure: abort", "on_failure: retry(3, soon)", "step-on-failure", 7),
-        ("on_failure: abort", "on_failure: [abort]", "step-on-failure", 7),
-        ("on_failure: abort", "after: helm-install", "step-after", 7),
-        ("on_failure: abort", "after: {a: b}", "step-after", 7),
-        ("on_failure: abort", "timeout: soon", "step-timeout", 7),
-        ("on_failure: abort", "timeout: 0s", "step-timeout", 7),
-        ("on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
-        ("on_failure: abort", "when: $inputs.nobody", "reference-input", 7),
-        ("on_failure: abort", "when: [a]", "step-when", 7),
-        ("on_failure: abort", "id: 'a b'", "step-id", 7),
-        ("on_failure: abort", "for_each: {as: x}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: $inputs.list, max: 0}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
-        ("on_failure: abort", "for_each: null", "step-for-each", 7),
-        ("on_failure: abort", "for_each: words", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: 5}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: {in: {a: $inputs.list}}", "step-for-each", 7),
-        ("on_failure: abort", "for_each: $inputs.chart", "step-for-each", 7),
+        ("parse_on_failure: abort", "parse_on_failure: retry(0)", "step-on-failure", 7),
+        ("parse_on_failure: abort", "parse_on_failure: retry(11)", "step-on-failure", 7),
+        ("parse_on_failure: abort", "parse_on_failure: retry(3, 61s)", "step-on-failure", 7),
+        ("parse_on_failure: abort", "parse_on_failure: retry(3, soon)", "step-on-failure", 7),
+        ("parse_on_failure: abort", "parse_on_failure: [abort]", "step-on-failure", 7),
+        ("parse_on_failure: abort", "after: helm-install", "step-after", 7),
+        ("parse_on_failure: abort", "after: {a: b}", "step-after", 7),
+        ("parse_on_failure: abort", "timeout: soon", "step-timeout", 7),
+        ("parse_on_failure: abort", "timeout: 0s", "step-timeout", 7),
+        ("parse_on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
+        ("parse_on_failure: abort", "when: $inputs.nobody", "reference-input", 7),
+        ("parse_on_failure: abort", "when: [a]", "step-when", 7),
+        ("parse_on_failure: abort", "id: 'a b'", "step-id", 7),
+        ("parse_on_failure: abort", "for_each: {as: x}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: $inputs.list, max: 0}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
+        ("parse_on_failure: abort", "for_each: null", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: words", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: 5}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: {in: {a: $inputs.list}}", "step-for-each", 7),
+        ("parse_on_failure: abort", "for_each: $inputs.chart", "step-for-each", 7),
         ("{chart_path: $inputs.chart}", "{chart_path: $inputs.list}", "parameter-type", 9),
         ("{chart_path: $inputs.chart}", "{chart_path: [$inputs.chart]}", "parameter-type", 9),
         (
@@ -205,7 +211,7 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
             9,
         ),
         ("{chart_path: $inputs.chart}", "{chart_path: $inputs.flag}", "parameter-optional", 9),
-        ("on_failure: abort", "on_error: abort", "step-key-unknown", 7),
+        ("parse_on_failure: abort", "on_error: abort", "step-key-unknown", 7),
         ("inputs_from: {cluster: $inputs.cluster}", "inputs_from: [a]", "step-args", 6),
         ("cluster: $inputs.cluster", "cluster: .nan", "step-args", 6),
         ("cluster: $inputs.cluster", "cluster: costs $5", "reference-syntax", 6),
@@ -223,7 +229,7 @@ fn a_way_out_is_named() {
     let help = |from: &str, to: &str| found(&DEPLOY.replacen(from, to, 1)).remove(0).help.unwrap();
     assert_eq!(help("outputs.kubeconfig", "outputs.kubeconfg"), "did you mean kubeconfig?");
     assert_eq!(help("$inputs.cluster", "$inputs.clutser"), "did you mean cluster?");
-    assert_eq!(help("on_failure: abort", "on_failur: abort"), "did you mean on_failure?");
+    assert_eq!(help("parse_on_failure: abort", "on_failur: abort"), "did you mean parse_on_failure?");
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn functions_and_tools_are_held_against_what_they_take() {
 
 #[test]
 fn a_circle_of_skills_is_told_where_it_begins() {
-    let table = Table::calling(&[("a", &["b"]), ("b", &["deploy"]), ("deploy", &["a"]), ("c", &[])]);
+    let table = TestCallees::calling(&[("a", &["b"]), ("b", &["deploy"]), ("deploy", &["a"]), ("c", &[])]);
     let plan = from_contract(b"steps:\n- skill: c\n- skill: a\n", "skill.yaml").unwrap().unwrap();
     let found = check(&plan, "deploy", None, &table);
     assert_eq!(found.len(), 1);
@@ -356,14 +362,14 @@ fn hostile_plans_end_in_few_words() {
             .join(",")
     );
     let plan = from_sequence(names.as_bytes(), "x").unwrap();
-    assert_eq!(check(&plan, "own", None, &Table::default()).len(), 50);
+    assert_eq!(check(&plan, "own", None, &TestCallees::default()).len(), 50);
 }
 
 #[test]
 fn an_object_that_is_open_may_have_any_name() {
     let open =
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true});
-    let table = Table::default().skill("y", open.clone(), open.clone());
+    let table = TestCallees::default().skill("y", open.clone(), open.clone());
     let yaml =
         b"steps:\n- {id: first, skill: y, args: {b: $inputs.other}}\n- {skill: y, args: {a: '$result[0].other'}}\n";
     let plan = from_contract(yaml, "skill.yaml").unwrap().unwrap();
@@ -377,7 +383,7 @@ fn a_plain_value_is_held_against_all_that_is_declared_for_it() {
         "b": {"type": "object", "properties": {"c": {"type": "string", "pattern": "^x"}}},
         "d": {"type": "array", "maxItems": 1}, "e": {},
     }, "required": ["a", "e"]});
-    let table = Table::default().skill("y", takes, json!({}));
+    let table = TestCallees::default().skill("y", takes, json!({}));
     let told = |args: &str| {
         let yaml = format!("steps:\n- {{skill: y, args: {{e: 1, {args}}}}}\n");
         let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
@@ -408,7 +414,7 @@ fn types_that_may_meet_are_left_to_the_run() {
         (json!("string"), json!(["integer", "null"]), true),
         (json!("boolean"), json!("object"), true),
     ] {
-        let table = Table::default().skill("y", number(taken.clone()), json!({}));
+        let table = TestCallees::default().skill("y", number(taken.clone()), json!({}));
         let plan =
             from_contract(b"steps: [{skill: y, args: {n: $inputs.n}}]", "skill.yaml").unwrap().unwrap();
         let found = check(&plan, "x", Some(&number(given.clone())), &table);
@@ -422,7 +428,7 @@ fn an_input_that_may_be_left_out_is_fine_where_something_stands_in_or_asks_for_i
     let codes = |step: &str| {
         let yaml = format!("steps:\n- {step}\n");
         let plan = from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap();
-        let found = check(&plan, "x", Some(&inputs), &Table::default());
+        let found = check(&plan, "x", Some(&inputs), &TestCallees::default());
         found.into_iter().map(|found| (found.code, found.blocks)).collect::<Vec<_>>()
     };
     assert_eq!(codes("{tool: read_file, args: {path: $inputs.a}}"), [("parameter-optional", false)]);
@@ -438,7 +444,7 @@ fn a_chain_deeper_than_skills_may_call_is_told_before_it_runs() {
         .map(|at| (names[at].as_str(), names.get(at + 1).map(String::as_str).into_iter().collect()))
         .collect();
     let rows: Vec<(&str, &[&str])> = rows.iter().map(|(name, calls)| (*name, calls.as_slice())).collect();
-    let table = Table::calling(&rows);
+    let table = TestCallees::calling(&rows);
     let found = |first: &str| {
         let yaml = format!("steps: [{{skill: {first}}}]");
         check(&from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap(), "x", None, &table)
@@ -457,7 +463,7 @@ fn a_tool_that_nobody_tells_of_is_a_warning_and_nearly_a_function_an_error() {
     let codes = |tool: &str| {
         let json = format!("[{{\"tool\": \"{tool}\"}}]");
         let plan = from_sequence(json.as_bytes(), "x").unwrap();
-        let found = check(&plan, "x", None, &crate::plan::Nobody);
+        let found = check(&plan, "x", None, &crate::plan::NoCallees);
         found.into_iter().map(|found| (found.code, found.blocks, found.help.unwrap())).collect::<Vec<_>>()
     };
     let help = "it runs only where that tool is offered; `metier api` lists the functions";
@@ -475,7 +481,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
     let none = first(&format!("{steps}- {{tool: tree, args: {{path: '$result[7]'}}}}"));
     assert_eq!(none.help.as_deref(), Some("there are ab, fetch"));
     assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is no id"));
-    let retry = first("steps: [{tool: tree, on_failure: {retry: 3}}]").message;
+    let retry = first("steps: [{tool: tree, parse_on_failure: {retry: 3}}]").message;
     assert!(retry.starts_with("a map is nothing that can come"), "{retry}");
     assert!(first("steps: [{tool: tree, args: {path: 3}}]").message.ends_with("cannot be 3"));
 }
@@ -492,7 +498,7 @@ fn a_plan_of_many_references_into_a_large_schema_is_checked_with_one_look_at_it(
         .map(|at| (format!("p{at}"), json!({"type": "string", "description": "d".repeat(40)})))
         .collect();
     let large = json!({"type": "object", "properties": properties});
-    let table = Table::default().skill("y", large.clone(), large.clone());
+    let table = TestCallees::default().skill("y", large.clone(), large.clone());
     let mut steps = vec![json!({"skill": "y"})];
     let args: serde_json::Map<String, Value> =
         (0..4).map(|at| (format!("p{at}"), json!(format!("$result[0].p{at}")))).collect();
@@ -508,7 +514,7 @@ fn what_stands_in_for_a_parameter_need_not_be_given_to_a_skill() {
     let takes = json!({"type": "object", "properties": {
         "a": {"type": "string", "default": "x"}, "b": {"type": "string"}, "o": inner,
     }, "required": ["a"]});
-    let table = Table::default().skill("y", takes.clone(), json!({})).tool("t", takes);
+    let table = TestCallees::default().skill("y", takes.clone(), json!({})).tool("t", takes);
     let inputs = object(&[("a", "string")], &[]);
     let codes = |step: &str| {
         let plan = from_contract(format!("steps:\n- {step}\n").as_bytes(), "skill.yaml").unwrap().unwrap();
@@ -526,7 +532,8 @@ fn what_stands_in_for_a_parameter_need_not_be_given_to_a_skill() {
 
 #[test]
 fn a_text_is_a_way_out_only_where_one_is_taken() {
-    let table = Table::default().skill("y", object(&[("s", "string"), ("n", "integer")], &[]), json!({}));
+    let table =
+        TestCallees::default().skill("y", object(&[("s", "string"), ("n", "integer")], &[]), json!({}));
     let inputs = object(&[("o", "object")], &["o"]);
     let help = |args: &str| {
         let yaml = format!("steps: [{{skill: y, args: {args}}}]");
@@ -559,7 +566,7 @@ fn words_of_other_workflows_are_told_what_they_are_called_here() {
     assert_eq!(told.2, "there are in, as, max", "a loop comes after nothing");
     assert_eq!(first("steps: [{tool: ctx.tree}]"), ("tool-unknown", true, "did you mean tree?".to_owned()));
     let plan = from_sequence(br#"[{"tool": "ctx.tree"}]"#, "x").unwrap();
-    let found = check(&plan, "x", None, &crate::plan::Nobody);
+    let found = check(&plan, "x", None, &crate::plan::NoCallees);
     assert_eq!((found[0].code, found[0].help.as_deref()), ("tool-slip", Some("did you mean tree?")));
 }
 

@@ -8,50 +8,50 @@ use super::line;
 use crate::error::{ErrorKind, Result, SkillError};
 
 /// What every journal begins with, after its checksum.
-const BEGINNING: &str = "{\"metier-journal\":";
+const HEADER_PREFIX: &str = "{\"metier-journal\":";
 
 /// Bytes a journal may have to be read.
-const LARGEST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The file, open and locked.
-pub(super) struct Lines {
+pub(super) struct JournalFile {
     file: File,
     len: u64,
     is_broken: bool,
 }
 
 /// What stands in a line.
-type Content = (String, Option<String>);
+type LineContent = (String, Option<String>);
 
-impl Drop for Lines {
+impl Drop for JournalFile {
     /// Unlocks it for everybody: a process that was split off from this one meanwhile has the file, and its lock, as well.
     fn drop(&mut self) {
         self.file.unlock().ok();
     }
 }
 
-impl Lines {
+impl JournalFile {
     /// Opens the file, which is made when there is none, and reads its whole lines. What a crash left after them is cut off.
-    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Content>)> {
+    pub(super) fn open(path: &Path) -> Result<(Self, Vec<LineContent>)> {
         let failed =
             |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
         let folder = path.parent().unwrap_or(Path::new("."));
-        make(folder, &mut sync_folder).map_err(failed)?;
+        create_folder_synced(folder, &mut sync_folder).map_err(failed)?;
         if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(foreign(path));
+            return Err(not_a_journal_error(path));
         }
-        let mut file = options().open(path).map_err(failed)?;
+        let mut file = open_options().open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(taken(path)),
+            Err(TryLockError::WouldBlock) => return Err(journal_in_use_error(path)),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         let mut bytes = Vec::new();
-        (&mut file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(damaged(path));
+        (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(damaged_journal_error(path));
         }
-        let (found, len) = whole_lines(&bytes, path)?;
+        let (found, len) = read_complete_lines(&bytes, path)?;
         let lines = Self { file, len, is_broken: false };
         if len < bytes.len() as u64 {
             lines.file.set_len(len).and_then(|()| lines.file.sync_all()).map_err(failed)?;
@@ -63,7 +63,7 @@ impl Lines {
     }
 
     /// Adds a line. When only a part of it could be written, that is taken back.
-    pub(super) fn add(&mut self, line: &str) -> io::Result<()> {
+    pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("an earlier line could not be written"));
         }
@@ -79,7 +79,7 @@ impl Lines {
     }
 
     /// All lines are on the disk when this returns.
-    pub(super) fn keep(&mut self) -> io::Result<()> {
+    pub(super) fn sync(&mut self) -> io::Result<()> {
         let kept = self.file.sync_data();
         self.is_broken |= kept.is_err();
         kept
@@ -87,41 +87,41 @@ impl Lines {
 }
 
 /// The lines up to the first that is not whole, and their bytes. Whole lines after that are no accident of a crash.
-fn whole_lines(bytes: &[u8], path: &Path) -> Result<(Vec<Content>, u64)> {
+fn read_complete_lines(bytes: &[u8], path: &Path) -> Result<(Vec<LineContent>, u64)> {
     let mut found = Vec::new();
     let mut len = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let Some(content) = line.strip_suffix(b"\n").and_then(line::read) else { break };
+        let Some(content) = line.strip_suffix(b"\n").and_then(line::decode) else { break };
         found.push(content);
         len += line.len();
     }
     let rest = &bytes[len..];
-    let is_whole = |line: &[u8]| line.strip_suffix(b"\n").is_some_and(|line| line::read(line).is_some());
+    let is_whole = |line: &[u8]| line.strip_suffix(b"\n").is_some_and(|line| line::decode(line).is_some());
     if rest.split_inclusive(|byte| *byte == b'\n').any(is_whole) {
-        return Err(damaged(path));
+        return Err(damaged_journal_error(path));
     }
     match found.first() {
-        Some((text, _)) if text.starts_with(BEGINNING) => {}
-        Some(_) => return Err(foreign(path)),
-        None if !is_torn_head(rest) => return Err(foreign(path)),
+        Some((text, _)) if text.starts_with(HEADER_PREFIX) => {}
+        Some(_) => return Err(not_a_journal_error(path)),
+        None if !is_torn_header(rest) => return Err(not_a_journal_error(path)),
         None => {}
     }
     Ok((found, len as u64))
 }
 
 /// Whether this may be what a crash left of a first line, and not a file of somebody's.
-fn is_torn_head(bytes: &[u8]) -> bool {
+fn is_torn_header(bytes: &[u8]) -> bool {
     const SUM: usize = 16;
     let looks_alike = |at: usize, byte: u8| match at {
         0..SUM => byte.is_ascii_hexdigit(),
         SUM => byte == b' ',
-        _ => BEGINNING.as_bytes().get(at - SUM - 1).is_none_or(|expected| *expected == byte),
+        _ => HEADER_PREFIX.as_bytes().get(at - SUM - 1).is_none_or(|expected| *expected == byte),
     };
     let is_alike = bytes.iter().enumerate().all(|(at, byte)| *byte == 0 || looks_alike(at, *byte));
     is_alike && !bytes.contains(&b'\n')
 }
 
-fn options() -> OpenOptions {
+fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
@@ -130,7 +130,10 @@ fn options() -> OpenOptions {
 }
 
 /// Makes the folder and those around it that are missing, and has each kept by the one that holds it.
-pub(super) fn make(folder: &Path, keep: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+pub(super) fn create_folder_synced(
+    folder: &Path,
+    keep: &mut impl FnMut(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     for folder in missing.into_iter().rev() {
@@ -148,7 +151,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// A name that is one plain file name: other characters by their bytes, as in `%2F`.
-pub(super) fn plain(name: &str) -> String {
+pub(super) fn escape_file_name(name: &str) -> String {
     const LONGEST: usize = 120;
     let mut plain = String::new();
     for c in name.chars() {
@@ -162,21 +165,21 @@ pub(super) fn plain(name: &str) -> String {
         return plain;
     }
     plain.truncate(LONGEST / 2);
-    format!("{plain}-{}", &crate::plan::digest::of_bytes(name.as_bytes())[..LONGEST / 4])
+    format!("{plain}-{}", &crate::plan::digest::bytes_digest(name.as_bytes())[..LONGEST / 4])
 }
 
-pub(super) fn foreign(path: &Path) -> SkillError {
+pub(super) fn not_a_journal_error(path: &Path) -> SkillError {
     let sentence = format!("{} is no journal of metier, and is left as it is", path.display());
     SkillError::new(ErrorKind::Usage, sentence).with_help("name another folder with --journal")
 }
 
-pub(super) fn damaged(path: &Path) -> SkillError {
+pub(super) fn damaged_journal_error(path: &Path) -> SkillError {
     let sentence = format!("the journal {} is damaged before its last line", path.display());
     SkillError::new(ErrorKind::Io, sentence)
         .with_help("remove it to start over; finished steps are repeated then")
 }
 
-fn taken(path: &Path) -> SkillError {
+fn journal_in_use_error(path: &Path) -> SkillError {
     let sentence = format!("another run is writing the journal {}", path.display());
     SkillError::new(ErrorKind::Usage, sentence)
         .with_help("wait for it, or name another folder with --journal")

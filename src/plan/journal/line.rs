@@ -6,10 +6,10 @@ use crate::exact;
 use crate::plan::{digest, json};
 
 /// Hexadecimal digits of a checksum.
-const DIGITS: usize = 16;
+const CHECKSUM_DIGITS: usize = 16;
 
 /// The line for that text and value, with its end.
-pub(super) fn written(text: &str, value: Option<&str>) -> String {
+pub(super) fn encode(text: &str, value: Option<&str>) -> String {
     let content = match value {
         Some(value) => format!("{text}\t{value}"),
         None => text.to_owned(),
@@ -18,7 +18,7 @@ pub(super) fn written(text: &str, value: Option<&str>) -> String {
 }
 
 /// Text and value of a line without its end, or nothing where its checksum is not that of the rest.
-pub(super) fn read(line: &[u8]) -> Option<(String, Option<String>)> {
+pub(super) fn decode(line: &[u8]) -> Option<(String, Option<String>)> {
     let (sum, content) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     if sum != checksum(content) {
         return None;
@@ -30,13 +30,13 @@ pub(super) fn read(line: &[u8]) -> Option<(String, Option<String>)> {
 }
 
 /// The value of such a text, to the last digit.
-pub(super) fn value(text: &str) -> Option<Value> {
-    exact::json(text).ok()?;
-    json::tree(text).typed().ok()
+pub(super) fn parse_value(text: &str) -> Option<Value> {
+    exact::parse(text).ok()?;
+    json::parse_tree(text).to_json().ok()
 }
 
 fn checksum(content: &str) -> String {
-    let mut digest = digest::of_bytes(content.as_bytes());
-    digest.truncate(DIGITS);
+    let mut digest = digest::bytes_digest(content.as_bytes());
+    digest.truncate(CHECKSUM_DIGITS);
     digest
 }

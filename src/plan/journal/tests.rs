@@ -4,25 +4,25 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::from_sequence;
-use crate::policy::Asked;
+use crate::policy::RequestedPermissions;
 
 /// The skill that calls, and skills whose digests are what the test says.
 struct Digests(&'static str);
 
 impl Callees for Digests {
-    fn skill(&self, name: &str) -> Lookup<Callee> {
-        Lookup::Found(Callee {
+    fn skill(&self, name: &str) -> CalleeLookup<Callee> {
+        CalleeLookup::Found(Callee {
             identity: name.to_owned(),
             input_schema: None,
             output_schema: None,
             calls: vec!["a".to_owned(), "b".to_owned()],
-            asked: Asked::Everything,
+            asked: RequestedPermissions::All,
             is_process: false,
         })
     }
 
-    fn tool(&self, _name: &str) -> Lookup<Value> {
-        Lookup::Untold
+    fn tool(&self, _name: &str) -> CalleeLookup<Value> {
+        CalleeLookup::Unknown
     }
 
     fn digest(&self, identity: &str) -> Option<String> {
@@ -42,7 +42,7 @@ fn opened_for(
     [skill, project, plan, digest]: [&'static str; 4],
     input: &Value,
 ) -> Result<Journal> {
-    let run = Journaled {
+    let run = JournaledRun {
         skill,
         identity: skill,
         project: Some(Path::new(project)),
@@ -57,7 +57,7 @@ fn opened_for(
 /// A folder, and the path of a journal in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let path = file_of(&folder.path().join("deep/er"), "x");
+    let path = journal_path(&folder.path().join("deep/er"), "x");
     (folder, path)
 }
 
@@ -76,20 +76,20 @@ fn what_finished_is_known_to_the_last_digit_and_written_once() {
     let (_folder, path) = place();
     let journal = opened(&path).unwrap();
     for (at, value) in values().into_iter().enumerate() {
-        journal.start((at, None), "id").unwrap();
-        journal.finish((at, Some(at)), "id", &Finished::Done(value)).unwrap();
+        journal.record_start((at, None), "id").unwrap();
+        journal.record_outcome((at, Some(at)), "id", &RecordedOutcome::Done(value)).unwrap();
     }
-    journal.finish((7, None), "id", &Finished::Failed("why".into())).unwrap();
-    journal.finish((8, None), "id", &Finished::Withheld).unwrap();
+    journal.record_outcome((7, None), "id", &RecordedOutcome::Failed("why".into())).unwrap();
+    journal.record_outcome((8, None), "id", &RecordedOutcome::Withheld).unwrap();
     drop(journal);
     let journal = opened(&path).unwrap();
     for (at, value) in values().into_iter().enumerate() {
-        assert_eq!(journal.finished((at, Some(at))), Some(&Finished::Done(value)));
+        assert_eq!(journal.recorded_outcome((at, Some(at))), Some(&RecordedOutcome::Done(value)));
         assert!(journal.was_interrupted((at, None)));
     }
-    assert_eq!(journal.finished((7, None)), Some(&Finished::Failed("why".into())));
-    assert_eq!(journal.finished((8, None)), Some(&Finished::Withheld));
-    assert_eq!(journal.finished((0, None)), None);
+    assert_eq!(journal.recorded_outcome((7, None)), Some(&RecordedOutcome::Failed("why".into())));
+    assert_eq!(journal.recorded_outcome((8, None)), Some(&RecordedOutcome::Withheld));
+    assert_eq!(journal.recorded_outcome((0, None)), None);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_crash_at_any_byte_of_a_write_costs_no_finished_step() {
     let (_folder, path) = place();
     let journal = opened(&path).unwrap();
     for at in 0..3 {
-        journal.finish((at, None), "id", &Finished::Done(json!({"step": at}))).unwrap();
+        journal.record_outcome((at, None), "id", &RecordedOutcome::Done(json!({"step": at}))).unwrap();
     }
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
@@ -113,13 +113,17 @@ fn a_crash_at_any_byte_of_a_write_costs_no_finished_step() {
             let journal = opened(&path).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
             let kept = ends.iter().filter(|end| **end <= cut).count().saturating_sub(1);
             for at in 0..3 {
-                assert_eq!(journal.finished((at, None)).is_some(), at < kept, "cut at {cut}");
+                assert_eq!(journal.recorded_outcome((at, None)).is_some(), at < kept, "cut at {cut}");
             }
-            journal.finish((9, None), "id", &Finished::Done(json!("after"))).unwrap();
+            journal.record_outcome((9, None), "id", &RecordedOutcome::Done(json!("after"))).unwrap();
             drop(journal);
             let again = opened(&path).unwrap();
-            assert_eq!(again.finished((9, None)), Some(&Finished::Done(json!("after"))), "cut at {cut}");
-            assert_eq!(again.finished((0, None)).is_some(), kept > 0);
+            assert_eq!(
+                again.recorded_outcome((9, None)),
+                Some(&RecordedOutcome::Done(json!("after"))),
+                "cut at {cut}"
+            );
+            assert_eq!(again.recorded_outcome((0, None)).is_some(), kept > 0);
         }
     }
 }
@@ -129,7 +133,7 @@ fn a_fault_before_the_last_line_is_refused_and_changes_nothing() {
     let (_folder, path) = place();
     let journal = opened(&path).unwrap();
     for at in 0..3 {
-        journal.finish((at, None), "id", &Finished::Done(json!(at))).unwrap();
+        journal.record_outcome((at, None), "id", &RecordedOutcome::Done(json!(at))).unwrap();
     }
     drop(journal);
     let whole = std::fs::read(&path).unwrap();
@@ -194,8 +198,8 @@ fn a_journal_of_another_version_is_told_and_not_resumed() {
     let (_folder, path) = place();
     drop(opened(&path).unwrap());
     let whole = std::fs::read_to_string(&path).unwrap();
-    let (head, _) = line::read(whole.trim_end().as_bytes()).unwrap();
-    let other = line::written(&head.replace("\"metier-journal\":3", "\"metier-journal\":2"), None);
+    let (head, _) = line::decode(whole.trim_end().as_bytes()).unwrap();
+    let other = line::encode(&head.replace("\"metier-journal\":3", "\"metier-journal\":2"), None);
     assert_ne!(other, whole);
     std::fs::write(&path, &other).unwrap();
     let refused = opened(&path).err().unwrap();
@@ -217,14 +221,15 @@ fn every_name_of_a_skill_is_a_plain_file_name_of_its_own() {
     let folder = Path::new("/j");
     let long = "é".repeat(100);
     let names = ["a", "a/b", "../a", "..", "", "a%2Fb", "é", &long, &format!("{long}x")];
-    let files: std::collections::BTreeSet<PathBuf> = names.iter().map(|name| file_of(folder, name)).collect();
+    let files: std::collections::BTreeSet<PathBuf> =
+        names.iter().map(|name| journal_path(folder, name)).collect();
     assert_eq!(files.len(), names.len());
     for file in &files {
         assert_eq!(file.parent(), Some(folder));
         assert!(file.file_name().unwrap().len() < 150);
     }
-    assert_eq!(file_of(folder, "word-count"), folder.join("word-count.journal"));
-    assert_eq!(file_below(&file_of(folder, "a"), (2, Some(5))), folder.join("a.2-5.journal"));
+    assert_eq!(journal_path(folder, "word-count"), folder.join("word-count.journal"));
+    assert_eq!(nested_journal_path(&journal_path(folder, "a"), (2, Some(5))), folder.join("a.2-5.journal"));
 }
 
 #[cfg(unix)]
@@ -245,12 +250,12 @@ fn every_folder_that_is_made_for_a_journal_is_kept_by_the_one_around_it() {
         kept.push(folder.to_owned());
         Ok(())
     };
-    file::make(&place.path().join("a/b/c"), &mut keep).unwrap();
-    file::make(&place.path().join("a/b/c"), &mut keep).unwrap();
-    file::make(&place.path().join("a/d"), &mut keep).unwrap();
+    file::create_folder_synced(&place.path().join("a/b/c"), &mut keep).unwrap();
+    file::create_folder_synced(&place.path().join("a/b/c"), &mut keep).unwrap();
+    file::create_folder_synced(&place.path().join("a/d"), &mut keep).unwrap();
     let within = ["", "a", "a/b", "a"].map(|path| place.path().join(path));
     assert_eq!(kept, within);
     assert!(place.path().join("a/b/c").is_dir() && place.path().join("a/d").is_dir());
     std::fs::write(place.path().join("file"), "").unwrap();
-    assert!(file::make(&place.path().join("file/x"), &mut |_| Ok(())).is_err());
+    assert!(file::create_folder_synced(&place.path().join("file/x"), &mut |_| Ok(())).is_err());
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Permission, Rule, UNSANDBOXED, WORDS};
+use super::{KINDS, Permission, ScopeRule, UNSANDBOXED};
 use crate::error::{ErrorKind, SkillError};
 
 impl FromStr for Permission {
@@ -14,27 +14,34 @@ impl FromStr for Permission {
             Some((name, scope)) => (name, Some(scope)),
             None => (text, None),
         };
-        let Some((word, _, rule)) = WORDS.into_iter().find(|(_, known, _)| *known == name) else {
-            return Err(unknown(text, name));
+        let Some((word, _, rule)) = KINDS.into_iter().find(|(_, known, _)| *known == name) else {
+            return Err(unknown_permission(text, name));
         };
         let scope = match (rule, scope) {
-            (Rule::Name, None | Some("")) => return Err(misused(text, &format!("write {name}:NAME"))),
-            (Rule::Nothing, Some(_)) => return Err(misused(text, &format!("{name} takes no scope"))),
-            (Rule::MaybeUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
-                return Err(misused(text, "the only scope of exec is exec:unsandboxed"));
+            (ScopeRule::RequiredName, None | Some("")) => {
+                return Err(invalid_permission(text, &format!("write {name}:NAME")));
             }
-            (_, Some("")) => return Err(misused(text, "something must follow the colon")),
-            (Rule::MaybePath, Some(path)) => Some(relative(path).ok_or_else(|| {
-                misused(text, "the path must be relative to the project and must not lead out of it")
+            (ScopeRule::NoScope, Some(_)) => {
+                return Err(invalid_permission(text, &format!("{name} takes no scope")));
+            }
+            (ScopeRule::OptionalUnsandboxed, Some(scope)) if scope != UNSANDBOXED => {
+                return Err(invalid_permission(text, "the only scope of exec is exec:unsandboxed"));
+            }
+            (_, Some("")) => return Err(invalid_permission(text, "something must follow the colon")),
+            (ScopeRule::OptionalPath, Some(path)) => Some(normalize_scope(path).ok_or_else(|| {
+                invalid_permission(
+                    text,
+                    "the path must be relative to the project and must not lead out of it",
+                )
             })?),
             (_, scope) => scope.map(str::to_owned),
         };
-        Ok(Self { word, scope })
+        Ok(Self { kind: word, scope })
     }
 }
 
 /// `./docs//a/` as `docs/a`; nothing for absolute paths, `..` and NUL.
-fn relative(path: &str) -> Option<String> {
+fn normalize_scope(path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..") {
         return None;
     }
@@ -42,9 +49,9 @@ fn relative(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn unknown(text: &str, name: &str) -> SkillError {
+fn unknown_permission(text: &str, name: &str) -> SkillError {
     let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
-    let nearest = WORDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
+    let nearest = KINDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
         // Similarity lies between 0 and 1; thousandths order it well enough.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
@@ -53,11 +60,11 @@ fn unknown(text: &str, name: &str) -> SkillError {
     match nearest.filter(|known| strsim::jaro_winkler(known, &name.to_lowercase()) > 0.8) {
         Some(known) => error.with_help(format!("did you mean `{known}`?")),
         None => {
-            error.with_help(format!("the permissions are {}", WORDS.map(|(_, known, _)| known).join(", ")))
+            error.with_help(format!("the permissions are {}", KINDS.map(|(_, known, _)| known).join(", ")))
         }
     }
 }
 
-fn misused(text: &str, help: &str) -> SkillError {
+fn invalid_permission(text: &str, help: &str) -> SkillError {
     SkillError::new(ErrorKind::Usage, format!("`{text}` is not a permission: {help}"))
 }

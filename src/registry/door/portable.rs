@@ -9,28 +9,28 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::Kind;
+use super::DirEntryKind;
 
 /// A folder, open.
-pub(in crate::registry) struct Opened(Dir);
+pub(in crate::registry) struct SkillDir(Dir);
 
-impl Opened {
+impl SkillDir {
     /// Opens the folder at that path, links followed.
-    pub(in crate::registry) fn at(path: &Path) -> io::Result<Self> {
+    pub(in crate::registry) fn open(path: &Path) -> io::Result<Self> {
         Dir::open_ambient_dir(path, ambient_authority()).map(Self)
     }
 
     /// Calls `each` with every name and its kind, in the system's order, until it breaks off.
-    pub(in crate::registry) fn names(
+    pub(in crate::registry) fn for_each_entry(
         &mut self,
-        each: &mut dyn FnMut(&OsStr, Kind) -> ControlFlow<()>,
+        each: &mut dyn FnMut(&OsStr, DirEntryKind) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for entry in self.0.entries()? {
             let entry = entry?;
             let kind = match entry.file_type()? {
-                folder if folder.is_dir() => Kind::Folder,
-                link if link.is_symlink() => Kind::Link,
-                _ => Kind::Other,
+                folder if folder.is_dir() => DirEntryKind::Folder,
+                link if link.is_symlink() => DirEntryKind::Symlink,
+                _ => DirEntryKind::Other,
             };
             if each(&entry.file_name(), kind).is_break() {
                 break;
@@ -40,7 +40,7 @@ impl Opened {
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.
-    pub(in crate::registry) fn file(&self, name: &str) -> io::Result<File> {
-        super::file_in(&self.0, name)
+    pub(in crate::registry) fn open_file(&self, name: &str) -> io::Result<File> {
+        super::open_regular_file(&self.0, name)
     }
 }

@@ -10,22 +10,22 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::{Kind, irregular};
+use super::{DirEntryKind, not_a_regular_file};
 
 /// A folder, open.
-pub(in crate::registry) struct Opened(Dir);
+pub(in crate::registry) struct SkillDir(Dir);
 
-impl Opened {
+impl SkillDir {
     /// Opens the folder at that path, links followed.
-    pub(in crate::registry) fn at(path: &Path) -> io::Result<Self> {
+    pub(in crate::registry) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(Self(Dir::new(openat(CWD, path, flags, Mode::empty())?)?))
     }
 
     /// Calls `each` with every name and its kind, in the system's order, until it breaks off.
-    pub(in crate::registry) fn names(
+    pub(in crate::registry) fn for_each_entry(
         &mut self,
-        each: &mut dyn FnMut(&OsStr, Kind) -> ControlFlow<()>,
+        each: &mut dyn FnMut(&OsStr, DirEntryKind) -> ControlFlow<()>,
     ) -> io::Result<()> {
         while let Some(entry) = self.0.read() {
             let entry = entry?;
@@ -42,9 +42,9 @@ impl Opened {
                 known => known,
             };
             let kind = match file_type {
-                FileType::Directory => Kind::Folder,
-                FileType::Symlink => Kind::Link,
-                _ => Kind::Other,
+                FileType::Directory => DirEntryKind::Folder,
+                FileType::Symlink => DirEntryKind::Symlink,
+                _ => DirEntryKind::Other,
             };
             if each(OsStr::from_bytes(name.to_bytes()), kind).is_break() {
                 break;
@@ -54,21 +54,21 @@ impl Opened {
     }
 
     /// Opens a regular file in it. A link is followed inside the folder only.
-    pub(in crate::registry) fn file(&self, name: &str) -> io::Result<File> {
+    pub(in crate::registry) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(self.0.fd()?, name, flags, Mode::empty()) {
             Ok(file) => {
                 let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
-                if is_regular { Ok(file.into()) } else { Err(irregular()) }
+                if is_regular { Ok(file.into()) } else { Err(not_a_regular_file()) }
             }
-            Err(Errno::LOOP | Errno::MLINK) => self.linked_file(name),
+            Err(Errno::LOOP | Errno::MLINK) => self.open_linked_file(name),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Links are rare, and cap-std knows how to follow them no further than the folder.
-    fn linked_file(&self, name: &str) -> io::Result<File> {
+    fn open_linked_file(&self, name: &str) -> io::Result<File> {
         let folder = self.0.fd()?.try_clone_to_owned()?;
-        super::file_in(&cap_std::fs::Dir::from_std_file(folder.into()), name)
+        super::open_regular_file(&cap_std::fs::Dir::from_std_file(folder.into()), name)
     }
 }

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::manifest::Manifest;
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
-use super::entrypoint::tidy;
-use super::{Contract, Entrypoint, Place};
+use super::entrypoint::normalize_path;
+use super::{Contract, Entrypoint, SourceLocation};
 use crate::policy::Permission;
 
 pub(super) fn check(
     contract: &Contract,
     manifest: &Manifest,
     place: impl Fn(&str) -> Range<usize>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticSink<'_>,
 ) {
     let lines = &manifest.lines;
     let mut disagree_at = |span: Range<usize>, key: &str, here: &str, there: &str, line: Option<u32>| {
@@ -29,7 +29,7 @@ pub(super) fn check(
         disagree_at(at.span.clone(), "runtime", &quoted(runtime), &quoted(other), lines.runtime);
     }
     if let (Some(entrypoint), Some(other)) = (main, manifest.entrypoint())
-        && tidy(other).as_ref() != Some(&entrypoint.path)
+        && normalize_path(other).as_ref() != Some(&entrypoint.path)
     {
         let (here, there) = (quoted(&entrypoint.path), quoted(other));
         disagree_at(entrypoint.place.span.clone(), "entrypoint", &here, &there, lines.entrypoint);
@@ -45,14 +45,17 @@ pub(super) fn check(
         disagree("version", &version.to_string(), &manifest.version.to_string(), Some(line));
     }
     if let Some((here, there)) = permissions(contract, manifest) {
-        disagree("permissions", &listed(&here), &listed(&there), lines.allowed_tools);
+        disagree("permissions", &join_permissions(&here), &join_permissions(&there), lines.allowed_tools);
     }
 }
 
 /// The runtime of what would run, as far as the contract names it.
-fn runtime<'a>(contract: &'a Contract, main: Option<&'a Entrypoint>) -> Option<(&'a String, &'a Place)> {
+fn runtime<'a>(
+    contract: &'a Contract,
+    main: Option<&'a Entrypoint>,
+) -> Option<(&'a String, &'a SourceLocation)> {
     let own = main.and_then(|main| Some((main.runtime.as_ref()?, &main.place)));
-    own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_place)))
+    own.or_else(|| Some((contract.runtime.as_ref()?, &contract.runtime_location)))
 }
 
 /// The permissions of both, where both name some and they are not the same. Reading is every skill's, so that naming it or not
@@ -68,7 +71,7 @@ fn permissions(
     (!there.is_empty() && differ).then_some((here, there))
 }
 
-fn listed(permissions: &BTreeSet<Permission>) -> String {
+fn join_permissions(permissions: &BTreeSet<Permission>) -> String {
     if permissions.is_empty() {
         return "none".to_owned();
     }

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
 use super::super::yaml::{Entry, Node};
 use super::{read, told};
 use crate::policy::Permission;
 
 /// Words of other formats, and ours that means the same.
-const WORDS: [(&str, &str); 10] = [
+const FOREIGN_WORDS: [(&str, &str); 10] = [
     ("filesystem:read", "read"),
     ("filesystem:write", "write"),
     ("fs:read", "read"),
@@ -24,7 +24,7 @@ const WORDS: [(&str, &str); 10] = [
 
 /// One permission a contract names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ask {
+pub struct PermissionRequest {
     /// The word as written, without its condition.
     pub text: String,
     /// The permission it is; nothing where it is a word of another system, which asks for nothing here.
@@ -35,22 +35,26 @@ pub struct Ask {
 }
 
 /// Those under `permissions` and those under `metadata.permissions`, each once; nothing when there is neither key.
-pub(super) fn read(entries: &[Entry], metadata: &[Entry], report: &mut Report<'_>) -> Option<Vec<Ask>> {
+pub(super) fn read(
+    entries: &[Entry],
+    metadata: &[Entry],
+    report: &mut DiagnosticSink<'_>,
+) -> Option<Vec<PermissionRequest>> {
     let lists = [read::find(entries, "permissions"), read::find(metadata, "permissions")];
     if lists == [None, None] {
         return None;
     }
-    let mut asks: Vec<Ask> = Vec::new();
+    let mut asks: Vec<PermissionRequest> = Vec::new();
     for list in lists.into_iter().flatten() {
         for node in read::items(list, "permissions", report).unwrap_or_default() {
-            let ask = ask(node, report).filter(|ask| !asks.contains(ask));
+            let ask = read_permission(node, report).filter(|ask| !asks.contains(ask));
             asks.extend(ask);
         }
     }
     Some(asks)
 }
 
-fn ask(node: &Node, report: &mut Report<'_>) -> Option<Ask> {
+fn read_permission(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<PermissionRequest> {
     let written = read::text(Some(node), "a permission", report)?;
     let (text, when) = match written.split_once('(') {
         Some((word, rest)) => (word.trim(), Some(rest.trim().trim_end_matches(')').trim().to_owned())),
@@ -59,24 +63,24 @@ fn ask(node: &Node, report: &mut Report<'_>) -> Option<Ask> {
     let parsed = text.parse::<Permission>();
     if let Err(error) = &parsed {
         let message = format!("{error}; it asks for nothing");
-        let help = known_elsewhere(text).map(|ours| format!("write `{ours}`"));
+        let help = translate_foreign_word(text).map(|ours| format!("write `{ours}`"));
         let found = report.add(&rule::PERMISSION_UNKNOWN, &node.span, message);
         if let Some(help) = help.or_else(|| error.help().map(str::to_owned)) {
             found.help(help);
         }
     }
-    Some(Ask { text: text.to_owned(), permission: parsed.ok(), when })
+    Some(PermissionRequest { text: text.to_owned(), permission: parsed.ok(), when })
 }
 
 /// Our word for one of another format: `network:example.com` is `net:example.com`.
-fn known_elsewhere(text: &str) -> Option<String> {
-    if let Some(permission) = Permission::from_foreign(text) {
+fn translate_foreign_word(text: &str) -> Option<String> {
+    if let Some(permission) = Permission::from_client_tool(text) {
         return Some(permission.to_string());
     }
     let lower = text.to_ascii_lowercase();
     let (scope_of, rest) =
         lower.split_once(':').map_or((lower.as_str(), None), |(word, rest)| (word, Some(rest)));
-    let (_, ours) = WORDS.iter().find(|(word, _)| *word == lower || *word == scope_of)?;
+    let (_, ours) = FOREIGN_WORDS.iter().find(|(word, _)| *word == lower || *word == scope_of)?;
     let is_host = |rest: &&str| rest.contains('.');
     Some(match (ours.strip_suffix("HOST"), rest.filter(is_host)) {
         (Some(net), Some(host)) => format!("{net}{host}"),
@@ -99,7 +103,7 @@ mod tests {
             ("Bash", Some("exec")),
             ("teleport", None),
         ] {
-            assert_eq!(known_elsewhere(theirs).as_deref(), ours, "{theirs}");
+            assert_eq!(translate_foreign_word(theirs).as_deref(), ours, "{theirs}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::yaml::{Entry, Node};
 use super::{read, told};
 use crate::policy::amount;
@@ -14,7 +14,7 @@ const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"
 /// The limits a contract names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Bounds {
+pub struct ContractLimits {
     /// Wall clock time.
     #[serde(rename = "deadline_ms", serialize_with = "told::milliseconds")]
     pub deadline: Option<Duration>,
@@ -29,23 +29,23 @@ pub struct Bounds {
 }
 
 /// `timeout` stands beside `limits` or in it, where it may be called `deadline` too; the shortest counts.
-pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Bounds {
-    let timeout = time(read::find(entries, "timeout"), "timeout", report);
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> ContractLimits {
+    let timeout = read_duration(read::find(entries, "timeout"), "timeout", report);
     let Some(limits) = read::find(entries, "limits").and_then(|node| read::entries(node, "limits", report))
     else {
-        return Bounds { deadline: timeout, ..Bounds::default() };
+        return ContractLimits { deadline: timeout, ..ContractLimits::default() };
     };
-    read::unknown(limits, &KEYS, "limits", report);
+    read::unknown_keys(limits, &KEYS, "limits", report);
     let field = |key: &str| read::find(limits, key);
-    let times = ["timeout", "deadline"].map(|key| time(field(key), key, report));
-    Bounds {
+    let times = ["timeout", "deadline"].map(|key| read_duration(field(key), key, report));
+    ContractLimits {
         deadline: times.into_iter().chain([timeout]).flatten().min(),
-        memory: read::amount(field("memory"), "memory", amount::bytes, report),
-        operations: read::amount(field("operations"), "operations", amount::count, report),
-        output: read::amount(field("output"), "output", amount::bytes, report),
+        memory: read::amount(field("memory"), "memory", amount::parse_bytes, report),
+        operations: read::amount(field("operations"), "operations", amount::parse_count, report),
+        output: read::amount(field("output"), "output", amount::parse_bytes, report),
     }
 }
 
-fn time(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> Option<Duration> {
-    read::amount(node, what, amount::duration, report)
+fn read_duration(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<Duration> {
+    read::amount(node, what, amount::parse_duration, report)
 }

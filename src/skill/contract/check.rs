@@ -4,53 +4,66 @@ use std::ops::Range;
 
 use serde_json::Value as Json;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
-use super::document::Placed;
-use super::schema::{Schema, Slip, Unfit};
+use super::document::LocatedSchema;
+use super::schema::{KeywordTypo, Schema, ValidationFailure};
 use super::{Contract, Example};
 
 /// Findings of one kind that are told; what comes after is the same again.
-const MOST: usize = 50;
+const MAX_REPORTED: usize = 50;
 
-pub(super) fn all(contract: &Contract, inputs: &Placed<'_>, outputs: &Placed<'_>, report: &mut Report<'_>) {
+pub(super) fn check_contract(
+    contract: &Contract,
+    inputs: &LocatedSchema<'_>,
+    outputs: &LocatedSchema<'_>,
+    report: &mut DiagnosticSink<'_>,
+) {
     for (schema, source) in inputs.iter().chain(outputs) {
-        for fault in schema.faults() {
+        for fault in schema.errors() {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
         }
-        for Slip { key, span, meant } in source.slips(MOST) {
+        for KeywordTypo { key, span, suggestion: meant } in source.keyword_typos(MAX_REPORTED) {
             let message = format!("`{key}` is not a keyword of JSON Schema, and holds nothing back");
             report.add(&rule::KEY_TYPO, &span, message).help(format!("did you mean `{meant}`?"));
         }
     }
-    let outputs = contract.outputs.as_ref().map(Schema::loosened);
+    let outputs = contract.outputs.as_ref().map(Schema::relax);
     let found = contract.examples.iter().flat_map(|example| {
-        let inputs = contract.inputs.as_ref().into_iter().flat_map(|inputs| of_input(example, inputs));
-        inputs.chain(outputs.iter().flat_map(|outputs| of_output(example, outputs)))
+        let inputs = contract.inputs.as_ref().into_iter().flat_map(|inputs| input_problems(example, inputs));
+        inputs.chain(outputs.iter().flat_map(|outputs| output_problems(example, outputs)))
     });
-    for (span, message) in found.take(MOST) {
+    for (span, message) in found.take(MAX_REPORTED) {
         report.add(&rule::EXAMPLE_INVALID, span, message);
     }
 }
 
-type Found<'a> = (&'a Range<usize>, String);
+type ExampleProblem<'a> = (&'a Range<usize>, String);
 
-fn of_input<'a>(example: &'a Example, inputs: &Schema) -> impl Iterator<Item = Found<'a>> + use<'a> {
+fn input_problems<'a>(
+    example: &'a Example,
+    inputs: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
     let filled = inputs.with_defaults(example.inputs.clone());
     let told = |message| format!("the input of an example does not fit the contract: {message}");
-    broken(inputs, &filled).into_iter().map(move |message| (&example.spans.0, told(message)))
+    violation_messages(inputs, &filled).into_iter().map(move |message| (&example.spans.0, told(message)))
 }
 
-fn of_output<'a>(example: &'a Example, loosened: &Schema) -> impl Iterator<Item = Found<'a>> + use<'a> {
-    let found = example.expected_output.as_ref().map(|expected| broken(loosened, expected));
+fn output_problems<'a>(
+    example: &'a Example,
+    loosened: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
+    let found = example.expected_output.as_ref().map(|expected| violation_messages(loosened, expected));
     let told = |message| format!("the expected output of an example does not fit the contract: {message}");
     found.into_iter().flatten().map(move |message| (&example.spans.1, told(message)))
 }
 
 /// The violations; none where the schema itself is no schema, which is told already.
-fn broken(schema: &Schema, value: &Json) -> Vec<String> {
-    match schema.check(value) {
-        Err(Unfit::Broken { violations, .. }) => violations.iter().map(ToString::to_string).collect(),
+fn violation_messages(schema: &Schema, value: &Json) -> Vec<String> {
+    match schema.validate(value) {
+        Err(ValidationFailure::Violations { violations, .. }) => {
+            violations.iter().map(ToString::to_string).collect()
+        }
         _ => Vec::new(),
     }
 }

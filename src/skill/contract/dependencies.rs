@@ -4,7 +4,7 @@ use semver::VersionReq;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
 use super::super::yaml::{Node, Value};
 use super::{read, told};
@@ -38,11 +38,11 @@ pub struct Dependency {
     pub reason: Option<String>,
 }
 
-pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Dependencies {
+pub(super) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Dependencies {
     let Some(entries) = node.and_then(|node| read::entries(node, "dependencies", report)) else {
         return Dependencies::default();
     };
-    read::unknown(entries, &KEYS, "dependencies", report);
+    read::unknown_keys(entries, &KEYS, "dependencies", report);
     let mut listed = |key: &str| {
         let nodes = read::find(entries, key).and_then(|node| read::items(node, key, report));
         nodes.unwrap_or_default().iter().filter_map(|node| dependency(node, key, report)).collect()
@@ -56,27 +56,27 @@ pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Dependencies
 }
 
 /// A map with a name, or the name alone.
-fn dependency(node: &Node, key: &str, report: &mut Report<'_>) -> Option<Dependency> {
+fn dependency(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option<Dependency> {
     if let Value::Scalar(_) = node.value {
-        let name = named(node, key, report)?;
+        let name = dependency_name(node, key, report)?;
         return Some(Dependency { name, version: None, required: true, reason: None });
     }
     let entries = read::entries(node, key, report)?;
-    read::unknown(entries, &DEPENDENCY_KEYS, key, report);
+    read::unknown_keys(entries, &DEPENDENCY_KEYS, key, report);
     let Some(name) = read::find(entries, "name") else {
         report.add(&rule::DEPENDENCY_INVALID, &node.span, format!("one of {key} has no `name`"));
         return None;
     };
     Some(Dependency {
-        name: named(name, key, report)?,
-        version: versions(read::find(entries, "version"), report),
+        name: dependency_name(name, key, report)?,
+        version: read_version_range(read::find(entries, "version"), report),
         required: read::flag(read::find(entries, "required"), "required", report).unwrap_or(true),
         reason: read::text(read::find(entries, "reason"), "reason", report),
     })
 }
 
 /// A name is looked up, so it is no path.
-fn named(node: &Node, key: &str, report: &mut Report<'_>) -> Option<String> {
+fn dependency_name(node: &Node, key: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let name = read::text(Some(node), "name", report)?;
     if name.contains(['/', '\\', '\0']) {
         let message = format!("`{name}` under {key} is a path; dependencies are named");
@@ -86,10 +86,10 @@ fn named(node: &Node, key: &str, report: &mut Report<'_>) -> Option<String> {
     Some(name)
 }
 
-fn versions(node: Option<&Node>, report: &mut Report<'_>) -> Option<VersionReq> {
+fn read_version_range(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Option<VersionReq> {
     let node = node?;
     let text = read::text(Some(node), "version", report)?;
-    let parsed = range_of(&text);
+    let parsed = parse_version_range(&text);
     if parsed.is_none() {
         let message = format!("`{text}` is not a range of versions");
         report.add(&rule::DEPENDENCY_INVALID, &node.span, message).help("write it as `>=3.12.0` or `^1.2`");
@@ -98,7 +98,7 @@ fn versions(node: Option<&Node>, report: &mut Report<'_>) -> Option<VersionReq> 
 }
 
 /// `>=3.12.0`, `^1.2`, `>=1.2 <2` and `>=1.2, <2`.
-fn range_of(text: &str) -> Option<VersionReq> {
+fn parse_version_range(text: &str) -> Option<VersionReq> {
     let with_commas = || {
         let parts: Vec<&str> = text.split([' ', ',']).filter(|part| !part.is_empty()).collect();
         VersionReq::parse(&parts.join(", "))
@@ -112,9 +112,11 @@ mod tests {
 
     #[test]
     fn ranges_are_read_with_commas_or_blanks() {
-        let fits = |range: &str, version: &str| range_of(range).unwrap().matches(&version.parse().unwrap());
+        let fits = |range: &str, version: &str| {
+            parse_version_range(range).unwrap().matches(&version.parse().unwrap())
+        };
         assert!(fits(">=3.12.0", "3.12.0") && !fits(">=3.12.0", "3.11.9"));
         assert!(fits(">=1.2 <2", "1.9.0") && !fits(">=1.2 <2", "2.0.0"));
-        assert!(range_of("latest").is_none() && range_of(">= x").is_none());
+        assert!(parse_version_range("latest").is_none() && parse_version_range(">= x").is_none());
     }
 }

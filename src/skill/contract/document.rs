@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use super::super::diagnostic::Diagnostic;
 use super::super::manifest::Manifest;
-use super::super::name::normalised;
-use super::super::report::{Report, control_character};
+use super::super::name::normalise;
+use super::super::report::{DiagnosticSink, find_control_character};
 use super::super::rule;
 use super::super::version;
 use super::super::yaml::{self, Entry, Value};
-use super::schema::{self, Side, Source};
+use super::schema::{self, SchemaRole, SchemaSource};
 use super::{
-    Contract, Form, Place, agreement, asks, bounds, check, dependencies, entrypoint, examples, facts, read,
+    Contract, SourceLocation, StepsForm, agreement, asks, bounds, check, dependencies, entrypoint, examples,
+    facts, read,
 };
 use crate::error::SkillError;
 
@@ -19,10 +20,10 @@ use crate::error::SkillError;
 pub const MAX_CONTRACT: usize = 256 * 1024;
 
 /// Findings in one contract that are told.
-const MOST: usize = 100;
+const MAX_DIAGNOSTICS: usize = 100;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The key that holds the others, in the article's form.
-const ROOT: &str = "skill";
+const ROOT_KEY: &str = "skill";
 /// Every key, those of plans included, which are read elsewhere.
 const KEYS: [&str; 19] = [
     "name",
@@ -57,12 +58,12 @@ pub struct ParsedContract {
 
 impl ParsedContract {
     /// What keeps the skill from running.
-    pub fn cause(&self) -> Option<&Diagnostic> {
+    pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
 
     /// A contract that could not be read at all, and why.
-    fn refused(rule: &rule::Rule, message: impl Into<String>, help: Option<&str>) -> Self {
+    fn from_error(rule: &rule::Rule, message: impl Into<String>, help: Option<&str>) -> Self {
         let mut found = Diagnostic::new(rule, "", &(0..0), message);
         found.help = help.map(str::to_owned);
         Self { contract: None, diagnostics: vec![found] }
@@ -71,13 +72,13 @@ impl ParsedContract {
     /// One that could not be read from its place.
     pub fn unreadable(error: std::io::Error) -> Self {
         let sentence = SkillError::io("the contract cannot be read", error);
-        Self::refused(&rule::CONTRACT_UNREADABLE, sentence.message(), None)
+        Self::from_error(&rule::CONTRACT_UNREADABLE, sentence.message(), None)
     }
 
     /// One of two, where nobody can tell which counts.
-    pub fn twice() -> Self {
+    pub fn duplicate_files() -> Self {
         let message = "there are a skill.yaml and a skill.yml";
-        Self::refused(&rule::CONTRACT_TWICE, message, Some("keep skill.yaml"))
+        Self::from_error(&rule::CONTRACT_TWICE, message, Some("keep skill.yaml"))
     }
 }
 
@@ -85,42 +86,42 @@ impl ParsedContract {
 ///
 /// Never fails, touches no disk and fetches nothing; hostile text ends in a diagnostic.
 pub fn parse(source: &[u8]) -> ParsedContract {
-    read(source, None, Depth::Whole)
+    read(source, None, CheckDepth::Whole)
 }
 
 /// The same, and holds it against the `SKILL.md` beside it.
-pub fn parse_beside(source: &[u8], manifest: &Manifest) -> ParsedContract {
-    read(source, Some(manifest), Depth::Whole)
+pub fn parse_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
+    read(source, Some(manifest), CheckDepth::Whole)
 }
 
 /// As [`parse`], for those who load many skills: schemas are compiled when they are first used.
 pub fn load(source: &[u8]) -> ParsedContract {
-    read(source, None, Depth::Structure)
+    read(source, None, CheckDepth::Structure)
 }
 
 /// As [`parse_beside`], for those who load many skills.
-pub fn load_beside(source: &[u8], manifest: &Manifest) -> ParsedContract {
-    read(source, Some(manifest), Depth::Structure)
+pub fn load_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
+    read(source, Some(manifest), CheckDepth::Structure)
 }
 
 /// How far a contract is looked into.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
+enum CheckDepth {
     Structure,
     Whole,
 }
 
 /// Schemas and where their parts stand.
-pub(super) type Placed<'a> = Option<(schema::Schema, Source<'a>)>;
+pub(super) type LocatedSchema<'a> = Option<(schema::Schema, SchemaSource<'a>)>;
 
-fn read(source: &[u8], manifest: Option<&Manifest>, depth: Depth) -> ParsedContract {
+fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
     if source.len() > MAX_CONTRACT {
         let message = format!("the contract is larger than {} KiB", MAX_CONTRACT / 1024);
         let help = "move long text to SKILL.md or to files beside it";
-        return ParsedContract::refused(&rule::CONTRACT_TOO_LARGE, message, Some(help));
+        return ParsedContract::from_error(&rule::CONTRACT_TOO_LARGE, message, Some(help));
     }
     let text = source.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    let mut report = Report::on(text).at_most(MOST);
+    let mut report = DiagnosticSink::new(text).with_max(MAX_DIAGNOSTICS);
     let contract = if text.len() < source.len() {
         let message =
             format!("the file is not UTF-8: byte 0x{:02X} at offset {}", source[text.len()], text.len());
@@ -138,10 +139,10 @@ fn read(source: &[u8], manifest: Option<&Manifest>, depth: Depth) -> ParsedContr
 fn read_text(
     text: &str,
     manifest: Option<&Manifest>,
-    depth: Depth,
-    report: &mut Report<'_>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
 ) -> Option<Contract> {
-    if let Some(at) = control_character(text) {
+    if let Some(at) = find_control_character(text) {
         let character = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("the contract holds the control character U+{character:04X} at byte {at}");
         report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
@@ -157,7 +158,7 @@ fn read_text(
         .ok()?;
     match &tree.root {
         Some(yaml::Node { value: Value::Map(entries), .. }) => {
-            Some(contract(below_root(entries, report), manifest, depth, report))
+            Some(read_contract(root_entries(entries, report), manifest, depth, report))
         }
         root => {
             let at = root.as_ref().map_or(0..0, |root| root.span.clone());
@@ -169,10 +170,10 @@ fn read_text(
 }
 
 /// The entries that matter: below `skill`, or those at the top where there is no such key.
-fn below_root<'a>(entries: &'a [Entry], report: &mut Report<'_>) -> &'a [Entry] {
-    let Some(root) = read::find(entries, ROOT) else { return entries };
-    if let Some(stray) = entries.iter().find(|entry| entry.key != ROOT) {
-        let message = format!("`{}` stands beside `{ROOT}`", stray.key);
+fn root_entries<'a>(entries: &'a [Entry], report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
+    let Some(root) = read::find(entries, ROOT_KEY) else { return entries };
+    if let Some(stray) = entries.iter().find(|entry| entry.key != ROOT_KEY) {
+        let message = format!("`{}` stands beside `{ROOT_KEY}`", stray.key);
         report
             .add(&rule::CONTRACT_MIXED_ROOT, &stray.key_span, message)
             .help("indent it below `skill:`, or write every key at the top");
@@ -180,24 +181,26 @@ fn below_root<'a>(entries: &'a [Entry], report: &mut Report<'_>) -> &'a [Entry] 
     read::entries(root, "`skill`", report).unwrap_or_default()
 }
 
-fn contract(
+fn read_contract(
     entries: &[Entry],
     manifest: Option<&Manifest>,
-    depth: Depth,
-    report: &mut Report<'_>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
 ) -> Contract {
     let field = |key: &str| read::find(entries, key);
-    let text = |key: &str, report: &mut Report<'_>| read::text(field(key), key, report);
+    let text = |key: &str, report: &mut DiagnosticSink<'_>| read::text(field(key), key, report);
     let metadata =
         field("metadata").and_then(|node| read::entries(node, "metadata", report)).unwrap_or_default();
-    let inputs = schema::read(field("inputs"), Side::Inputs, report);
-    let outputs = schema::read(field("outputs"), Side::Outputs, report);
+    let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
+    let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
     let contract = Contract {
-        name: text("name", report).map(|name| normalised(&name)),
-        version: versioned(entries, report),
+        name: text("name", report).map(|name| normalise(&name)),
+        version: read_version(entries, report),
         description: text("description", report),
         runtime: text("runtime", report),
-        runtime_place: field("runtime").map(|node| Place::of(node, report)).unwrap_or_default(),
+        runtime_location: field("runtime")
+            .map(|node| SourceLocation::from_node(node, report))
+            .unwrap_or_default(),
         entrypoint: entrypoint::read(field("entrypoint"), "entrypoint", report),
         entrypoints: entrypoint::read_named(field("entrypoints"), report),
         inputs: inputs.as_ref().map(|(schema, _)| schema.clone()),
@@ -207,33 +210,33 @@ fn contract(
         dependencies: dependencies::read(field("dependencies"), report),
         metadata: facts::read(metadata, report),
         examples: examples::read(field("examples"), report),
-        steps: form(entries, report),
-        steps_place: steps_place(entries, report),
-        unknown: read::unknown(entries, &KEYS, "a contract", report),
+        steps: read_steps_form(entries, report),
+        steps_location: steps_location(entries, report),
+        unknown: read::unknown_keys(entries, &KEYS, "a contract", report),
     };
-    if depth == Depth::Whole {
-        check::all(&contract, &inputs, &outputs, report);
+    if depth == CheckDepth::Whole {
+        check::check_contract(&contract, &inputs, &outputs, report);
     }
     if let Some(manifest) = manifest {
-        let span = |key: &str| place(entries, metadata, key);
+        let span = |key: &str| key_span(entries, metadata, key);
         agreement::check(&contract, manifest, span, report);
     }
     contract
 }
 
-fn versioned(entries: &[Entry], report: &mut Report<'_>) -> Option<semver::Version> {
+fn read_version(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<semver::Version> {
     let entry = entries.iter().find(|entry| entry.key == "version" && !entry.node.is_null())?;
     Some(version::read(Some(entry), report))
 }
 
 /// Where the steps are named.
-fn steps_place(entries: &[Entry], report: &Report<'_>) -> Place {
+fn steps_location(entries: &[Entry], report: &DiagnosticSink<'_>) -> SourceLocation {
     let entry = entries.iter().find(|entry| ["steps", "composed_of"].contains(&entry.key.as_str()));
-    entry.map(|entry| Place::at(&entry.key_span, report)).unwrap_or_default()
+    entry.map(|entry| SourceLocation::from_span(&entry.key_span, report)).unwrap_or_default()
 }
 
-fn form(entries: &[Entry], report: &mut Report<'_>) -> Option<Form> {
-    let forms = [("steps", Form::Steps), ("composed_of", Form::ComposedOf)];
+fn read_steps_form(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<StepsForm> {
+    let forms = [("steps", StepsForm::Steps), ("composed_of", StepsForm::ComposedOf)];
     let mut written = forms.into_iter().filter(|(key, _)| read::find(entries, key).is_some());
     let first = written.next().map(|(_, form)| form);
     if let Some((key, _)) = written.next()
@@ -259,7 +262,7 @@ fn form(entries: &[Entry], report: &mut Report<'_>) -> Option<Form> {
 }
 
 /// Where the value of a key stands, to point at when it disagrees.
-fn place(entries: &[Entry], metadata: &[Entry], key: &str) -> Range<usize> {
+fn key_span(entries: &[Entry], metadata: &[Entry], key: &str) -> Range<usize> {
     let node = read::find(entries, key).or_else(|| read::find(metadata, key));
     node.map_or(0..0, |node| node.span.clone())
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
 use super::super::yaml::{Entry, Node, Value};
 use super::read;
@@ -24,50 +24,54 @@ pub struct Entrypoint {
     pub description: Option<String>,
     /// Where its path is written.
     #[serde(skip)]
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// Where something is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourceLocation {
     pub(crate) line: Option<u32>,
     pub(super) span: Range<usize>,
 }
 
 /// A path, or a map with one.
-pub(super) fn read(node: Option<&Node>, what: &str, report: &mut Report<'_>) -> Option<Entrypoint> {
+pub(super) fn read(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<Entrypoint> {
     let node = node.filter(|node| !node.is_null())?;
     if let Value::Scalar(_) = node.value {
-        let path = path(node, what, report)?;
-        return Some(Entrypoint { path, place: Place::of(node, report), ..Entrypoint::default() });
+        let path = read_path(node, what, report)?;
+        return Some(Entrypoint {
+            path,
+            place: SourceLocation::from_node(node, report),
+            ..Entrypoint::default()
+        });
     }
     let entries = read::entries(node, what, report)?;
-    read::unknown(entries, &KEYS, what, report);
+    read::unknown_keys(entries, &KEYS, what, report);
     let Some(at) = read::find(entries, "path") else {
-        read::refuse(node, &format!("{what} has no `path`"), report);
+        read::report_invalid(node, &format!("{what} has no `path`"), report);
         return None;
     };
     Some(Entrypoint {
-        path: path(at, what, report)?,
+        path: read_path(at, what, report)?,
         function: read::text(read::find(entries, "function"), "function", report),
         runtime: read::text(read::find(entries, "runtime"), "runtime", report),
         description: read::text(read::find(entries, "description"), "description", report),
-        place: Place::of(at, report),
+        place: SourceLocation::from_node(at, report),
     })
 }
 
-impl Place {
-    pub(super) fn of(node: &Node, report: &Report<'_>) -> Self {
-        Self::at(&node.span, report)
+impl SourceLocation {
+    pub(super) fn from_node(node: &Node, report: &DiagnosticSink<'_>) -> Self {
+        Self::from_span(&node.span, report)
     }
 
-    pub(super) fn at(span: &Range<usize>, report: &Report<'_>) -> Self {
+    pub(super) fn from_span(span: &Range<usize>, report: &DiagnosticSink<'_>) -> Self {
         Self { line: Some(report.line(span.start)), span: span.clone() }
     }
 }
 
 /// The named ones, in the order written.
-pub(super) fn read_named(node: Option<&Node>, report: &mut Report<'_>) -> Vec<(String, Entrypoint)> {
+pub(super) fn read_named(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<(String, Entrypoint)> {
     let Some(entries) = node.and_then(|node| read::entries(node, "entrypoints", report)) else {
         return Vec::new();
     };
@@ -77,9 +81,9 @@ pub(super) fn read_named(node: Option<&Node>, report: &mut Report<'_>) -> Vec<(S
     entries.iter().filter_map(named).collect()
 }
 
-fn path(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
+fn read_path(node: &Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
     let written = read::text(Some(node), what, report)?;
-    let tidy = tidy(&written);
+    let tidy = normalize_path(&written);
     if tidy.is_none() {
         let message = format!("{what} `{written}` is not a path in the skill's folder");
         report
@@ -90,7 +94,7 @@ fn path(node: &Node, what: &str, report: &mut Report<'_>) -> Option<String> {
 }
 
 /// `./scripts//a.lua` as `scripts/a.lua`; nothing for what is absolute or climbs.
-pub(super) fn tidy(path: &str) -> Option<String> {
+pub(super) fn normalize_path(path: &str) -> Option<String> {
     let climbs = path.split('/').any(|part| part == "..");
     if path.starts_with('/') || climbs || path.contains(['\0', '\\']) {
         return None;
@@ -105,9 +109,9 @@ mod tests {
 
     #[test]
     fn paths_stay_in_the_folder() {
-        assert_eq!(tidy("./scripts//a.lua").as_deref(), Some("scripts/a.lua"));
+        assert_eq!(normalize_path("./scripts//a.lua").as_deref(), Some("scripts/a.lua"));
         for path in ["/etc/passwd", "../x", "scripts/../../x", ".", "", "a\\b", "C:\\x"] {
-            assert_eq!(tidy(path), None, "{path}");
+            assert_eq!(normalize_path(path), None, "{path}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
 use super::super::yaml::{Entry, Node};
 use super::read;
@@ -13,7 +13,7 @@ use super::read;
 const KEYS: [&str; 5] = ["name", "description", "inputs", "input", "expected_output"];
 
 /// Letters of a key that are repeated.
-const LONGEST: usize = 60;
+const MAX_KEY_CHARS: usize = 60;
 
 /// One call, and what of its answer is told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,23 +29,23 @@ pub struct Example {
     pub(super) spans: (Range<usize>, Range<usize>),
     /// Why it proves nothing: what it tells may stand under a key that nobody reads.
     #[serde(skip)]
-    pub(crate) fault: Option<Stray>,
+    pub(crate) unknown_key: Option<UnknownExampleKey>,
 }
 
 /// A key that is none of an example's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stray {
+pub(crate) struct UnknownExampleKey {
     pub(crate) message: String,
     pub(crate) help: String,
     pub(crate) line: u32,
 }
 
-pub(super) fn read(node: Option<&Node>, report: &mut Report<'_>) -> Vec<Example> {
+pub(super) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Example> {
     let nodes = node.and_then(|node| read::items(node, "examples", report)).unwrap_or_default();
-    nodes.iter().filter_map(|node| example(node, report)).collect()
+    nodes.iter().filter_map(|node| read_example(node, report)).collect()
 }
 
-fn example(node: &Node, report: &mut Report<'_>) -> Option<Example> {
+fn read_example(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Example> {
     let entries = read::entries(node, "an example", report)?;
     let field = |key: &str| read::find(entries, key);
     let inputs = field("inputs").or_else(|| field("input")).filter(|node| !node.is_null());
@@ -62,15 +62,21 @@ fn example(node: &Node, report: &mut Report<'_>) -> Option<Example> {
             None => None,
         },
         spans: (span(inputs), span(expected)),
-        fault: entries.iter().find(|entry| !KEYS.contains(&entry.key.as_str())).map(|at| stray(at, report)),
+        unknown_key: entries
+            .iter()
+            .find(|entry| !KEYS.contains(&entry.key.as_str()))
+            .map(|at| report_unknown_key(at, report)),
     })
 }
 
-fn stray(Entry { key, key_span, .. }: &Entry, report: &mut Report<'_>) -> Stray {
-    let shown: String = key.chars().take(LONGEST).collect();
+fn report_unknown_key(
+    Entry { key, key_span, .. }: &Entry,
+    report: &mut DiagnosticSink<'_>,
+) -> UnknownExampleKey {
+    let shown: String = key.chars().take(MAX_KEY_CHARS).collect();
     let message = format!("`{shown}` is not a key of an example");
     let spelt = key.to_ascii_lowercase();
-    let help = match read::meant_key(key, &KEYS) {
+    let help = match read::similar_key(key, &KEYS) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if spelt.contains("expect") || spelt.starts_with("output") => {
             "did you mean `expected_output`?".to_owned()
@@ -78,5 +84,5 @@ fn stray(Entry { key, key_span, .. }: &Entry, report: &mut Report<'_>) -> Stray 
         None => "an example has name, description, inputs and expected_output".to_owned(),
     };
     report.add(&rule::EXAMPLE_INVALID, key_span, &*message).help(&*help);
-    Stray { message, help, line: report.line(key_span.start) }
+    UnknownExampleKey { message, help, line: report.line(key_span.start) }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::yaml::Entry;
 use super::{read, told};
 use crate::policy::amount;
@@ -16,7 +16,7 @@ const KEYS: [&str; 7] =
 /// The operational facts of a skill, as its author states them; nothing holds them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ContractMetadata {
     /// How long a run takes, such as `5-30s`.
     pub estimated_duration: Option<String>,
     /// What a run costs, such as `none`.
@@ -35,15 +35,15 @@ pub struct Facts {
     pub unknown: Map<String, Json>,
 }
 
-pub(super) fn read(entries: &[Entry], report: &mut Report<'_>) -> Facts {
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> ContractMetadata {
     let field = |key: &str| read::find(entries, key);
-    Facts {
+    ContractMetadata {
         estimated_duration: read::text(field("estimated_duration"), "estimated_duration", report),
         cost: read::text(field("cost"), "cost", report),
         risk_level: read::text(field("risk_level"), "risk_level", report),
         idempotent: read::flag(field("idempotent"), "idempotent", report),
         cacheable: read::flag(field("cacheable"), "cacheable", report),
-        cache_ttl: read::amount(field("cache_ttl"), "cache_ttl", amount::duration, report),
-        unknown: read::unknown(entries, &KEYS, "metadata", report),
+        cache_ttl: read::amount(field("cache_ttl"), "cache_ttl", amount::parse_duration, report),
+        unknown: read::unknown_keys(entries, &KEYS, "metadata", report),
     }
 }

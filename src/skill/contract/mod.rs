@@ -28,15 +28,15 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-pub use asks::Ask;
-pub use bounds::Bounds;
+pub use asks::PermissionRequest;
+pub use bounds::ContractLimits;
 pub use dependencies::{Dependencies, Dependency};
-pub use document::{MAX_CONTRACT, ParsedContract, load, load_beside, parse, parse_beside};
+pub use document::{MAX_CONTRACT, ParsedContract, load, load_with_manifest, parse, parse_with_manifest};
 pub use entrypoint::Entrypoint;
-pub(crate) use entrypoint::Place;
+pub(crate) use entrypoint::SourceLocation;
 pub use examples::Example;
-pub use facts::Facts;
-pub use schema::{Schema, Unfit};
+pub use facts::ContractMetadata;
+pub use schema::{Schema, ValidationFailure};
 
 /// What the file may be called; there is to be one of them.
 pub const CONTRACT_FILES: [&str; 2] = ["skill.yaml", "skill.yml"];
@@ -56,7 +56,7 @@ pub struct Contract {
     pub runtime: Option<String>,
     /// Where that is written.
     #[serde(skip)]
-    pub(crate) runtime_place: Place,
+    pub(crate) runtime_location: SourceLocation,
     /// What runs when nobody names a script.
     pub entrypoint: Option<Entrypoint>,
     /// Scripts that may be run by these names, in the order written.
@@ -67,20 +67,20 @@ pub struct Contract {
     /// What comes out.
     pub outputs: Option<Schema>,
     /// How much a run needs at most.
-    pub limits: Bounds,
+    pub limits: ContractLimits,
     /// What it asks for; nothing where the contract leaves that to `allowed-tools`.
-    pub permissions: Option<Vec<Ask>>,
+    pub permissions: Option<Vec<PermissionRequest>>,
     /// What it needs around it.
     pub dependencies: Dependencies,
     /// What a caller wants to know beforehand.
-    pub metadata: Facts,
+    pub metadata: ContractMetadata,
     /// Calls of it, and what they answer.
     pub examples: Vec<Example>,
     /// Whether its work is a plan of steps, and in which form that is written.
-    pub steps: Option<Form>,
+    pub steps: Option<StepsForm>,
     /// Where they are written.
     #[serde(skip)]
-    pub(crate) steps_place: Place,
+    pub(crate) steps_location: SourceLocation,
     /// Keys that are none of these.
     pub unknown: Map<String, Json>,
 }
@@ -88,7 +88,7 @@ pub struct Contract {
 /// How a plan of steps is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum StepsForm {
     /// Under `steps`.
     Steps,
     /// Under `composed_of`.
@@ -102,11 +102,11 @@ impl Contract {
             [(_, only)] => Some(only),
             _ => None,
         };
-        self.entrypoint.as_ref().or_else(|| self.entrypoint_called("main")).or(only)
+        self.entrypoint.as_ref().or_else(|| self.entrypoint_by_name("main")).or(only)
     }
 
     /// The entrypoint of that name; `main` is the one that runs when none is named.
-    pub fn entrypoint_called(&self, name: &str) -> Option<&Entrypoint> {
+    pub fn entrypoint_by_name(&self, name: &str) -> Option<&Entrypoint> {
         let named =
             self.entrypoints.iter().find(|(known, _)| known == name).map(|(_, entrypoint)| entrypoint);
         named.or_else(|| self.entrypoint.as_ref().filter(|_| name == "main"))

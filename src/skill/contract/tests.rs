@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::skill::{Place, load as load_skill};
+use crate::skill::{SkillLocation, load as load_skill};
 
 /// `code line:column` of everything found.
 fn found(text: &str) -> Vec<String> {
@@ -43,10 +43,10 @@ fn what_runs_and_how_much_it_takes_is_read() {
 ",
     );
     assert_eq!(contract.entrypoint.as_ref().unwrap().path, "scripts/main.lua");
-    assert_eq!(contract.entrypoint_called("check").unwrap().path, "scripts/check.lua");
-    assert_eq!(contract.entrypoint_called("fix").unwrap().function.as_deref(), Some("fix_all"));
-    assert_eq!(contract.entrypoint_called("main").unwrap().path, "scripts/main.lua");
-    assert!(contract.entrypoint_called("other").is_none());
+    assert_eq!(contract.entrypoint_by_name("check").unwrap().path, "scripts/check.lua");
+    assert_eq!(contract.entrypoint_by_name("fix").unwrap().function.as_deref(), Some("fix_all"));
+    assert_eq!(contract.entrypoint_by_name("main").unwrap().path, "scripts/main.lua");
+    assert!(contract.entrypoint_by_name("other").is_none());
     let bounds = &contract.limits;
     assert_eq!(bounds.deadline, Some(std::time::Duration::from_secs(5)), "the shorter of two");
     assert_eq!(
@@ -144,7 +144,7 @@ fn both_notations_accept_the_same_values() {
     ] {
         let fits = |contract: &Contract| {
             let schema = contract.inputs.as_ref().unwrap();
-            schema.check(&schema.with_defaults(value.clone())).is_ok()
+            schema.validate(&schema.with_defaults(value.clone())).is_ok()
         };
         assert_eq!(fits(&notation), fits(&raw), "{value}");
     }
@@ -210,7 +210,7 @@ fn faults_elsewhere_are_told_where_they_stand() {
         assert_eq!(found(text), [told], "{text}");
     }
     assert_eq!(found("steps: []\noutputs_from: x\nconcurrency: 4"), [""; 0], "what plans are made of");
-    assert_eq!(contract("composed_of: [{skill: x}]").steps, Some(Form::ComposedOf));
+    assert_eq!(contract("composed_of: [{skill: x}]").steps, Some(StepsForm::ComposedOf));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_default_is_held_against_its_own_schema_as_it_will_stand() {
         assert_eq!(all[0], format!("default-invalid {told}"), "{inputs}: {all:?}");
         let parsed = load(format!("inputs: {inputs}").as_bytes());
         let schema = parsed.contract.unwrap().inputs.unwrap();
-        assert!(matches!(schema.check(&json!({})), Err(Unfit::Schema(_))), "{inputs}");
+        assert!(matches!(schema.validate(&json!({})), Err(ValidationFailure::InvalidSchema(_))), "{inputs}");
     }
     let filled = "{a: {type: object, default: {}, required: [b], properties: {b: {default: 1}}}}";
     assert_eq!(found(&format!("inputs: {filled}")), [""; 0], "what is inside is put in before");
@@ -338,9 +338,11 @@ fn defaults_are_put_in_where_nothing_is() {
 #[test]
 fn what_both_files_name_agrees_or_names_both_places() {
     let skill = "---\nname: x\ndescription: d\nallowed-tools: write:out Bash\nmetadata:\n  version: \"1.0\"\n  runtime: lua\n  entrypoint: scripts/a.lua\n---\n";
-    let manifest = load_skill(skill.as_bytes(), Place { directory: "x", file: "SKILL.md" }).manifest.unwrap();
+    let manifest = load_skill(skill.as_bytes(), SkillLocation { directory: "x", file_name: "SKILL.md" })
+        .manifest
+        .unwrap();
     let told = |text: &str| -> Vec<String> {
-        let parsed = load_beside(text.as_bytes(), &manifest);
+        let parsed = load_with_manifest(text.as_bytes(), &manifest);
         assert_eq!(parsed.contract.is_none(), !parsed.diagnostics.is_empty(), "{text}");
         parsed.diagnostics.iter().map(ToString::to_string).collect()
     };
@@ -490,7 +492,11 @@ fn a_flood_of_findings_ends_and_what_blocks_is_always_among_them() {
     assert_eq!((last.code, last.message.as_str()), ("findings-left-out", "3900 more findings are left out"));
     let undecided = numbered(&"  p: {}\n".repeat(1_000));
     let parsed = parse(format!("inputs:\n{undecided}outputs: 5\n").as_bytes());
-    assert!(parsed.contract.is_none() && parsed.cause().is_some(), "{:?}", parsed.diagnostics.last());
+    assert!(
+        parsed.contract.is_none() && parsed.blocking_diagnostic().is_some(),
+        "{:?}",
+        parsed.diagnostics.last()
+    );
     let examples = "- {zz: 1}\n".repeat(1_500);
     let parsed = parse(format!("inputs:\n{undecided}examples:\n{examples}").as_bytes());
     let is_error = |found: &crate::skill::Diagnostic| found.code == "example-invalid";

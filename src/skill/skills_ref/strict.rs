@@ -8,32 +8,32 @@ use crate::skill::yaml::{Entry, Node, Style, Tree, Value};
 type Refusal = (Range<usize>, &'static str);
 
 /// The first thing the strict subset leaves out. `yaml` is where the document lies in `text`.
-pub(super) fn refusal(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<Refusal> {
-    if let Some(span) = &tree.property {
+pub(super) fn first_refusal(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<Refusal> {
+    if let Some(span) = &tree.first_property {
         return Some((span.clone(), "anchors, aliases and tags are not allowed"));
     }
     if let Some(at) = stray_tab(text, yaml, tree) {
         return Some((at..at + 1, "a tab cannot start a token"));
     }
-    tree.root.as_ref().and_then(in_node)
+    tree.root.as_ref().and_then(refusal_in_node)
 }
 
-fn in_node(node: &Node) -> Option<Refusal> {
+fn refusal_in_node(node: &Node) -> Option<Refusal> {
     match &node.value {
         Value::Scalar(_) => None,
         Value::List(_) | Value::Map(_) if node.style == Style::Flow => {
             Some((node.span.clone(), "flow style ([…], {…}) is not allowed"))
         }
-        Value::List(items) => items.iter().find_map(in_node),
-        Value::Map(entries) => entries.iter().find_map(in_entry).or_else(|| uneven_maps(entries)),
+        Value::List(items) => items.iter().find_map(refusal_in_node),
+        Value::Map(entries) => entries.iter().find_map(refusal_in_entry).or_else(|| uneven_maps(entries)),
     }
 }
 
-fn in_entry(entry: &Entry) -> Option<Refusal> {
+fn refusal_in_entry(entry: &Entry) -> Option<Refusal> {
     if entry.key == "<<" {
         return Some((entry.key_span.clone(), "merge keys are not allowed"));
     }
-    in_node(&entry.node)
+    refusal_in_node(&entry.node)
 }
 
 /// Maps that are values of one map must all be indented alike.
@@ -51,7 +51,7 @@ fn stray_tab(text: &str, yaml: &Range<usize>, tree: &Tree) -> Option<usize> {
     }
     let mut covered = Vec::new();
     if let Some(root) = &tree.root {
-        collect_texts(root, &mut covered);
+        collect_quoted_spans(root, &mut covered);
     }
     // Without aliases the spans are in order, and one look-up a tab keeps a text full of tabs cheap.
     let is_covered = |at: usize| {
@@ -77,11 +77,11 @@ fn without_comment(line: &str) -> &str {
     &line[..line.find(" #").unwrap_or(line.len())]
 }
 
-fn collect_texts(node: &Node, spans: &mut Vec<Range<usize>>) {
+fn collect_quoted_spans(node: &Node, spans: &mut Vec<Range<usize>>) {
     match &node.value {
         Value::Scalar(_) if node.style == Style::Plain => {}
         Value::Scalar(_) => spans.push(node.span.clone()),
-        Value::List(items) => items.iter().for_each(|item| collect_texts(item, spans)),
-        Value::Map(entries) => entries.iter().for_each(|entry| collect_texts(&entry.node, spans)),
+        Value::List(items) => items.iter().for_each(|item| collect_quoted_spans(item, spans)),
+        Value::Map(entries) => entries.iter().for_each(|entry| collect_quoted_spans(&entry.node, spans)),
     }
 }

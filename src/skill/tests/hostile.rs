@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::skill::{Head, MAX_HEAD, head_len};
+use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 
 #[track_caller]
-fn refused(parsed: &Parsed, code: &str) {
-    assert!(!parsed.loads());
-    assert!(!parsed.valid(Profile::Spec) && !parsed.valid(Profile::SkillsRef));
+fn refused(parsed: &ParsedSkill, code: &str) {
+    assert!(!parsed.is_loadable());
+    assert!(!parsed.is_valid(Profile::Spec) && !parsed.is_valid(Profile::SkillsRef));
     assert!(codes(parsed).contains(&code), "{:?}", parsed.diagnostics);
 }
 
@@ -17,7 +17,7 @@ fn fifty_megabytes_of_frontmatter_are_refused_unread() {
     for filler in ["a: b\n", "[", "\u{0}", "é"] {
         let endless = format!("---\n{}", filler.repeat(50_000_000 / filler.len()));
         refused(&read("pdf", endless.as_bytes()), "frontmatter-too-large");
-        assert_eq!(head_len(endless.as_bytes()), Head::TooLarge);
+        assert_eq!(frontmatter_len(endless.as_bytes()), FrontmatterLen::TooLarge);
     }
     let blank = vec![b'\n'; 50_000_000];
     refused(&read("pdf", &blank), "frontmatter-too-large");
@@ -95,16 +95,16 @@ fn repetition_costs_no_more_than_its_length() {
 #[test]
 fn tabs_are_looked_up_not_searched_for() {
     let inside = pdf_with(&format!("license: \"{}\"", "\t".repeat(60_000)));
-    assert!(inside.valid(Profile::SkillsRef));
+    assert!(inside.is_valid(Profile::SkillsRef));
     let between = pdf_with(&format!("metadata:\n{}", "- 'a\t'\t# \t\n".repeat(5_000)));
-    assert!(!between.valid(Profile::SkillsRef) && between.loads());
+    assert!(!between.is_valid(Profile::SkillsRef) && between.is_loadable());
 }
 
 #[test]
 fn thousands_of_keys_end_in_few_diagnostics() {
     let keys = (0..4_000).map(|key| format!("k{key}: {key}\n")).collect::<Vec<_>>().concat();
     let parsed = pdf_with(&keys);
-    assert!(parsed.loads());
+    assert!(parsed.is_loadable());
     assert_eq!(parsed.diagnostics.len(), 33);
     assert_eq!(manifest(parsed).unknown.len(), 4_000);
     let line = format!("{{name: pdf, description: x, {}}}", keys.trim_end().replace('\n', ", "));
@@ -122,7 +122,7 @@ fn control_characters_are_errors_with_a_position() {
     refused(&escaped, "control-character");
     let body = read("pdf", "---\nname: pdf\ndescription: x\n---\nab\u{0}");
     assert_eq!(places(&body), [("body-control-character", 5, 3)]);
-    assert!(body.loads());
+    assert!(body.is_loadable());
 }
 
 #[test]
@@ -165,15 +165,15 @@ proptest! {
             prop_assert!(found.line >= 1 && found.line as usize <= lines.len());
             prop_assert!(found.column >= 1 && found.column as usize <= lines[found.line as usize - 1].len() + 1);
         }
-        prop_assert_eq!(parsed.loads(), parsed.diagnostics.iter().all(|found| !found.blocks));
-        prop_assert!(parsed.loads() || !parsed.valid(Profile::Spec));
+        prop_assert_eq!(parsed.is_loadable(), parsed.diagnostics.iter().all(|found| !found.blocks));
+        prop_assert!(parsed.is_loadable() || !parsed.is_valid(Profile::Spec));
         prop_assert!(parsed.manifest.is_none_or(|manifest| manifest.body_offset <= source.len()));
     }
 
     #[test]
     fn a_head_holds_all_that_the_manifest_needs(source in skill_like()) {
-        if let Head::Complete(length) = head_len(&source) {
-            prop_assert!(length <= MAX_HEAD);
+        if let FrontmatterLen::Complete(length) = frontmatter_len(&source) {
+            prop_assert!(length <= MAX_FRONTMATTER);
             let (head, whole) = (read("pdf", &source[..length]), read("pdf", &source));
             if std::str::from_utf8(&source).is_ok() {
                 prop_assert_eq!(head.manifest, whole.manifest);

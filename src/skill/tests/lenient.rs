@@ -3,15 +3,15 @@
 use super::*;
 
 #[track_caller]
-fn loads_as(name: &str, parsed: Parsed) {
-    assert!(!parsed.valid(Profile::Spec));
+fn loads_as(name: &str, parsed: ParsedSkill) {
+    assert!(!parsed.is_valid(Profile::Spec));
     assert_eq!(manifest(parsed).name, name);
 }
 
 #[track_caller]
-fn does_not_load(parsed: &Parsed, code: &str) {
-    assert!(!parsed.loads());
-    assert!(!parsed.valid(Profile::Spec));
+fn does_not_load(parsed: &ParsedSkill, code: &str) {
+    assert!(!parsed.is_loadable());
+    assert!(!parsed.is_valid(Profile::Spec));
     assert!(codes(parsed).contains(&code), "{:?}", parsed.diagnostics);
 }
 

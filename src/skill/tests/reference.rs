@@ -3,20 +3,20 @@
 use super::*;
 
 #[track_caller]
-fn refused(parsed: &Parsed, code: &str, phrase: &str) {
+fn refused(parsed: &ParsedSkill, code: &str, phrase: &str) {
     let found: Vec<_> =
         parsed.diagnostics(Profile::SkillsRef).filter(|found| found.severity == Severity::Error).collect();
-    assert!(!parsed.valid(Profile::SkillsRef));
+    assert!(!parsed.is_valid(Profile::SkillsRef));
     assert!(found.iter().any(|found| found.code == code && found.message.contains(phrase)), "{found:?}");
 }
 
 #[track_caller]
-fn accepted(parsed: &Parsed) {
+fn accepted(parsed: &ParsedSkill) {
     assert_eq!(errors(parsed, Profile::SkillsRef), [""; 0]);
-    assert!(parsed.valid(Profile::SkillsRef));
+    assert!(parsed.is_valid(Profile::SkillsRef));
 }
 
-fn named(name: &str) -> Parsed {
+fn named(name: &str) -> ParsedSkill {
     read(name, format!("---\nname: {name}\ndescription: x\n---\n"))
 }
 
@@ -84,7 +84,7 @@ fn it_takes_a_strict_subset_of_yaml() {
         "metadata:\n  a:\n    b: c\n  d:\n      e: f",
     ] {
         refused(&pdf_with(line), "yaml-not-strict", "Invalid YAML");
-        assert!(pdf_with(line).valid(Profile::Spec), "{line}");
+        assert!(pdf_with(line).is_valid(Profile::Spec), "{line}");
     }
     refused(&pdf_with("license: a\nlicense: b"), "yaml-duplicate-key", "Invalid YAML");
     accepted(&pdf_with("license: 'a\tb'\ncompatibility: |\n  a\tb # c\n# d\te"));
@@ -110,7 +110,7 @@ fn it_counts_code_points_untrimmed() {
     accepted(&pdf(&format!("name: pdf\ndescription: {}", "😀".repeat(1024))));
     let padded = format!("name: pdf\ndescription: '{} '", "a".repeat(1024));
     refused(&pdf(&padded), "description-too-long", "1025");
-    assert!(pdf(&padded).valid(Profile::Spec));
+    assert!(pdf(&padded).is_valid(Profile::Spec));
 }
 
 #[test]
@@ -133,5 +133,5 @@ fn what_keeps_a_skill_from_loading_is_said_here_too() {
     let found: Vec<_> =
         parsed.diagnostics(Profile::SkillsRef).map(|found| (found.code, found.severity)).collect();
     assert_eq!(found, [("frontmatter-unclosed", Severity::Warning)]);
-    assert!(!parsed.loads());
+    assert!(!parsed.is_loadable());
 }

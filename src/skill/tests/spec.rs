@@ -8,9 +8,9 @@ use crate::skill::KeyClass;
 const NOTHING: [&str; 0] = [];
 
 #[track_caller]
-fn strict(parsed: &Parsed, expected: &[&str]) {
+fn strict(parsed: &ParsedSkill, expected: &[&str]) {
     assert_eq!(errors(parsed, Profile::Spec), expected);
-    assert_eq!(parsed.valid(Profile::Spec), expected.is_empty());
+    assert_eq!(parsed.is_valid(Profile::Spec), expected.is_empty());
 }
 
 #[test]
@@ -163,14 +163,14 @@ fn the_file_is_called_skill_md() {
     for (file, spec, reference) in
         [("SKILL.md", true, true), ("skill.md", true, true), ("Skill.md", false, false)]
     {
-        let parsed = parse(text, Place { directory: "pdf", file });
+        let parsed = parse(text, SkillLocation { directory: "pdf", file_name: file });
         assert_eq!(
-            (parsed.valid(Profile::Spec), parsed.valid(Profile::SkillsRef)),
+            (parsed.is_valid(Profile::Spec), parsed.is_valid(Profile::SkillsRef)),
             (spec, reference),
             "{file}"
         );
         assert_eq!(parsed.diagnostics.is_empty(), file == "SKILL.md");
-        assert!(parsed.loads());
+        assert!(parsed.is_loadable());
     }
 }
 

@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
 
-use crate::skill::report::control_character;
+use crate::skill::report::find_control_character;
 
-use super::{Entry, Fault, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, Style, Tree, Value, Weight, rule};
+use super::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError, rule};
 
 /// A tree while it grows.
 #[derive(Default)]
 pub(super) struct Builder {
     tree: Tree,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, Node>,
     documents: usize,
     nodes: usize,
@@ -21,7 +21,7 @@ pub(super) struct Builder {
 }
 
 /// A list or map whose end has not come.
-struct Open {
+struct OpenCollection {
     node: Node,
     anchor: usize,
     key: Option<(String, Range<usize>)>,
@@ -29,7 +29,7 @@ struct Open {
 }
 
 impl Builder {
-    pub(super) fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Fault> {
+    pub(super) fn handle_event(&mut self, event: Event<'_>, span: &Span) -> Result<(), YamlError> {
         match event {
             Event::DocumentStart(..) => self.start_document(span),
             Event::Scalar(text, style, anchor, tag) => {
@@ -50,7 +50,7 @@ impl Builder {
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(anchor) => {
                 self.note_property(true, span);
-                self.repeat(anchor, span)
+                self.expand_alias(anchor, span)
             }
             _ => Ok(()),
         }
@@ -60,39 +60,39 @@ impl Builder {
         self.tree
     }
 
-    fn start_document(&mut self, span: &Span) -> Result<(), Fault> {
+    fn start_document(&mut self, span: &Span) -> Result<(), YamlError> {
         self.documents += 1;
         if self.documents > 1 {
-            return Err(invalid(bytes(span), "a second YAML document starts here"));
+            return Err(invalid_yaml(byte_range(span), "a second YAML document starts here"));
         }
         Ok(())
     }
 
     fn note_property(&mut self, present: bool, span: &Span) {
-        if present && self.tree.property.is_none() {
-            self.tree.property = Some(bytes(span));
+        if present && self.tree.first_property.is_none() {
+            self.tree.first_property = Some(byte_range(span));
         }
     }
 
-    fn open(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+    fn open(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
-            return Err(Fault::too_deep(node.span));
+            return Err(YamlError::too_deep_error(node.span));
         }
-        self.open.push(Open { node, anchor, key: None, keys: HashSet::new() });
+        self.open.push(OpenCollection { node, anchor, key: None, keys: HashSet::new() });
         Ok(())
     }
 
-    fn close(&mut self, span: &Span) -> Result<(), Fault> {
-        let Some(Open { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
-        node.span.end = bytes(span).end.max(node.span.start);
+    fn close(&mut self, span: &Span) -> Result<(), YamlError> {
+        let Some(OpenCollection { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
+        node.span.end = byte_range(span).end.max(node.span.start);
         self.place(node, anchor)
     }
 
     /// Puts a finished node where it belongs, and keeps a copy when it has an anchor.
-    fn place(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+    fn place(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
         let own = match &node.value {
-            Value::Scalar(text) => Weight { nodes: 1, text: text.len(), depth: 0 },
-            Value::List(_) | Value::Map(_) => Weight::COLLECTION,
+            Value::Scalar(text) => NodeWeight { nodes: 1, text: text.len(), depth: 0 },
+            Value::List(_) | Value::Map(_) => NodeWeight::COLLECTION,
         };
         self.charge(own, &node.span)?;
         if anchor > 0 {
@@ -103,31 +103,31 @@ impl Builder {
     }
 
     /// An alias: the anchored node once more.
-    fn repeat(&mut self, anchor: usize, span: &Span) -> Result<(), Fault> {
+    fn expand_alias(&mut self, anchor: usize, span: &Span) -> Result<(), YamlError> {
         let Some(original) = self.anchors.get(&anchor) else {
-            return Err(invalid(bytes(span), "the alias stands inside what it refers to"));
+            return Err(invalid_yaml(byte_range(span), "the alias stands inside what it refers to"));
         };
         let weight = original.weight();
         if self.open.len() + weight.depth > MAX_DEPTH {
-            return Err(Fault::too_deep(bytes(span)));
+            return Err(YamlError::too_deep_error(byte_range(span)));
         }
-        self.charge(weight, &bytes(span))?;
+        self.charge(weight, &byte_range(span))?;
         let Some(mut copy) = self.anchors.get(&anchor).cloned() else { return Ok(()) };
-        copy.span = bytes(span);
+        copy.span = byte_range(span);
         self.attach(copy)
     }
 
-    fn charge(&mut self, weight: Weight, span: &Range<usize>) -> Result<(), Fault> {
+    fn charge(&mut self, weight: NodeWeight, span: &Range<usize>) -> Result<(), YamlError> {
         self.nodes += weight.nodes;
         self.text += weight.text;
         if self.nodes <= MAX_NODES && self.text <= MAX_TEXT {
             return Ok(());
         }
         let message = format!("there are more than {MAX_NODES} values or {} KiB of text", MAX_TEXT / 1024);
-        Err(Fault { rule: &rule::YAML_TOO_BIG, span: span.clone(), message })
+        Err(YamlError { rule: &rule::YAML_TOO_BIG, span: span.clone(), message })
     }
 
-    fn attach(&mut self, node: Node) -> Result<(), Fault> {
+    fn attach(&mut self, node: Node) -> Result<(), YamlError> {
         let Some(parent) = self.open.last_mut() else {
             self.tree.root = Some(node);
             return Ok(());
@@ -137,48 +137,48 @@ impl Builder {
             Value::List(items) => items.push(node),
             Value::Map(entries) => match parent.key.take() {
                 Some((key, key_span)) => entries.push(Entry { key, key_span, node }),
-                None => parent.key = Some(key_of(node, &mut parent.keys)?),
+                None => parent.key = Some(take_key(node, &mut parent.keys)?),
             },
         }
         Ok(())
     }
 }
 
-fn key_of(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usize>), Fault> {
+fn take_key(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usize>), YamlError> {
     let span = node.span;
     let Value::Scalar(key) = node.value else {
         let message = "a key must be text, not a list or a map".to_owned();
-        return Err(Fault { rule: &rule::YAML_KEY_NOT_TEXT, span, message });
+        return Err(YamlError { rule: &rule::YAML_KEY_NOT_TEXT, span, message });
     };
     if !keys.insert(key.clone()) {
         let message = format!("the key `{key}` appears twice");
-        return Err(Fault { rule: &rule::YAML_DUPLICATE_KEY, span, message });
+        return Err(YamlError { rule: &rule::YAML_DUPLICATE_KEY, span, message });
     }
     Ok((key, span))
 }
 
 /// Escapes can bring in what the source may not hold.
-fn refuse_controls(text: &str, span: &Span) -> Result<(), Fault> {
-    let Some(control) = control_character(text).and_then(|at| text[at..].chars().next()) else {
+fn refuse_controls(text: &str, span: &Span) -> Result<(), YamlError> {
+    let Some(control) = find_control_character(text).and_then(|at| text[at..].chars().next()) else {
         return Ok(());
     };
     let message = format!("an escape stands for the control character U+{:04X}", u32::from(control));
-    Err(Fault { rule: &rule::CONTROL_CHARACTER, span: bytes(span), message })
+    Err(YamlError { rule: &rule::CONTROL_CHARACTER, span: byte_range(span), message })
 }
 
-fn invalid(span: Range<usize>, message: &str) -> Fault {
-    Fault { rule: &rule::YAML_INVALID, span, message: message.to_owned() }
+fn invalid_yaml(span: Range<usize>, message: &str) -> YamlError {
+    YamlError { rule: &rule::YAML_INVALID, span, message: message.to_owned() }
 }
 
 fn node(span: &Span, style: Style, value: Value) -> Node {
-    Node { span: bytes(span), column: span.start.col(), style, value }
+    Node { span: byte_range(span), column: span.start.col(), style, value }
 }
 
 fn is_absent(style: ScalarStyle, span: &Span) -> bool {
-    style == ScalarStyle::Plain && bytes(span).is_empty()
+    style == ScalarStyle::Plain && byte_range(span).is_empty()
 }
 
-fn bytes(span: &Span) -> Range<usize> {
+fn byte_range(span: &Span) -> Range<usize> {
     span.byte_range().unwrap_or_default()
 }
 

@@ -8,30 +8,30 @@ use super::{Node, Style, Value};
 
 /// A scalar that JSON has no value for, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Untyped {
+pub(crate) struct ScalarError {
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
 }
 
 impl Node {
     /// The node as JSON. Only plain scalars are anything but text; a number that JSON cannot hold exactly is refused.
-    pub(crate) fn typed(&self) -> Result<Json, Untyped> {
+    pub(crate) fn to_json(&self) -> Result<Json, ScalarError> {
         match &self.value {
             Value::Scalar(text) if self.style == Style::Plain => {
-                plain(text).map_err(|message| Untyped { span: self.span.clone(), message })
+                parse_plain_scalar(text).map_err(|message| ScalarError { span: self.span.clone(), message })
             }
             Value::Scalar(text) => Ok(Json::String(text.clone())),
-            Value::List(items) => items.iter().map(Self::typed).collect::<Result<_, _>>().map(Json::Array),
+            Value::List(items) => items.iter().map(Self::to_json).collect::<Result<_, _>>().map(Json::Array),
             Value::Map(entries) => entries
                 .iter()
-                .map(|entry| Ok((entry.key.clone(), entry.node.typed()?)))
+                .map(|entry| Ok((entry.key.clone(), entry.node.to_json()?)))
                 .collect::<Result<Map<_, _>, _>>()
                 .map(Json::Object),
         }
     }
 }
 
-fn plain(text: &str) -> Result<Json, String> {
+fn parse_plain_scalar(text: &str) -> Result<Json, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Json::Null),
         "true" | "True" | "TRUE" => return Ok(Json::Bool(true)),
@@ -95,7 +95,7 @@ mod tests {
 
     fn typed(text: &str) -> Result<Json, String> {
         let tree = parse(text).unwrap();
-        tree.root.unwrap().typed().map_err(|fault| fault.message)
+        tree.root.unwrap().to_json().map_err(|fault| fault.message)
     }
 
     #[test]
@@ -124,6 +124,6 @@ mod tests {
             assert!(typed(text).is_err(), "{text}");
         }
         let tree = parse("a: {b: .inf}").unwrap();
-        assert_eq!(tree.root.unwrap().typed().unwrap_err().span, 7..11);
+        assert_eq!(tree.root.unwrap().to_json().unwrap_err().span, 7..11);
     }
 }

@@ -1,26 +1,26 @@
 //! Devices, and the windows that /proc and /sys are.
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 
 pub const CASES: &[Case] = &[
     case("E26", "devices, /dev/shm, /tmp, /proc, /sys, folders of the system", devices),
-    case("E27", "a device made in the project, and a link to /etc/shadow", made),
-    case("F21", "a pipe and a device in the project", there),
+    case("E27", "a device made in the project, and a link to /etc/shadow", made_device),
+    case("F21", "a pipe and a device in the project", existing_device),
 ];
 
-fn devices() -> Tried {
+fn devices() -> CaseResult {
     // What is not there at all is as good as refused.
-    Stage::attacker("files", &["devices"])?
+    Fixture::attacker("files", &["devices"])?
         .grant("write")
         .run()
-        .refused(32, &["EPERM", "EACCES", "ENOENT", "ENXIO", "EROFS"]);
+        .assert_refused(32, &["EPERM", "EACCES", "ENOENT", "ENXIO", "EROFS"]);
     Ok(())
 }
 
-fn made() -> Tried {
-    let stage = Stage::bash(
+fn made_device() -> CaseResult {
+    let stage = Fixture::bash(
         "exec 2>/dev/null
         mknod null c 1 3 && echo 'null: done' || echo 'null: refused'
         mknod disk b 8 0 && echo 'disk: done' || echo 'disk: refused'
@@ -29,15 +29,15 @@ fn made() -> Tried {
     )
     .grant("write");
     let ran = stage.run();
-    ran.refused(3, &["refused"]);
-    assert!(ran.said().ends_with("set\n"), "programs need chmod: {}", ran.said());
+    ran.assert_refused(3, &["refused"]);
+    assert!(ran.stdout().ends_with("set\n"), "programs need chmod: {}", ran.stdout());
     Ok(())
 }
 
-fn there() -> Tried {
+fn existing_device() -> CaseResult {
     let stage =
-        Stage::bash("mkfifo pipe; (echo through > pipe &) ; cat pipe; cat /dev/zero | head -c 3 | wc -c")
+        Fixture::bash("mkfifo pipe; (echo through > pipe &) ; cat pipe; cat /dev/zero | head -c 3 | wc -c")
             .grant("write");
-    stage.run().says("through\n3\n");
+    stage.run().assert_stdout("through\n3\n");
     Ok(())
 }

@@ -6,8 +6,8 @@ use metier::error::ErrorKind;
 use metier::policy::CancelToken;
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -16,8 +16,8 @@ pub const CASES: &[Case] = &[
     case("E44", "an end at the very deadline, and cancels before, twice and after", races),
 ];
 
-fn codes() -> Tried {
-    let stage = Stage::bash("exit $1");
+fn codes() -> CaseResult {
+    let stage = Fixture::bash("exit $1");
     let engine = stage.engine();
     for code in 0..=255 {
         let outcome = engine.run(stage.invocation().args([code.to_string()]));
@@ -25,18 +25,18 @@ fn codes() -> Tried {
         assert_eq!(outcome.result.is_ok(), code == 0);
     }
     for signal in [1, 2, 6, 9, 10, 11, 13, 14, 15, 31] {
-        let ran = Stage::bash(&format!("kill -{signal} $$; sleep 5")).run();
+        let ran = Fixture::bash(&format!("kill -{signal} $$; sleep 5")).run();
         assert_eq!(ran.process().signal, Some(signal), "{ran:?}");
         assert_eq!(ran.error().kind(), ErrorKind::Script);
     }
     Ok(())
 }
 
-fn names() -> Tried {
+fn names() -> CaseResult {
     for name in
         ["with space.bash", "two\nlines.bash", "-rf.bash", "$(touch x).bash", "ü.bash", "'quote\".bash"]
     {
-        Stage::new(name, "echo ran").run().says("ran\n");
+        Fixture::new(name, "echo ran").run().assert_stdout("ran\n");
     }
     for (name, text) in [
         ("a.sh", "#!/bin/sh\r\nprintf ran\n"),
@@ -44,22 +44,22 @@ fn names() -> Tried {
         ("c", "#!/usr/bin/env bash\necho ran"),
         ("d", "#!/usr/bin/env -S bash -e\necho ran"),
     ] {
-        let ran = Stage::new(name, text).run();
-        assert_eq!(ran.well().said().trim(), "ran", "{name}");
+        let ran = Fixture::new(name, text).run();
+        assert_eq!(ran.assert_ok().stdout().trim(), "ran", "{name}");
     }
-    let missing = Stage::new("e.rb", "#!/usr/bin/env no-such-interpreter\n").run();
+    let missing = Fixture::new("e.rb", "#!/usr/bin/env no-such-interpreter\n").run();
     assert!(missing.0.result.is_ok() || missing.error().kind() != ErrorKind::Script, "{missing:?}");
     Ok(())
 }
 
-fn races() -> Tried {
-    let stage = Stage::bash("sleep 0.1; echo done").deadline(105);
+fn races() -> CaseResult {
+    let stage = Fixture::bash("sleep 0.1; echo done").deadline(105);
     let engine = stage.engine();
     for _ in 0..20 {
         let outcome = engine.run(stage.invocation());
         match outcome.result {
             Ok(_) => assert_eq!(outcome.process.unwrap().stdout, "done\n"),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Deadline),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout),
         }
     }
     let token = CancelToken::new();
@@ -68,7 +68,7 @@ fn races() -> Tried {
     let outcome = engine.run(stage.invocation().cancel(token.clone()));
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(outcome.process.is_none(), "what was cancelled before does not start");
-    let slow = Stage::bash("sleep 1000");
+    let slow = Fixture::bash("sleep 1000");
     let engine = slow.engine();
     for after in [0, 1, 3, 10, 50] {
         let token = CancelToken::new();
@@ -80,20 +80,20 @@ fn races() -> Tried {
             run.join().unwrap()
         });
         assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled, "after {after} ms");
-        survivors::none(slow.mark());
+        survivors::assert_none(slow.mark());
     }
     dropped()
 }
 
 /// The future of a run is dropped while it runs.
-fn dropped() -> Tried {
-    let stage = Stage::bash("sleep 1000");
+fn dropped() -> CaseResult {
+    let stage = Fixture::bash("sleep 1000");
     let engine = stage.engine();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let run = engine.run_async(stage.invocation());
         assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
     });
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 
 pub const CASES: &[Case] = &[
     case("E19", "to read, list and run what is outside", see),
@@ -21,15 +21,15 @@ pub const CASES: &[Case] = &[
     case("F31", "the project, without a grant to write", read_only),
 ];
 
-fn see() -> Tried {
-    let stage = Stage::attacker("files", &[])?;
+fn see() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?;
     let outside = stage.name("outside");
-    stage.args(&["see", &outside]).run().refused(6, &["EACCES"]);
+    stage.args(&["see", &outside]).run().assert_refused(6, &["EACCES"]);
     Ok(())
 }
 
-fn homes() -> Tried {
-    let ran = Stage::bash(
+fn homes() -> CaseResult {
+    let ran = Fixture::bash(
         "for path in /etc/shadow /etc/gshadow /etc/sudoers /root/.bashrc /root/.ssh /root /home /var/log /var/lib /run /tmp \\
             /etc/hostname /etc/machine-id /etc/ssh /boot /srv /mnt; do
             [ -e $path ] || { echo \"$path: absent\"; continue; }
@@ -38,23 +38,23 @@ fn homes() -> Tried {
     )
     .grant("write")
     .run();
-    ran.refused(17, &["refused", "absent"]);
+    ran.assert_refused(17, &["refused", "absent"]);
     Ok(())
 }
 
 /// No tier hides that a file is there, nor its size; a handle to it opens nothing.
-fn look() -> Tried {
-    let stage = Stage::attacker("files", &[])?;
+fn look() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?;
     let outside = stage.name("outside");
-    stage.args(&["look", &outside]).run().says("stat: done\nhandle: done\nchdir: done\n");
+    stage.args(&["look", &outside]).run().assert_stdout("stat: done\nhandle: done\nchdir: done\n");
     Ok(())
 }
 
-fn change() -> Tried {
-    let stage = Stage::attacker("files", &[])?.grant("write");
+fn change() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?.grant("write");
     let outside = stage.name("outside");
     let stage = stage.args(&["change", &outside]);
-    stage.run().refused(17, &["EACCES", "EXDEV", "EROFS", "EPERM", "ENOENT"]);
+    stage.run().assert_refused(17, &["EACCES", "EXDEV", "EROFS", "EPERM", "ENOENT"]);
     assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
     assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1);
     assert!(stage.at("project/own").exists() && !stage.at("project/stolen").exists());
@@ -62,41 +62,42 @@ fn change() -> Tried {
 }
 
 /// Landlock guards no metadata; where the tier does not either, the outcome must not say so.
-fn mark() -> Tried {
-    let stage = Stage::attacker("files", &[])?.grant("write");
+fn mark() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?.grant("write");
     fs::set_permissions(stage.at("outside/secret"), fs::Permissions::from_mode(0o600)).unwrap();
     let outside = stage.name("outside");
     let ran = stage.args(&["mark", &outside]).run();
-    let changed = ran.well().said().contains("done");
-    assert_eq!(changed, !ran.sandbox().metadata_outside, "{} {:?}", ran.said(), ran.sandbox());
+    let changed = ran.assert_ok().stdout().contains("done");
+    assert_eq!(changed, !ran.sandbox().metadata_outside, "{} {:?}", ran.stdout(), ran.sandbox());
     Ok(())
 }
 
-fn spy() -> Tried {
-    let stage = Stage::attacker("files", &[])?;
+fn spy() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?;
     let outside = stage.name("outside");
-    stage.args(&["spy", &outside]).run().refused(1, &["EPERM"]);
+    stage.args(&["spy", &outside]).run().assert_refused(1, &["EPERM"]);
     Ok(())
 }
 
 /// Root may read what only root may read, so that no such thing may lie in what every script reads.
-fn keys() -> Tried {
-    let ran = Stage::bash(
+fn keys() -> CaseResult {
+    let ran = Fixture::bash(
         "for folder in /etc/ssl/private /etc/pki/tls/private /etc/pki/private /etc/ssh; do
             [ -e $folder ] || { echo \"$folder: absent\"; continue; }
             ls $folder >/dev/null 2>&1 && echo \"$folder: done\" || echo \"$folder: refused\"
         done",
     )
     .run();
-    ran.refused(4, &["refused", "absent"]);
+    ran.assert_refused(4, &["refused", "absent"]);
     Ok(())
 }
 
 /// A project may come from anywhere, and so may its links.
-fn linked_grant() -> Tried {
-    let stage = Stage::bash("echo in > out/new; cat out/secret; touch out/secret; echo changed > out/secret")
-        .link("../outside", "project/out")
-        .grant("write:out");
+fn linked_grant() -> CaseResult {
+    let stage =
+        Fixture::bash("echo in > out/new; cat out/secret; touch out/secret; echo changed > out/secret")
+            .link("../outside", "project/out")
+            .grant("write:out");
     let ran = stage.run();
     assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
     assert!(!stage.at("outside/new").exists(), "a link led out of the project");
@@ -104,8 +105,8 @@ fn linked_grant() -> Tried {
     Ok(())
 }
 
-fn below_linked_grant() -> Tried {
-    let stage = Stage::bash("echo changed > out/deep/file; cat out/deep/file")
+fn below_linked_grant() -> CaseResult {
+    let stage = Fixture::bash("echo changed > out/deep/file; cat out/deep/file")
         .file("outside/deep/file", "theirs\n")
         .link("../outside", "project/out")
         .grant("write:out/deep");
@@ -115,8 +116,8 @@ fn below_linked_grant() -> Tried {
     Ok(())
 }
 
-fn own_skill() -> Tried {
-    let ran = Stage::bash(
+fn own_skill() -> CaseResult {
+    let ran = Fixture::bash(
         "cd \"$METIER_SKILL_DIR\"
         for file in SKILL.md scripts/run.bash; do
             (echo x >> $file) 2>/dev/null && echo \"$file: done\" || echo \"$file: refused\"
@@ -126,12 +127,12 @@ fn own_skill() -> Tried {
     )
     .grant("write")
     .run();
-    ran.refused(4, &["refused"]);
+    ran.assert_refused(4, &["refused"]);
     Ok(())
 }
 
-fn read_only() -> Tried {
-    let stage = Stage::bash(
+fn read_only() -> CaseResult {
+    let stage = Fixture::bash(
         "exec 2>/dev/null
         (echo x >> own) && echo 'append: done' || echo 'append: refused'
         (: > own) && echo 'truncate: done' || echo 'truncate: refused'
@@ -142,7 +143,7 @@ fn read_only() -> Tried {
         ln own other && echo 'link: done' || echo 'link: refused'
         truncate -s 0 own && echo 'cut: done' || echo 'cut: refused'",
     );
-    stage.run().refused(8, &["refused"]);
+    stage.run().assert_refused(8, &["refused"]);
     assert_eq!(fs::read(stage.at("project/own")).unwrap(), b"own\n");
     Ok(())
 }

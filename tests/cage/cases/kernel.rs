@@ -1,8 +1,8 @@
 //! Doors into the kernel, and the numbers of other machines.
 
-use super::{alone_with_descriptors, case};
-use crate::case::{Case, NotRun, Tried};
-use crate::stage::{self, Stage};
+use super::{case, lock_descriptors};
+use crate::case::{Case, CaseResult, SkipReason};
+use crate::stage::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case(
@@ -11,56 +11,58 @@ pub const CASES: &[Case] = &[
         absent,
     ),
     case("E33", "the calls of an older machine", old_numbers),
-    case("E34", "rooms of its own: namespaces, mounts, roots", rooms),
-    case("E35", "bpf, keys, modules, clocks, handles, terminals (E36)", doors),
+    case("E34", "rooms of its own: namespaces, mounts, roots", own_namespaces),
+    case("E35", "bpf, keys, modules, clocks, handles, terminals (E36)", privileged_calls),
     case("E37", "a program that no folder holds", nameless),
     case("E41", "cages in cages, deeper than the kernel goes", nested),
 ];
 
-fn absent() -> Tried {
+fn absent() -> CaseResult {
     let attempts = if cfg!(target_arch = "x86_64") { 9 } else { 7 };
-    Stage::attacker("kernel", &["absent"])?.run().refused(attempts, &["ENOSYS"]);
+    Fixture::attacker("kernel", &["absent"])?.run().assert_refused(attempts, &["ENOSYS"]);
     Ok(())
 }
 
-fn old_numbers() -> Tried {
+fn old_numbers() -> CaseResult {
     if !cfg!(target_arch = "x86_64") {
-        return NotRun::because("this machine has no other numbers");
+        return SkipReason::unsupported("this machine has no other numbers");
     }
-    let ran = Stage::attacker("kernel", &["old-numbers"])?.run();
-    assert_eq!(ran.said(), "");
+    let ran = Fixture::attacker("kernel", &["old-numbers"])?.run();
+    assert_eq!(ran.stdout(), "");
     // SIGSYS; SIGSEGV where the kernel does not know them at all.
     assert!(matches!(ran.process().signal, Some(31 | 11)), "{ran:?}");
     Ok(())
 }
 
-fn rooms() -> Tried {
-    Stage::attacker("kernel", &["rooms"])?.grant("write").run().refused(28, &["EPERM"]);
+fn own_namespaces() -> CaseResult {
+    Fixture::attacker("kernel", &["rooms"])?.grant("write").run().assert_refused(28, &["EPERM"]);
     Ok(())
 }
 
-fn doors() -> Tried {
+fn privileged_calls() -> CaseResult {
     let attempts = if cfg!(target_arch = "x86_64") { 28 } else { 25 };
-    Stage::attacker("kernel", &["doors"])?.run().refused(attempts, &["EPERM", "ENOTTY"]);
+    Fixture::attacker("kernel", &["doors"])?.run().assert_refused(attempts, &["EPERM", "ENOTTY"]);
     Ok(())
 }
 
-fn nameless() -> Tried {
+fn nameless() -> CaseResult {
     let program = ["/usr/bin/true", "/bin/true"].into_iter().find(|path| std::path::Path::new(path).exists());
-    let Some(program) = program else { return NotRun::because("there is no true") };
-    Stage::attacker("kernel", &["nameless", program])?.run().says("");
+    let Some(program) = program else { return SkipReason::unsupported("there is no true") };
+    Fixture::attacker("kernel", &["nameless", program])?.run().assert_stdout("");
     Ok(())
 }
 
 /// Each level is a whole metier that runs a skill which runs the next.
-fn nested() -> Tried {
-    let _alone = alone_with_descriptors();
-    let Some(metier) = stage::helper() else { return NotRun::because("the command line is not built in") };
+fn nested() -> CaseResult {
+    let _alone = lock_descriptors();
+    let Some(metier) = stage::helper() else {
+        return SkipReason::unsupported("the command line is not built in");
+    };
     let script = "level=${1:-0}
         echo \"level $level\"
         [ $level -lt 12 ] || exit 0
         \"$METIER_PROJECT_DIR/metier\" run x --project . --allow write -- $((level + 1))";
-    let stage = Stage::bash("true").grant("write").deadline(60_000);
+    let stage = Fixture::bash("true").grant("write").deadline(60_000);
     stage.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: nests\n---\n");
     stage.write("project/.metier/skills/x/scripts/run.bash", script);
     stage.write("skills/x/scripts/run.bash", script);
@@ -71,6 +73,6 @@ fn nested() -> Tried {
     let deepest = (0..13).rev().find(|level| said.contains(&format!("level {level}\n")));
     assert!(matches!(deepest, Some(4..12)), "{said}");
     assert!(said.contains("a cage inside of more cages than the kernel allows"), "{said}");
-    crate::survivors::none(stage.mark());
+    crate::survivors::assert_none(stage.mark());
     Ok(())
 }

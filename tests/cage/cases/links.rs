@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 
 pub const CASES: &[Case] = &[
     case("F1-F6", "dots, absolute paths, links to files, folders, the root and /proc", reading),
@@ -25,8 +25,8 @@ pub const CASES: &[Case] = &[
     case("F34", "a link planted for a script in another language", planted),
 ];
 
-fn stage(script: &str) -> Stage {
-    Stage::bash(script)
+fn fixture(script: &str) -> Fixture {
+    Fixture::bash(script)
         .grant("write")
         .link("../outside/secret", "project/file")
         .link("../outside", "project/folder")
@@ -36,8 +36,8 @@ fn stage(script: &str) -> Stage {
         .file("project/sub/deep/x", "")
 }
 
-fn reading() -> Tried {
-    let stage = stage(
+fn reading() -> CaseResult {
+    let stage = fixture(
         "outside=$1; cd \"$METIER_PROJECT_DIR\"
         for path in ../outside/secret sub/../../outside/secret sub/deep/../../../outside/secret \"$outside/secret\" \\
             \"/$outside/secret\" file folder/secret folder/../outside/secret root$outside/secret magic$outside/secret \\
@@ -46,23 +46,24 @@ fn reading() -> Tried {
         done",
     );
     let outside = stage.name("outside");
-    stage.args(&[&outside]).run().refused(13, &["refused"]);
+    stage.args(&[&outside]).run().assert_refused(13, &["refused"]);
     Ok(())
 }
 
-fn inside() -> Tried {
-    let stage = Stage::bash("cat good; cat sub/../own; cat \"$METIER_PROJECT_DIR/own\"; cat loop 2>&1; true")
-        .link("own", "project/good")
-        .link("loop", "project/loop")
-        .file("project/sub/x", "");
+fn inside() -> CaseResult {
+    let stage =
+        Fixture::bash("cat good; cat sub/../own; cat \"$METIER_PROJECT_DIR/own\"; cat loop 2>&1; true")
+            .link("own", "project/good")
+            .link("loop", "project/loop")
+            .file("project/sub/x", "");
     let ran = stage.run();
-    assert!(ran.well().said().starts_with("own\nown\nown\n"), "{}", ran.said());
-    assert!(ran.said().contains("Too many levels"), "{}", ran.said());
+    assert!(ran.assert_ok().stdout().starts_with("own\nown\nown\n"), "{}", ran.stdout());
+    assert!(ran.stdout().contains("Too many levels"), "{}", ran.stdout());
     Ok(())
 }
 
-fn writing() -> Tried {
-    let stage = stage(
+fn writing() -> CaseResult {
+    let stage = fixture(
         "exec 2>/dev/null
         try() { \"$@\" && echo \"$*: done\" || echo \"$*: refused\"; }
         put() { echo x > \"$1\"; }
@@ -74,29 +75,29 @@ fn writing() -> Tried {
     )
     .link("../outside/made", "project/dangling");
     let ran = stage.run();
-    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1, "{}", ran.said());
+    assert_eq!(fs::read_dir(stage.at("outside")).unwrap().count(), 1, "{}", ran.stdout());
     assert_eq!(fs::read(stage.at("outside/secret")).unwrap(), b"secret\n");
     // `cp` makes an empty file here before it is refused the other.
-    ran.refused(19, &["refused"]);
+    ran.assert_refused(19, &["refused"]);
     Ok(())
 }
 
-fn removing() -> Tried {
-    let stage = stage("rm -rf folder root magic file && ls");
-    stage.run().says("cwd\nown\nsub\n");
+fn removing() -> CaseResult {
+    let stage = fixture("rm -rf folder root magic file && ls");
+    stage.run().assert_stdout("cwd\nown\nsub\n");
     assert!(stage.at("outside/secret").exists());
     Ok(())
 }
 
-fn hard_link() -> Tried {
-    let stage = stage("ln -P file again && (cat again 2>/dev/null || echo refused)");
-    stage.run().says("refused\n");
+fn hard_link() -> CaseResult {
+    let stage = fixture("ln -P file again && (cat again 2>/dev/null || echo refused)");
+    stage.run().assert_stdout("refused\n");
     Ok(())
 }
 
 /// The scratch folder is removed by the host, which must neither crash nor leave it.
-fn depth() -> Tried {
-    let stage = Stage::python(
+fn depth() -> CaseResult {
+    let stage = Fixture::python(
         "import os
 os.chdir(os.environ['HOME'])
 print(os.getcwd())
@@ -106,24 +107,24 @@ for _ in range(8000):
 open('leaf', 'w').close()",
     );
     let ran = stage.run();
-    let scratch = ran.well().said().trim().to_owned();
+    let scratch = ran.assert_ok().stdout().trim().to_owned();
     assert!(!std::path::Path::new(&scratch).exists(), "{scratch} was left");
     Ok(())
 }
 
-fn race() -> Tried {
-    let stage = Stage::attacker("files", &[])?.grant("write");
+fn race() -> CaseResult {
+    let stage = Fixture::attacker("files", &[])?.grant("write");
     let outside = stage.name("outside");
     let ran = stage.args(&["race", &outside]).run();
-    ran.says("both sides were seen: yes\nstolen: 0\n");
+    ran.assert_stdout("both sides were seen: yes\nstolen: 0\n");
     Ok(())
 }
 
 /// Who may write around a project puts a link there and takes it away, again and again. What the link leads to is nobody's to
 /// see or to change, at whatever moment a run begins.
-fn project_swapped() -> Tried {
-    let stage = outsider().grant("write");
-    let stolen = swapped(&stage, "project");
+fn project_swapped() -> CaseResult {
+    let stage = outside_fixture().grant("write");
+    let stolen = run_while_swapping(&stage, "project");
     let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
     assert!(say("ran") > 0, "no run came to anything");
     assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
@@ -132,17 +133,17 @@ fn project_swapped() -> Tried {
 }
 
 /// The same with the folder of the skill, whose script is looked at before it is run.
-fn skill_swapped() -> Tried {
-    let stage = outsider();
-    let stolen = swapped(&stage, "skills/x");
+fn skill_swapped() -> CaseResult {
+    let stage = outside_fixture();
+    let stolen = run_while_swapping(&stage, "skills/x");
     let say = |word: &str| stolen.iter().filter(|said| said.contains(word)).count();
     assert!(say("ran") > 0, "no run came to anything");
     assert_eq!((say("read: done"), say("write: done")), (0, 0), "of {} runs", say("ran"));
     Ok(())
 }
 
-fn outsider() -> Stage {
-    let stage = Stage::bash(
+fn outside_fixture() -> Fixture {
+    let stage = Fixture::bash(
         "exec 2>/dev/null; echo ran
         (cat \"$1/secret\") && echo 'read: done'; (echo x > \"$1/new\") && echo 'write: done'; true",
     );
@@ -152,7 +153,7 @@ fn outsider() -> Stage {
 
 /// What runs say while a folder of the stage is a link to what is outside, for about half of the time; for long enough that some
 /// come to anything.
-fn swapped(stage: &Stage, path: &str) -> Vec<String> {
+fn run_while_swapping(stage: &Fixture, path: &str) -> Vec<String> {
     const LONG_ENOUGH: usize = 25;
     const TOO_LONG: Duration = Duration::from_secs(20);
     let (place, link) = (stage.at(path), stage.at("swapped"));
@@ -184,15 +185,15 @@ fn swapped(stage: &Stage, path: &str) -> Vec<String> {
     })
 }
 
-fn planted() -> Tried {
+fn planted() -> CaseResult {
     let stage =
-        Stage::bash("ln -s ../outside/secret planted; ln -s ../outside planted-folder").grant("write");
-    stage.run().well();
+        Fixture::bash("ln -s ../outside/secret planted; ln -s ../outside planted-folder").grant("write");
+    stage.run().assert_ok();
     assert!(fs::symlink_metadata(stage.at("project/planted")).is_ok());
     stage.write("skills/lua/SKILL.md", "---\nname: lua\ndescription: reads\n---\n");
     stage.write("skills/lua/scripts/main.lua", "return ctx.read_file(input.path)");
     if metier::supports(metier::executor::SkillRuntime::Lua).is_err() {
-        return crate::case::NotRun::because("Lua is not built in");
+        return crate::case::SkipReason::unsupported("Lua is not built in");
     }
     symlink("own", stage.at("project/good")).unwrap();
     let read = |path: &str| {

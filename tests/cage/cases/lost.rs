@@ -4,34 +4,41 @@ use std::fs;
 
 use metier::engine::Invocation;
 use metier::error::ErrorKind;
-use metier::policy::Isolation;
+use metier::policy::SandboxMode;
 
 use super::case;
-use crate::case::{Case, NotRun, Tried};
-use crate::stage::{self, Ran, Stage};
+use crate::case::{Case, CaseResult, SkipReason};
+use crate::stage::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("F36", "more folders on the way to secrets than the helper may have files open", many_pins),
-    case("F36b", "more to write than the helper may have files open, where a cage is required", refused),
-    case("F36c", "the same, where it is not", told),
+    case(
+        "F36b",
+        "more to write than the helper may have files open, where a cage is required",
+        refused_where_required,
+    ),
+    case("F36c", "the same, where it is not", reported_where_best_effort),
 ];
 
 /// Files the helper may have open.
-const OPEN: usize = 64;
+const MAX_OPEN_FILES: usize = 64;
 
 /// Runs it by a helper that may have few files open.
-fn run(stage: &Stage, invocation: Invocation) -> Result<Ran, NotRun> {
+fn run_with_few_files(stage: &Fixture, invocation: Invocation) -> Result<RunResult, SkipReason> {
     let Some(helper) = stage::helper() else {
-        return Err(NotRun::Here("the host is its own helper".into()));
+        return Err(SkipReason::Unsupported("the host is its own helper".into()));
     };
     let program = stage.at("helper");
-    stage.write("helper", format!("#!/bin/bash\nulimit -n {OPEN}; exec '{}' \"$@\"\n", helper.display()));
+    stage.write(
+        "helper",
+        format!("#!/bin/bash\nulimit -n {MAX_OPEN_FILES}; exec '{}' \"$@\"\n", helper.display()),
+    );
     let engine = stage.builder().helper(program).build().unwrap();
-    Ok(stage.ran(engine.run(invocation)))
+    Ok(stage.result(engine.run(invocation)))
 }
 
-fn many_pins() -> Tried {
-    let stage = Stage::bash(
+fn many_pins() -> CaseResult {
+    let stage = Fixture::bash(
         "exec 2>/dev/null
         try() { (eval \"$1\") >/dev/null && echo \"$1: done\" || echo \"$1: refused\"; }
         try 'cat d1/a/b/c/e/.env'; try 'cat d39/a/b/c/e/.env'; try 'echo x > .git/config'; try 'mv d1/a d1/z'",
@@ -39,19 +46,19 @@ fn many_pins() -> Tried {
     .grant("write")
     .file("project/.git/config", "theirs\n");
     (0..40).for_each(|number| stage.write(&format!("project/d{number}/a/b/c/e/.env"), "secret\n"));
-    let ran = run(&stage, stage.invocation())?;
-    ran.well();
-    if ran.sandbox().tier == "namespaces" {
+    let ran = run_with_few_files(&stage, stage.invocation())?;
+    ran.assert_ok();
+    if ran.sandbox().level == "namespaces" {
         assert!(ran.sandbox().protected_paths, "{ran:?}");
-        ran.refused(4, &["refused"]);
+        ran.assert_refused(4, &["refused"]);
     }
     Ok(())
 }
 
 /// A script that may write to more folders than there are descriptors for.
-fn greedy() -> (Stage, Invocation) {
-    let stage = Stage::bash("echo ran > w1/ran; echo ran");
-    let folders = (0..OPEN).map(|number| format!("w{number}"));
+fn many_writes() -> (Fixture, Invocation) {
+    let stage = Fixture::bash("echo ran > w1/ran; echo ran");
+    let folders = (0..MAX_OPEN_FILES).map(|number| format!("w{number}"));
     let invocation = folders.fold(stage.invocation(), |invocation, folder| {
         fs::create_dir_all(stage.at("project").join(&folder)).unwrap();
         invocation.grant(format!("write:{folder}").parse().unwrap())
@@ -60,24 +67,24 @@ fn greedy() -> (Stage, Invocation) {
 }
 
 /// Nothing runs with less than this machine gives.
-fn refused() -> Tried {
-    let (stage, invocation) = greedy();
-    let ran = run(&stage, invocation)?;
+fn refused_where_required() -> CaseResult {
+    let (stage, invocation) = many_writes();
+    let ran = run_with_few_files(&stage, invocation)?;
     if ran.is_in_namespaces() {
         assert_eq!(ran.error().kind(), ErrorKind::SandboxUnavailable, "{ran:?}");
         assert!(ran.error().to_string().contains("Too many open files"), "{ran:?}");
         assert!(!stage.at("project/w1/ran").exists());
     } else {
-        ran.says("ran\n");
+        ran.assert_stdout("ran\n");
     }
     Ok(())
 }
 
 /// What is lost is in the outcome and in the log.
-fn told() -> Tried {
-    let (stage, invocation) = greedy();
-    let ran = run(&stage, invocation.isolation(Isolation::BestEffort))?;
-    assert_eq!((ran.said(), ran.sandbox().tier), ("ran\n", "landlock"), "{ran:?}");
-    assert_eq!(ran.warned("gives namespaces"), ran.is_in_namespaces(), "{ran:?}");
+fn reported_where_best_effort() -> CaseResult {
+    let (stage, invocation) = many_writes();
+    let ran = run_with_few_files(&stage, invocation.sandbox_mode(SandboxMode::BestEffort))?;
+    assert_eq!((ran.stdout(), ran.sandbox().level), ("ran\n", "landlock"), "{ran:?}");
+    assert_eq!(ran.has_warning("gives namespaces"), ran.is_in_namespaces(), "{ran:?}");
     Ok(())
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use metier::error::ErrorKind;
-use metier::policy::Tier;
+use metier::policy::SandboxLevel;
 
-use super::{case, stopped_for_memory, stopped_or_told};
-use crate::case::{Case, Tried};
-use crate::stage::{self, Stage};
+use super::{assert_stopped_for_memory, assert_stopped_or_full, case};
+use crate::case::{Case, CaseResult};
+use crate::stage::{self, Fixture};
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -21,19 +21,19 @@ pub const CASES: &[Case] = &[
     case("E12g", "memory that is shared by name, closed again, beside memory of its own", by_name_and_own),
 ];
 
-const MOST: u64 = 256 << 20;
+const MAX_MEMORY: u64 = 256 << 20;
 
 #[track_caller]
-fn stopped(stage: &Stage) -> Tried {
-    stopped_for_memory(stage, MOST, 20)
+fn assert_stopped(stage: &Fixture) -> CaseResult {
+    assert_stopped_for_memory(stage, MAX_MEMORY, 20)
 }
 
-fn python(text: &str) -> Stage {
-    Stage::python(text).memory(MOST).deadline(30_000)
+fn python(text: &str) -> Fixture {
+    Fixture::python(text).memory(MAX_MEMORY).deadline(30_000)
 }
 
-fn many() -> Tried {
-    stopped(&python(
+fn many() -> CaseResult {
+    assert_stopped(&python(
         "import os, time
 for _ in range(8):
     if os.fork() == 0:
@@ -45,7 +45,7 @@ time.sleep(100)",
 }
 
 /// What was there before a fork is everybody's, and there once.
-fn shared() -> Tried {
+fn shared() -> CaseResult {
     let stage = python(
         "import os, time
 x = bytearray(os.urandom(1 << 16) * 1600)
@@ -60,11 +60,11 @@ for child in children:
     os.waitpid(child, 0)
 print(len(x))",
     );
-    stage.run().says("104857600\n");
+    stage.run().assert_stdout("104857600\n");
     Ok(())
 }
 
-fn files() -> Tried {
+fn files() -> CaseResult {
     let stage = python(
         "import os
 try:
@@ -72,12 +72,12 @@ try:
 except OSError as error:
     print(error.strerror)",
     );
-    stage.run().says("Function not implemented\n");
+    stage.run().assert_stdout("Function not implemented\n");
     Ok(())
 }
 
-fn mapped() -> Tried {
-    stopped(&python(
+fn mapped() -> CaseResult {
+    assert_stopped(&python(
         "import mmap, os, time
 block = os.urandom(1 << 20)
 kept = []
@@ -91,7 +91,7 @@ time.sleep(100)",
 }
 
 /// In namespaces what is shared by name has a size of its own; elsewhere it is the machine's, and only what is open counts.
-fn by_name() -> Tried {
+fn by_name() -> CaseResult {
     let stage = python(
         "import os, time
 block = os.urandom(1 << 20)
@@ -108,21 +108,21 @@ except OSError as error:
     print(error.strerror)",
     )
     .grant("shm");
-    stopped_or_told(&stage, "No space left on device\n")
+    assert_stopped_or_full(&stage, "No space left on device\n")
 }
 
-fn hiding() -> Tried {
+fn hiding() -> CaseResult {
     let stage = python(
         "import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.prctl(4, 0, 0, 0, 0), ctypes.get_errno(), libc.prctl(4, 1, 0, 0, 0))",
     );
-    stage.run().says("-1 1 0\n");
+    stage.run().assert_stdout("-1 1 0\n");
     Ok(())
 }
 
 /// A program that may be run and not read is not to be looked into, whatever it has open.
-fn unreadable() -> Tried {
+fn unreadable() -> CaseResult {
     let stage = python(
         "import os, shutil, sys
 program = os.path.join(os.environ['HOME'], 'program')
@@ -135,12 +135,12 @@ os.execv(program, [program, '-S', '-c', block])",
     let ran = stage.run();
     assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
     assert!(ran.0.duration < Duration::from_secs(20), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
 /// Elsewhere than in namespaces it is the machine's, and nobody can tell whose.
-fn by_name_and_own() -> Tried {
+fn by_name_and_own() -> CaseResult {
     let stage = python(
         "import os, time
 block = os.urandom(1 << 20)
@@ -156,8 +156,8 @@ finally:
     os.unlink(file.name)",
     )
     .grant("shm");
-    if stage::tier() != Tier::Namespaces {
+    if stage::level() != SandboxLevel::Namespaces {
         return Ok(());
     }
-    stopped(&stage)
+    assert_stopped(&stage)
 }

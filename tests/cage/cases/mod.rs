@@ -23,22 +23,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use metier::error::ErrorKind;
-use metier::policy::Tier;
+use metier::policy::SandboxLevel;
 
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 use crate::survivors;
 
 /// The attacks on a tier.
-pub fn of(tier: Tier) -> &'static [&'static [Case]] {
-    if tier == Tier::Walk { KILLED } else { ALL }
+pub fn cases_for(tier: SandboxLevel) -> &'static [&'static [Case]] {
+    if tier == SandboxLevel::LandlockUnscoped { TREE_KILL_CASES } else { ALL_CASES }
 }
 
 /// Attacks on how trees are killed, which is all that the lowest tier has of its own.
-const KILLED: &[&[Case]] = &[trees::CASES, streams::CASES, endings::CASES];
+const TREE_KILL_CASES: &[&[Case]] = &[trees::CASES, streams::CASES, endings::CASES];
 
 /// Every attack there is.
-const ALL: &[&[Case]] = &[
+const ALL_CASES: &[&[Case]] = &[
     trees::CASES,
     streams::CASES,
     resources::CASES,
@@ -61,34 +61,34 @@ const ALL: &[&[Case]] = &[
 
 /// Held by what fills the user's descriptors on their way through sockets, and by what starts hosts in cages, which have no more
 /// of them than the one that fills them.
-static DESCRIPTORS_ON_THEIR_WAY: Mutex<()> = Mutex::new(());
+static IN_FLIGHT_DESCRIPTORS: Mutex<()> = Mutex::new(());
 
-fn alone_with_descriptors() -> MutexGuard<'static, ()> {
-    DESCRIPTORS_ON_THEIR_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_descriptors() -> MutexGuard<'static, ()> {
+    IN_FLIGHT_DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The run takes more memory than so many bytes, is ended for that in so many seconds, and leaves nobody.
 #[track_caller]
-fn stopped_for_memory(stage: &Stage, most: u64, seconds: u64) -> Tried {
+fn assert_stopped_for_memory(stage: &Fixture, most: u64, seconds: u64) -> CaseResult {
     let ran = stage.run();
     assert_eq!(ran.error().kind(), ErrorKind::Memory, "{:?} {:?}", ran.0.result, ran.0.process);
     assert!(ran.process().usage.tree_memory_bytes.is_some_and(|held| held > most), "{:?}", ran.process());
     assert!(ran.0.duration < Duration::from_secs(seconds), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
 /// The run is ended for its memory, or says that what it fills is full, and leaves nobody.
 #[track_caller]
-fn stopped_or_told(stage: &Stage, full: &str) -> Tried {
+fn assert_stopped_or_full(stage: &Fixture, full: &str) -> CaseResult {
     let ran = stage.run();
     let is_full = ran.0.process.as_ref().is_some_and(|process| process.stdout == full);
     let is_stopped = ran.0.result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
     assert!(is_full || is_stopped, "{ran:?}");
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
-const fn case(number: &'static str, tries: &'static str, run: fn() -> Tried) -> Case {
-    Case { number, tries, run }
+const fn case(number: &'static str, tries: &'static str, run: fn() -> CaseResult) -> Case {
+    Case { number, description: tries, run }
 }

@@ -11,8 +11,8 @@ use metier::error::ErrorKind;
 use metier::registry::{Root, Roots, Scope};
 
 use super::case;
-use crate::case::{Case, NotRun, TIER, TIERS, Tried};
-use crate::stage::{self, Ran, Stage};
+use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::stage::{self, Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("O1", "temporary files of metier's that lie in the project, by TMPDIR", in_project),
@@ -29,61 +29,63 @@ pub const CASES: &[Case] = &[
 ];
 
 /// The command on the stage's project with these variables.
-fn metier(stage: &Stage, variables: &[(&str, &Path)], arguments: &[&str]) -> Result<Output, NotRun> {
-    let program = stage::helper().ok_or_else(|| NotRun::Here("the command line is not built in".into()))?;
+fn metier(stage: &Fixture, variables: &[(&str, &Path)], arguments: &[&str]) -> Result<Output, SkipReason> {
+    let program =
+        stage::helper().ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
     let mut command = Command::new(program);
     command.args(["run", "x", "--project"]).arg(stage.at("project")).args(arguments);
     Ok(command.envs(variables.iter().copied()).output().unwrap())
 }
 
 /// The skill of the stage, once more in its project.
-fn in_own_project(stage: &Stage, script: &str) {
+fn add_to_project(stage: &Fixture, script: &str) {
     stage.write("project/.metier/skills/x/SKILL.md", "---\nname: x\ndescription: looks\n---\n");
     stage.write("project/.metier/skills/x/scripts/run.bash", script);
 }
 
-const LOOKS: &str = "echo \"home $HOME\"; find . -name 'host-*' 2>/dev/null; touch \"$HOME/x\" && echo own";
+const LOOK_SCRIPT: &str =
+    "echo \"home $HOME\"; find . -name 'host-*' 2>/dev/null; touch \"$HOME/x\" && echo own";
 
-fn found(said: &Output) -> (bool, bool) {
+fn host_and_home(said: &Output) -> (bool, bool) {
     let out = String::from_utf8_lossy(&said.stdout);
     assert!(said.status.success(), "{out} {}", String::from_utf8_lossy(&said.stderr));
     (out.lines().any(|line| line.contains("host-") && !line.starts_with("home ")), out.contains("own"))
 }
 
-fn in_project() -> Tried {
-    let stage = Stage::bash("true");
-    in_own_project(&stage, LOOKS);
+fn in_project() -> CaseResult {
+    let stage = Fixture::bash("true");
+    add_to_project(&stage, LOOK_SCRIPT);
     let temporary = stage.at("project/tmp");
     std::fs::create_dir(&temporary).unwrap();
     let said = metier(&stage, &[("TMPDIR", &temporary)], &["--allow", "write"])?;
-    assert_said(&said);
+    assert_hidden_or_refused(&said);
     Ok(())
 }
 
 /// Where mounts cover it the run goes well and sees nothing; elsewhere nothing runs.
-fn assert_said(said: &Output) {
+fn assert_hidden_or_refused(said: &Output) {
     let error = String::from_utf8_lossy(&said.stderr);
     if said.status.success() {
-        assert_eq!(found(said), (false, true), "{said:?}");
+        assert_eq!(host_and_home(said), (false, true), "{said:?}");
     } else {
         assert!(error.contains("sandbox"), "{said:?}");
     }
 }
 
-fn by_link() -> Tried {
-    let stage = Stage::bash("true");
-    in_own_project(&stage, LOOKS);
+fn by_link() -> CaseResult {
+    let stage = Fixture::bash("true");
+    add_to_project(&stage, LOOK_SCRIPT);
     std::fs::create_dir(stage.at("project/tmp")).unwrap();
     symlink("project/tmp", stage.at("link")).unwrap();
-    assert_said(&metier(&stage, &[("TMPDIR", &stage.at("link"))], &["--allow", "write"])?);
+    assert_hidden_or_refused(&metier(&stage, &[("TMPDIR", &stage.at("link"))], &["--allow", "write"])?);
     std::fs::create_dir(stage.at("project/.metier/skills/x/tmp")).unwrap();
-    assert_said(&metier(&stage, &[("TMPDIR", &stage.at("project/.metier/skills/x/tmp"))], &[])?);
+    assert_hidden_or_refused(&metier(&stage, &[("TMPDIR", &stage.at("project/.metier/skills/x/tmp"))], &[])?);
     Ok(())
 }
 
-fn cache() -> Tried {
-    let stage = Stage::bash("true");
-    in_own_project(
+fn cache() -> CaseResult {
+    let stage = Fixture::bash("true");
+    add_to_project(
         &stage,
         "mkdir -p cache/metier/wasm 2>/dev/null; (echo x > cache/metier/key) 2>/dev/null; find cache -type f; mv cache moved 2>/dev/null; echo own",
     );
@@ -99,14 +101,14 @@ fn cache() -> Tried {
     Ok(())
 }
 
-fn state() -> Tried {
+fn state() -> CaseResult {
     let looks = "find home st -type f 2>/dev/null; (echo x > st/metier/wasm-cache.key) 2>/dev/null; \
         mv st moved 2>/dev/null && echo moved; rm -rf home st 2>/dev/null; echo own";
     for (name, own) in [("XDG_STATE_HOME", "st"), ("HOME", "home")] {
         let folder = if own == "st" { "st/metier" } else { "home/.local/state/metier" };
         for is_there in [true, false] {
-            let stage = Stage::bash("true");
-            in_own_project(&stage, looks);
+            let stage = Fixture::bash("true");
+            add_to_project(&stage, looks);
             fs::create_dir(stage.at("project").join(own)).unwrap();
             let key = format!("project/{folder}/wasm-cache.key");
             if is_there {
@@ -132,18 +134,18 @@ fn state() -> Tried {
 }
 
 /// Set in the process that has a folder of temporary files of its own, in which nothing lies of other tests.
-const ALONE: &str = "METIER_CAGE_TEMPORARY";
+const TEMP_VARIABLE: &str = "METIER_CAGE_TEMPORARY";
 
-fn around() -> Tried {
-    if std::env::var_os(ALONE).is_some() {
+fn around() -> CaseResult {
+    if std::env::var_os(TEMP_VARIABLE).is_some() {
         return around_all();
     }
     let folder = tempfile::tempdir().unwrap();
-    let (_, tier) = TIERS.into_iter().find(|(known, _)| *known == stage::tier()).unwrap();
+    let (_, tier) = LEVELS.into_iter().find(|(known, _)| *known == stage::level()).unwrap();
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "every_attack_is_held", "--nocapture"])
         .env("TMPDIR", folder.path())
-        .envs([(ALONE, "yes"), ("METIER_CASE", "O4"), (TIER, tier)])
+        .envs([(TEMP_VARIABLE, "yes"), ("METIER_CASE", "O4"), (LEVEL_VARIABLE, tier)])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -151,7 +153,7 @@ fn around() -> Tried {
     Ok(())
 }
 
-fn around_all() -> Tried {
+fn around_all() -> CaseResult {
     let folder = std::env::temp_dir();
     // As another user's, which root could see into. What other users make there meanwhile is not looked for.
     let others = folder.join(format!("metier-{}", 4_000_000_000 - std::process::id()));
@@ -159,19 +161,19 @@ fn around_all() -> Tried {
     std::fs::write(others.join("host-0123456789abcdef/secret"), "secret").unwrap();
     let own = format!("metier-{}", rustix::process::geteuid().as_raw());
     let script = "for own in \"$@\"; do find \"$own\" -path '*/host-*'; cat \"$own\"/host-*/*; done 2>/dev/null; echo looked";
-    let stage = Stage::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
+    let stage = Fixture::bash(script).args(&[&own, others.file_name().unwrap().to_str().unwrap()]);
     let roots = Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills")));
-    let builder = Engine::builder(&folder).roots(roots).tier(stage::tier());
+    let builder = Engine::builder(&folder).roots(roots).sandbox_level(stage::level());
     let builder = stage::helper().into_iter().fold(builder, metier::engine::EngineBuilder::helper);
     // Another run has something there meanwhile.
-    let other = Stage::bash("echo secret > \"$HOME/secret\"; sleep 2; echo unharmed");
+    let other = Fixture::bash("echo secret > \"$HOME/secret\"; sleep 2; echo unharmed");
     let engine = other.engine();
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| engine.run(other.invocation()));
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let ran = stage.ran(builder.build().unwrap().run(stage.invocation()));
+        let ran = stage.result(builder.build().unwrap().run(stage.invocation()));
         if ran.is_in_namespaces() {
-            assert_eq!(ran.said(), "looked\n", "{ran:?}");
+            assert_eq!(ran.stdout(), "looked\n", "{ran:?}");
         } else {
             assert_eq!(ran.error().kind(), ErrorKind::SandboxUnavailable, "{ran:?}");
         }
@@ -181,18 +183,18 @@ fn around_all() -> Tried {
     Ok(())
 }
 
-const ALLOWED: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A run of another project's by another host, which goes on until it is told to end. Its own folders lie where this says.
-struct Other {
+struct OtherHost {
     child: Child,
     go: PathBuf,
 }
 
-impl Other {
-    fn start(stage: &Stage, variable: &str, folder: &Path) -> Result<Self, NotRun> {
-        let program =
-            stage::helper().ok_or_else(|| NotRun::Here("the command line is not built in".into()))?;
+impl OtherHost {
+    fn start(stage: &Fixture, variable: &str, folder: &Path) -> Result<Self, SkipReason> {
+        let program = stage::helper()
+            .ok_or_else(|| SkipReason::Unsupported("the command line is not built in".into()))?;
         stage.write("other/.metier/skills/v/SKILL.md", "---\nname: v\ndescription: waits\n---\n");
         let script = "import time, os, sys\nopen('began', 'w')\nwhile not os.path.exists('go'): time.sleep(.02)\n\
             import metier\nprint(os.environ['HOME'], getattr(metier, 'CHANGED', 'unchanged'), os.listdir(os.environ['HOME']))\n";
@@ -205,9 +207,9 @@ impl Other {
         let mut other = Self { child: command.spawn().unwrap(), go: stage.at("other/go") };
         let began = Instant::now();
         while !stage.at("other/began").exists() {
-            assert!(began.elapsed() < ALLOWED, "it does not begin");
+            assert!(began.elapsed() < TIMEOUT, "it does not begin");
             if other.child.try_wait().unwrap().is_some() {
-                return Err(NotRun::Here(format!(
+                return Err(SkipReason::Unsupported(format!(
                     "Python does not run: {:?}",
                     other.child.wait_with_output()
                 )));
@@ -218,15 +220,15 @@ impl Other {
     }
 
     /// One whose temporary files are there. While a script of another case sees all temporary files, none goes there.
-    fn start_in(stage: &Stage, named: &Path) -> Result<Self, NotRun> {
+    fn start_in(stage: &Fixture, named: &Path) -> Result<Self, SkipReason> {
         let began = Instant::now();
         loop {
             let other = Self::start(stage, "TMPDIR", named)?;
             if fs::read_dir(named).unwrap().next().is_some() {
                 return Ok(other);
             }
-            let elsewhere = other.ended();
-            assert!(began.elapsed() < ALLOWED, "they are in {}", elsewhere.display());
+            let elsewhere = other.finish();
+            assert!(began.elapsed() < TIMEOUT, "they are in {}", elsewhere.display());
             for file in ["other/began", "other/go"] {
                 fs::remove_file(stage.at(file)).unwrap();
             }
@@ -234,7 +236,7 @@ impl Other {
     }
 
     /// Where its temporary files are, once it has ended unharmed.
-    fn ended(self) -> PathBuf {
+    fn finish(self) -> PathBuf {
         fs::write(&self.go, "").unwrap();
         let said = self.child.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -245,16 +247,16 @@ impl Other {
 }
 
 /// Looks for the folders of hosts below, changes all in them, and takes away the folders around them.
-const MEDDLES: &str = "find . -path '*/host-*' 2>/dev/null; for file in $(find . -name '*.py' -o -name wasm-cache.key 2>/dev/null); do
+const TAMPER_SCRIPT: &str = "find . -path '*/host-*' 2>/dev/null; for file in $(find . -name '*.py' -o -name wasm-cache.key 2>/dev/null); do
         echo 'CHANGED = 1' >> $file; done 2>/dev/null
     for home in $(find . -path '*/host-*/metier-*' -prune 2>/dev/null); do touch $home/x && echo $home; done
     mv tmp moved 2>/dev/null && echo moved; rm -rf tmp/* link/* 2>/dev/null; echo tried";
 
 /// With mounts it finds nothing, without it is refused in a sentence that says what to do.
 #[track_caller]
-fn kept_out(ran: &Ran, folder: &str) {
+fn assert_kept_out(ran: &RunResult, folder: &str) {
     if ran.is_in_namespaces() {
-        assert_eq!(ran.said(), "tried\n", "{ran:?}");
+        assert_eq!(ran.stdout(), "tried\n", "{ran:?}");
         return;
     }
     let error = ran.error();
@@ -267,44 +269,44 @@ fn kept_out(ran: &Ran, folder: &str) {
     );
 }
 
-fn others_before() -> Tried {
-    let stage = Stage::bash(MEDDLES).grant("write");
+fn others_before() -> CaseResult {
+    let stage = Fixture::bash(TAMPER_SCRIPT).grant("write");
     let folder = stage.at("project/tmp");
     fs::create_dir(&folder).unwrap();
-    let other = Other::start_in(&stage, &folder)?;
-    kept_out(&stage.run(), "tmp/metier-");
-    assert!(other.ended().starts_with(folder), "it was not there at all");
+    let other = OtherHost::start_in(&stage, &folder)?;
+    assert_kept_out(&stage.run(), "tmp/metier-");
+    assert!(other.finish().starts_with(folder), "it was not there at all");
     Ok(())
 }
 
-fn others_deep() -> Tried {
-    let stage = Stage::bash(MEDDLES).grant("write");
+fn others_deep() -> CaseResult {
+    let stage = Fixture::bash(TAMPER_SCRIPT).grant("write");
     let folder = stage.at("project/.vscode/a/b/c");
     fs::create_dir_all(&folder).unwrap();
     symlink("project/.vscode/a/b", stage.at("link")).unwrap();
-    let other = Other::start_in(&stage, &stage.at("link/c"))?;
-    kept_out(&stage.run(), ".vscode/a/b/c/metier-");
-    assert!(other.ended().starts_with(fs::canonicalize(folder).unwrap()), "it was not there at all");
+    let other = OtherHost::start_in(&stage, &stage.at("link/c"))?;
+    assert_kept_out(&stage.run(), ".vscode/a/b/c/metier-");
+    assert!(other.finish().starts_with(fs::canonicalize(folder).unwrap()), "it was not there at all");
     Ok(())
 }
 
-fn others_after() -> Tried {
+fn others_after() -> CaseResult {
     let script = "touch here; for _ in $(seq 600); do find . -path '*/host-*' -o -name '*.key'; [ -e stop ] && break; sleep .05; done; echo tried";
-    let stage = Stage::bash(script).grant("write").deadline(60_000);
+    let stage = Fixture::bash(script).grant("write").deadline(60_000);
     let engine = stage.engine();
     let folder = stage.at("project/tmp");
     fs::create_dir(&folder).unwrap();
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| stage.ran(engine.run(stage.invocation())));
+        let run = scope.spawn(|| stage.result(engine.run(stage.invocation())));
         let began = Instant::now();
         while !stage.at("project/here").exists() {
-            assert!(began.elapsed() < ALLOWED, "it does not begin");
+            assert!(began.elapsed() < TIMEOUT, "it does not begin");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let ended = Other::start(&stage, "TMPDIR", &folder).map(Other::ended);
+        let ended = OtherHost::start(&stage, "TMPDIR", &folder).map(OtherHost::finish);
         fs::write(stage.at("project/stop"), "").unwrap();
         let run = run.join().unwrap();
-        assert_eq!(run.said(), "tried\n", "{run:?}");
+        assert_eq!(run.stdout(), "tried\n", "{run:?}");
         assert!(!ended?.starts_with(&folder), "it went where the script sees it");
         Ok(())
     })
@@ -313,40 +315,40 @@ fn others_after() -> Tried {
 const OWN_FILES: [&str; 3] =
     ["st/metier/wasm-cache.key", "a/.b/metier/wasm/0123456789abcdef", "a/.b/METIER/wasm-cache.key"];
 
-fn others_state() -> Tried {
+fn others_state() -> CaseResult {
     let script = "for file in \"$@\"; do
             cat $file; (echo changed > $file); (mv $file $file-x && echo moved); ln $file linked && echo linked
         done 2>/dev/null; mv st stood 2>/dev/null && echo moved; rm -rf st a 2>/dev/null; echo tried";
     for file in OWN_FILES {
         let stage =
-            Stage::bash(script).grant("write").args(&[file]).file(&format!("project/{file}"), "theirs");
-        kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+            Fixture::bash(script).grant("write").args(&[file]).file(&format!("project/{file}"), "theirs");
+        assert_kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
         assert_eq!(fs::read_to_string(stage.at("project").join(file)).unwrap(), "theirs", "{file}");
     }
     Ok(())
 }
 
-fn others_state_read() -> Tried {
+fn others_state_read() -> CaseResult {
     for file in OWN_FILES {
         let script = "cat \"$1\" 2>/dev/null; ls \"${1%/*}\" 2>/dev/null; echo tried";
-        let stage = Stage::bash(script).args(&[file]).file(&format!("project/{file}"), "theirs");
-        kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
+        let stage = Fixture::bash(script).args(&[file]).file(&format!("project/{file}"), "theirs");
+        assert_kept_out(&stage.run(), file.rsplit_once('/').unwrap().0.trim_end_matches("/wasm"));
     }
     // Nothing of metier's own: a folder of that name, and names that only look like it.
-    let stage = Stage::bash("cat metier/src/lib.rs metier-2/notes.txt wasm/metier.rs")
+    let stage = Fixture::bash("cat metier/src/lib.rs metier-2/notes.txt wasm/metier.rs")
         .file("project/metier/src/lib.rs", "one ")
         .file("project/metier-2/notes.txt", "two ")
         .file("project/wasm/metier.rs", "three");
-    assert_eq!(stage.run().said(), "one two three");
+    assert_eq!(stage.run().stdout(), "one two three");
     Ok(())
 }
 
-fn by_host_functions() -> Tried {
+fn by_host_functions() -> CaseResult {
     let script = "for path in tmp/metier-0/host-0123456789abcdef/drafts st/metier/wasm/0 st/Metier/wasm-cache.key; do
             metier ctx write $path x; metier ctx mkdir ${path%/*}/wasm/host-1; metier ctx read_file $path
         done 2>&1 | grep -v \"it is metier's own\\|needs write:\\|needs read:\\|^ *$\"; find . -type f; echo tried";
-    let stage = Stage::bash(script).grant("write");
+    let stage = Fixture::bash(script).grant("write");
     let said = stage.run();
-    assert!(said.said().ends_with("./own\ntried\n"), "{said:?}");
+    assert!(said.stdout().ends_with("./own\ntried\n"), "{said:?}");
     Ok(())
 }

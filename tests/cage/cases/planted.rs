@@ -10,8 +10,8 @@ use metier::error::ErrorKind;
 use metier::registry::{Root, Roots, Scope};
 
 use super::case;
-use crate::case::{Case, NotRun, Tried};
-use crate::stage::{Ran, Stage};
+use crate::case::{Case, CaseResult, SkipReason};
+use crate::stage::{Fixture, RunResult};
 
 pub const CASES: &[Case] = &[
     case("M50a", "skills by a link to where they may lie", by_a_link),
@@ -19,28 +19,28 @@ pub const CASES: &[Case] = &[
     case("M50c", "a history beside every name it could be moved to", beside_names),
     case("M50d", "skills where a link of the user's leads", behind_a_link),
     case("M50e", "a history that cannot be moved aside", unmovable),
-    case("M50f", "a history made again when another run has moved it aside", made_again),
+    case("M50f", "a history made again when another run has moved it aside", recreated),
     case("M51", "modules of the next script's, in the folder of the clients", among_the_clients),
 ];
 
-const EVIL: &str = "printf -- '---\\nname: evil\\ndescription: d\\n---\\n' > ";
+const EVIL_SKILL: &str = "printf -- '---\\nname: evil\\ndescription: d\\n---\\n' > ";
 
-fn stage(script: &str) -> Stage {
-    Stage::bash(script).grant("write")
+fn writing_fixture(script: &str) -> Fixture {
+    Fixture::bash(script).grant("write")
 }
 
-fn roots(stage: &Stage) -> Roots {
+fn roots(stage: &Fixture) -> Roots {
     let own = Root::new(Scope::Project, "own", stage.at("project/.metier/skills"));
     Roots::empty().with(Root::new(Scope::Explicit, "skills", stage.at("skills"))).with(own)
 }
 
-fn run(stage: &Stage) -> Ran {
-    stage.ran(stage.builder().roots(roots(stage)).build().unwrap().run(stage.invocation()))
+fn run(stage: &Fixture) -> RunResult {
+    stage.result(stage.builder().roots(roots(stage)).build().unwrap().run(stage.invocation()))
 }
 
 /// Nobody finds the skill afterwards, whatever the modes are.
 #[track_caller]
-fn is_not_found(stage: &Stage, ran: &Ran) {
+fn assert_not_found(stage: &Fixture, ran: &RunResult) {
     let project = stage.at("project");
     for folder in [project.clone(), project.join(".metier")] {
         if folder.symlink_metadata().is_ok_and(|found| found.is_dir()) {
@@ -53,7 +53,7 @@ fn is_not_found(stage: &Stage, ran: &Ran) {
 }
 
 /// What was moved aside, by what its name begins with.
-fn aside(folder: PathBuf, name: &str) -> Vec<PathBuf> {
+fn quarantined(folder: PathBuf, name: &str) -> Vec<PathBuf> {
     let begin = format!("{name}.aside-");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     entries
@@ -62,7 +62,7 @@ fn aside(folder: PathBuf, name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn by_a_link() -> Tried {
+fn by_a_link() -> CaseResult {
     for (made, moved) in [
         ("ln -s src .metier", ".metier"),
         ("mkdir .metier; ln -s ../src/skills .metier/skills", ".metier"),
@@ -71,39 +71,42 @@ fn by_a_link() -> Tried {
         // Whatever it leads to later.
         ("ln -s later .metier", ".metier"),
     ] {
-        let stage = stage(&format!("mkdir -p src/skills/evil; {EVIL}src/skills/evil/SKILL.md; {made}"));
+        let stage = writing_fixture(&format!(
+            "mkdir -p src/skills/evil; {EVIL_SKILL}src/skills/evil/SKILL.md; {made}"
+        ));
         let ran = run(&stage);
-        assert!(ran.well().warned(&format!("made {moved}, ")), "{made}: {ran:?}");
+        assert!(ran.assert_ok().has_warning(&format!("made {moved}, ")), "{made}: {ran:?}");
         assert!(stage.at("project").join(moved).symlink_metadata().is_err(), "{made}");
-        assert_eq!(aside(stage.at("project"), moved).len(), 1, "{made}");
+        assert_eq!(quarantined(stage.at("project"), moved).len(), 1, "{made}");
         assert!(stage.at("project/src/skills/evil").exists(), "it is a folder like any other");
-        is_not_found(&stage, &ran);
+        assert_not_found(&stage, &ran);
     }
     // The folder was there, and another is in its place.
-    let stage = stage(&format!(
-        "mkdir -p src/skills/evil; {EVIL}src/skills/evil/SKILL.md; mv .metier x; ln -s src .metier"
+    let stage = writing_fixture(&format!(
+        "mkdir -p src/skills/evil; {EVIL_SKILL}src/skills/evil/SKILL.md; mv .metier x; ln -s src .metier"
     ))
     .file("project/.metier/settings", "theirs\n");
     let ran = run(&stage);
-    assert!(ran.well().warned("made .metier, "), "{ran:?}");
-    is_not_found(&stage, &ran);
+    assert!(ran.assert_ok().has_warning("made .metier, "), "{ran:?}");
+    assert_not_found(&stage, &ran);
     assert_eq!(fs::read(stage.at("project/x/settings")).unwrap(), b"theirs\n");
     Ok(())
 }
 
-fn in_shut_folders() -> Tried {
+fn in_shut_folders() -> CaseResult {
     for modes in ["555 .metier", "000 .metier/skills", "000 .metier", "555 .metier .", "111 .metier ."] {
         let (mode, folders) = modes.split_once(' ').unwrap();
-        let make = format!("mkdir -p .metier/skills/evil; {EVIL}.metier/skills/evil/SKILL.md; ");
+        let make = format!("mkdir -p .metier/skills/evil; {EVIL_SKILL}.metier/skills/evil/SKILL.md; ");
         let shut = format!("for folder in {folders}; do chmod {mode} $folder; done");
-        let stage = stage(&format!("{make}{shut}"));
+        let stage = writing_fixture(&format!("{make}{shut}"));
         let ran = run(&stage);
-        assert!(ran.well().warned("made .metier, "), "{modes}: {ran:?}");
-        is_not_found(&stage, &ran);
+        assert!(ran.assert_ok().has_warning("made .metier, "), "{modes}: {ran:?}");
+        assert_not_found(&stage, &ran);
         // What was there has the mode it had, and what it holds.
-        let stage = self::stage(&format!("{make}{shut}")).file("project/.metier/settings", "theirs\n");
+        let stage =
+            self::writing_fixture(&format!("{make}{shut}")).file("project/.metier/settings", "theirs\n");
         let ran = run(&stage);
-        assert!(ran.well().warned("made .metier/skills, "), "{modes}: {ran:?}");
+        assert!(ran.assert_ok().has_warning("made .metier/skills, "), "{modes}: {ran:?}");
         if folders.starts_with(".metier ") || folders == ".metier" {
             let found = stage.at("project").symlink_metadata().unwrap().permissions().mode();
             fs::set_permissions(stage.at("project"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -112,47 +115,51 @@ fn in_shut_folders() -> Tried {
             assert_eq!(inner & 0o777, expected, "{modes}");
             assert!(!folders.contains(" .") || found & 0o777 == expected, "{modes}: {found:o}");
         }
-        is_not_found(&stage, &ran);
+        assert_not_found(&stage, &ran);
         assert_eq!(fs::read(stage.at("project/.metier/settings")).unwrap(), b"theirs\n");
     }
     Ok(())
 }
 
-fn beside_names() -> Tried {
-    let stage = stage(
+fn beside_names() -> CaseResult {
+    let stage = writing_fixture(
         "mkdir .git; echo x > .git/config; touch .git.aside; for n in $(seq 2 200); do touch .git.aside-$n; done",
     );
     let ran = stage.run();
-    assert!(ran.well().warned("made .git, which takes the permission write:.git"), "{ran:?}");
+    assert!(ran.assert_ok().has_warning("made .git, which takes the permission write:.git"), "{ran:?}");
     assert!(!stage.at("project/.git").exists(), "{ran:?}");
-    assert!(aside(stage.at("project"), ".git").iter().any(|aside| aside.join("config").exists()), "{ran:?}");
+    assert!(
+        quarantined(stage.at("project"), ".git").iter().any(|aside| aside.join("config").exists()),
+        "{ran:?}"
+    );
     Ok(())
 }
 
 /// The link and what it leads to were there; what is new in it is set aside, and no more than that.
-fn behind_a_link() -> Tried {
+fn behind_a_link() -> CaseResult {
     for config in ["config/own", "x"] {
-        let stage = stage(&format!("mkdir -p config/skills/evil; {EVIL}config/skills/evil/SKILL.md"))
-            .file(&format!("project/{config}"), "theirs\n");
+        let stage =
+            writing_fixture(&format!("mkdir -p config/skills/evil; {EVIL_SKILL}config/skills/evil/SKILL.md"))
+                .file(&format!("project/{config}"), "theirs\n");
         symlink("config", stage.at("project/.metier")).unwrap();
         let ran = run(&stage);
-        assert!(ran.well().warned("made config"), "{ran:?}");
-        is_not_found(&stage, &ran);
+        assert!(ran.assert_ok().has_warning("made config"), "{ran:?}");
+        assert_not_found(&stage, &ran);
         assert_eq!(fs::read(stage.at("project").join(config)).unwrap(), b"theirs\n");
         assert_eq!(fs::read_link(stage.at("project/.metier")).unwrap(), PathBuf::from("config"));
     }
     Ok(())
 }
 
-fn unmovable() -> Tried {
+fn unmovable() -> CaseResult {
     if !rustix::process::geteuid().is_root() {
-        return NotRun::as_this_user("only root can keep a folder from being changed");
+        return SkipReason::other_user("only root can keep a folder from being changed");
     }
-    let stage = stage("mkdir .git; touch out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
+    let stage = writing_fixture("mkdir .git; touch out/ready; while [ ! -e out/go ]; do sleep 0.01; done")
         .file("project/out/own", "");
     let change = |flag: &str| Command::new("chattr").arg(flag).arg(stage.at("project")).output();
     if !change("+i").is_ok_and(|ended| ended.status.success()) {
-        return NotRun::because("no folder here can be kept from being changed");
+        return SkipReason::unsupported("no folder here can be kept from being changed");
     }
     change("-i").unwrap();
     let engine = stage.engine();
@@ -166,21 +173,21 @@ fn unmovable() -> Tried {
         run.join().unwrap()
     });
     change("-i").unwrap();
-    let ran = stage.ran(outcome);
+    let ran = stage.result(outcome);
     let error = ran.error();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
     assert!(
         error.to_string().contains("made .git") && error.to_string().contains("could not be moved aside"),
         "{error}"
     );
-    assert!(ran.warned("could not be moved aside"), "{ran:?}");
+    assert!(ran.has_warning("could not be moved aside"), "{ran:?}");
     Ok(())
 }
 
 /// A run that begins while another is under way does not take what that one made for the user's.
-fn made_again() -> Tried {
+fn recreated() -> CaseResult {
     let wait = |name: &str| format!("touch out/{name}; while [ ! -e out/{name}-go ]; do sleep 0.01; done");
-    let first = stage(&format!(
+    let first = writing_fixture(&format!(
         "case $1 in first) mkdir .git; {};; *) {}; mkdir .git;; esac",
         wait("first"),
         wait("second")
@@ -204,18 +211,21 @@ fn made_again() -> Tried {
         fs::write(at("second-go"), "").unwrap();
         (one, other.join().unwrap())
     });
-    let (one, other) = (first.ran(one), first.ran(other));
-    assert!(one.well().warned("made .git") && other.well().warned("made .git"), "{one:?} {other:?}");
+    let (one, other) = (first.result(one), first.result(other));
+    assert!(
+        one.assert_ok().has_warning("made .git") && other.assert_ok().has_warning("made .git"),
+        "{one:?} {other:?}"
+    );
     assert!(!first.at("project/.git").exists());
     Ok(())
 }
 
 /// Where modes can be changed others may plant something, so that the folder is another one from then on.
-fn among_the_clients() -> Tried {
+fn among_the_clients() -> CaseResult {
     let script = "cd \"$PYTHONPATH/..\"; pwd; ls -l -n; ls python | tr '\\n' ' '; chmod 777 . python 2>/dev/null; true";
-    let stage = Stage::bash(script);
+    let stage = Fixture::bash(script);
     let engine = stage.engine();
-    let run = || stage.ran(engine.run(stage.invocation())).well().said().to_owned();
+    let run = || stage.result(engine.run(stage.invocation())).assert_ok().stdout().to_owned();
     let mut seen = Vec::new();
     for _ in 0..3 {
         let said = run();

@@ -5,40 +5,40 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use metier::policy::Tier;
+use metier::policy::SandboxLevel;
 
 use super::case;
-use crate::case::{Case, NotRun, TIER, TIERS, Tried};
-use crate::not_run::found;
-use crate::stage::{self, Stage};
+use crate::case::{Case, CaseResult, LEVEL_VARIABLE, LEVELS, SkipReason};
+use crate::not_run::find_program;
+use crate::stage::{self, Fixture};
 
 pub const CASES: &[Case] = &[
     case("E15", "programs of root's, other users, other groups", become_another),
     case("E15b", "capabilities", capabilities),
-    case("M3", "capabilities that an ordinary host was given", given),
-    case("M3b", "root without any power, as in a strict container", powerless),
+    case("M3", "capabilities that an ordinary host was given", ambient_capabilities),
+    case("M3b", "root without any power, as in a strict container", root_without_capabilities),
     case("E16", "descriptors of the host's", descriptors),
     case("E17", "secrets in the environment", environment),
     case("E18", "programs outside of what it may read", programs),
     case("E18b", "programs that nobody may execute, which is no wall", loaded),
 ];
 
-fn become_another() -> Tried {
-    let stage = Stage::attacker("powers", &["become"])?.grant("write");
-    stage.run().refused(4, &["EPERM", "EINVAL"]);
-    let ran = Stage::bash("su -c id 2>/dev/null </dev/null || sudo -n id 2>/dev/null || echo no; cp /bin/sh sh; chmod u+s sh; ./sh -c 'id -u'")
+fn become_another() -> CaseResult {
+    let stage = Fixture::attacker("powers", &["become"])?.grant("write");
+    stage.run().assert_refused(4, &["EPERM", "EINVAL"]);
+    let ran = Fixture::bash("su -c id 2>/dev/null </dev/null || sudo -n id 2>/dev/null || echo no; cp /bin/sh sh; chmod u+s sh; ./sh -c 'id -u'")
         .grant("write")
         .run();
-    ran.says(&format!("no\n{}\n", rustix::process::geteuid().as_raw()));
+    ran.assert_stdout(&format!("no\n{}\n", rustix::process::geteuid().as_raw()));
     Ok(())
 }
 
 /// Root keeps the power to open what Landlock lets it open, whoever owns it.
-fn capabilities() -> Tried {
+fn capabilities() -> CaseResult {
     let root = rustix::process::geteuid().is_root();
     let (held, bounding) = if root { (2, "bounding 1 ") } else { (0, "") };
-    let ran = Stage::attacker("powers", &["capabilities"])?.run();
-    let (first, rest) = ran.well().said().split_once('\n').unwrap();
+    let ran = Fixture::attacker("powers", &["capabilities"])?.run();
+    let (first, rest) = ran.assert_ok().stdout().split_once('\n').unwrap();
     assert_eq!(first, format!("effective 0{held:08x} permitted 0{held:08x} inheritable 000000000"));
     assert!(rest.starts_with("ambient 0 ") && rest.contains(bounding), "{rest}");
     assert!(rest.ends_with("new privileges never\n"), "{rest}");
@@ -46,18 +46,20 @@ fn capabilities() -> Tried {
 }
 
 /// Says that the tests are run by a host that is not root and has a power all the same.
-const GIVEN: &str = "METIER_CAGE_GIVEN";
+const CAPABILITY_VARIABLE: &str = "METIER_CAGE_GIVEN";
 
 /// An ambient capability outlives every change of the program, so a service may have one without being root.
-fn given() -> Tried {
+fn ambient_capabilities() -> CaseResult {
     if !rustix::process::geteuid().is_root() {
-        return match std::env::var_os(GIVEN) {
+        return match std::env::var_os(CAPABILITY_VARIABLE) {
             Some(_) => capabilities(),
-            None => NotRun::as_this_user("only root can give such a power away"),
+            None => SkipReason::other_user("only root can give such a power away"),
         };
     }
-    let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
-    again(
+    let Some(setpriv) = find_program("setpriv") else {
+        return SkipReason::unsupported("setpriv is not installed");
+    };
+    run_again(
         &setpriv,
         &[
             "--reuid=65534",
@@ -71,56 +73,58 @@ fn given() -> Tried {
 }
 
 /// What root does not have it cannot keep.
-fn powerless() -> Tried {
+fn root_without_capabilities() -> CaseResult {
     if !rustix::process::geteuid().is_root() {
-        return NotRun::as_this_user("only root can be without root's powers");
+        return SkipReason::other_user("only root can be without root's powers");
     }
-    if std::env::var_os(GIVEN).is_some() {
+    if std::env::var_os(CAPABILITY_VARIABLE).is_some() {
         // It could not enter a namespace as root, and has a cage without.
-        stage::set_tier(Tier::Namespaces);
-        let ran = Stage::attacker("powers", &["capabilities"])?.run();
-        assert!(ran.said().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.said());
-        assert_eq!(ran.sandbox().tier, "landlock");
+        stage::set_level(SandboxLevel::Namespaces);
+        let ran = Fixture::attacker("powers", &["capabilities"])?.run();
+        assert!(ran.stdout().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.stdout());
+        assert_eq!(ran.sandbox().level, "landlock");
         return Ok(());
     }
-    let Some(setpriv) = found("setpriv") else { return NotRun::because("setpriv is not installed") };
-    again(&setpriv, &["--bounding-set=-all", "--inh-caps=-all"]);
+    let Some(setpriv) = find_program("setpriv") else {
+        return SkipReason::unsupported("setpriv is not installed");
+    };
+    run_again(&setpriv, &["--bounding-set=-all", "--inh-caps=-all"]);
     Ok(())
 }
 
 /// Runs both cases again, in a host with other powers.
-fn again(setpriv: &Path, powers: &[&str]) {
+fn run_again(setpriv: &Path, powers: &[&str]) {
     let home = tempfile::tempdir().unwrap();
-    crate::ordinary::settle(home.path());
+    crate::ordinary::copy_tests(home.path());
     let is_root = !powers[0].starts_with("--reuid");
     if is_root {
         // Without its powers root may only enter what is its own.
-        crate::ordinary::give(home.path(), 0);
+        crate::ordinary::change_owner(home.path(), 0);
     }
     let mut command = Command::new(setpriv);
     command.args(powers).arg(home.path().join("tests"));
-    crate::ordinary::furnish(&mut command, home.path(), "every_attack_is_held");
+    crate::ordinary::set_environment(&mut command, home.path(), "every_attack_is_held");
     let number = if is_root { "M3b" } else { "M3" };
-    let tier = if is_root { Tier::Landlock } else { stage::tier() };
-    let (_, tier) = TIERS.into_iter().find(|(known, _)| *known == tier).unwrap();
-    command.env(GIVEN, "yes").env("METIER_CASE", number).env(TIER, tier);
+    let tier = if is_root { SandboxLevel::Landlock } else { stage::level() };
+    let (_, tier) = LEVELS.into_iter().find(|(known, _)| *known == tier).unwrap();
+    command.env(CAPABILITY_VARIABLE, "yes").env("METIER_CASE", number).env(LEVEL_VARIABLE, tier);
     let ended = command.process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
 }
 
-fn descriptors() -> Tried {
+fn descriptors() -> CaseResult {
     let (_reader, _writer) = std::io::pipe().unwrap();
-    Stage::attacker("powers", &["descriptors"])?.run().says("0 1 2 3 \n");
-    Stage::attacker("powers", &["descriptors"])?.input("x").run().says("0 1 2 3 \n");
+    Fixture::attacker("powers", &["descriptors"])?.run().assert_stdout("0 1 2 3 \n");
+    Fixture::attacker("powers", &["descriptors"])?.input("x").run().assert_stdout("0 1 2 3 \n");
     Ok(())
 }
 
 /// The test runner's own environment is as good a secret as any.
-fn environment() -> Tried {
-    let ran = Stage::bash("env").run();
+fn environment() -> CaseResult {
+    let ran = Fixture::bash("env").run();
     let names: Vec<&str> =
-        ran.well().said().lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        ran.assert_ok().stdout().lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     let known = |name: &str| {
         let own =
             ["HOME", "TMPDIR", "PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "PWD", "SHLVL", "_"];
@@ -138,24 +142,24 @@ fn environment() -> Tried {
 }
 
 /// What can be read can be executed: the loader reads it. Nothing may be built on the right to execute.
-fn loaded() -> Tried {
+fn loaded() -> CaseResult {
     let loaders =
         ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-riscv64-lp64d.so.1"];
     let Some(loader) = loaders.into_iter().find(|loader| Path::new(loader).exists()) else {
-        return NotRun::because("the loader is none of those known");
+        return SkipReason::unsupported("the loader is none of those known");
     };
-    let stage = Stage::bash("./tool 2>/dev/null; echo $?; \"$1\" ./tool; echo $?").args(&[loader]);
+    let stage = Fixture::bash("./tool 2>/dev/null; echo $?; \"$1\" ./tool; echo $?").args(&[loader]);
     std::fs::copy("/bin/true", stage.at("project/tool")).unwrap();
     std::fs::set_permissions(stage.at("project/tool"), std::fs::Permissions::from_mode(0o444)).unwrap();
-    stage.run().says("126\n0\n");
+    stage.run().assert_stdout("126\n0\n");
     Ok(())
 }
 
-fn programs() -> Tried {
-    let stage = Stage::bash("\"$1\"; echo $?; exec \"$1\"").file("outside/tool", "#!/bin/sh\necho ran\n");
+fn programs() -> CaseResult {
+    let stage = Fixture::bash("\"$1\"; echo $?; exec \"$1\"").file("outside/tool", "#!/bin/sh\necho ran\n");
     let tool = stage.name("outside/tool");
     let ran = stage.args(&[&tool]).run();
-    assert_eq!((ran.said(), ran.process().exit_code), ("126\n", Some(126)));
+    assert_eq!((ran.stdout(), ran.process().exit_code), ("126\n", Some(126)));
     assert!(
         ran.error().help().is_some_and(|help| help.contains("outside of the project")),
         "{:?}",

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use metier::error::ErrorKind;
 
-use super::{alone_with_descriptors, case, stopped_for_memory};
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use super::{assert_stopped_for_memory, case, lock_descriptors};
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 
 pub const CASES: &[Case] = &[
     case(
@@ -27,92 +27,104 @@ pub const CASES: &[Case] = &[
     case("Q12", "what is written to pipes and never read", unread_pipes),
 ];
 
-fn leases() -> Tried {
-    let stage = Stage::attacker("quotas", &[])?;
+fn leases() -> CaseResult {
+    let stage = Fixture::attacker("quotas", &[])?;
     let skill = stage.name("skills/x/SKILL.md");
     let ran = stage.args(&["leases", "own", &skill, "/usr/bin/env"]).run();
-    ran.refused(3 * 8 + 4, &["EPERM"]);
+    ran.assert_refused(3 * 8 + 4, &["EPERM"]);
     Ok(())
 }
 
-fn flags() -> Tried {
-    Stage::attacker("quotas", &["flags", "own"])?.run().refused(13, &["ENOTTY"]);
-    Stage::attacker("quotas", &["flags", "own"])?.grant("write").run().refused(13, &["ENOTTY"]);
+fn flags() -> CaseResult {
+    Fixture::attacker("quotas", &["flags", "own"])?.run().assert_refused(13, &["ENOTTY"]);
+    Fixture::attacker("quotas", &["flags", "own"])?.grant("write").run().assert_refused(13, &["ENOTTY"]);
     Ok(())
 }
 
-fn attributes() -> Tried {
-    let stage = Stage::attacker("quotas", &[])?;
+fn attributes() -> CaseResult {
+    let stage = Fixture::attacker("quotas", &[])?;
     let outside = stage.name("outside/secret");
-    stage.args(&["attributes", &outside]).run().refused(10, &["ENOTSUP"]);
-    Stage::attacker("quotas", &["attributes", "own"])?.grant("write").run().refused(10, &["ENOTSUP"]);
-    Stage::attacker("quotas", &["attributes", "/dev/shm"])?.grant("shm").run().refused(10, &["ENOTSUP"]);
+    stage.args(&["attributes", &outside]).run().assert_refused(10, &["ENOTSUP"]);
+    Fixture::attacker("quotas", &["attributes", "own"])?
+        .grant("write")
+        .run()
+        .assert_refused(10, &["ENOTSUP"]);
+    Fixture::attacker("quotas", &["attributes", "/dev/shm"])?
+        .grant("shm")
+        .run()
+        .assert_refused(10, &["ENOTSUP"]);
     Ok(())
 }
 
-fn calls() -> Tried {
-    Stage::attacker("quotas", &["calls"])?.run().refused(14, &["EPERM", "ENOSYS"]);
+fn calls() -> CaseResult {
+    Fixture::attacker("quotas", &["calls"])?.run().assert_refused(14, &["EPERM", "ENOSYS"]);
     Ok(())
 }
 
-fn unknown() -> Tried {
-    Stage::attacker("quotas", &["unknown"])?.grant("write").run().refused(21, &["ENOSYS"]);
+fn unknown() -> CaseResult {
+    Fixture::attacker("quotas", &["unknown"])?.grant("write").run().assert_refused(21, &["ENOSYS"]);
     Ok(())
 }
 
 /// Who may write where others do may lock there as well. Who may not is told that there are no locks.
-fn locks() -> Tried {
+fn locks() -> CaseResult {
     for (grant, answer) in [("read", "ENOSYS"), ("write", "EAGAIN")] {
-        let stage = Stage::attacker("quotas", &["locks", "own"])?.grant(grant);
+        let stage = Fixture::attacker("quotas", &["locks", "own"])?.grant(grant);
         let held = std::fs::File::open(stage.at("project/own")).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        stage.run().refused(3, &[answer]);
+        stage.run().assert_refused(3, &[answer]);
     }
     Ok(())
 }
 
-fn counted() -> Tried {
-    let _alone = alone_with_descriptors();
-    Stage::attacker("quotas", &["counted"])?.run().says("timers few\nsignals few\ndescriptors few\n");
+fn counted() -> CaseResult {
+    let _alone = lock_descriptors();
+    Fixture::attacker("quotas", &["counted"])?
+        .run()
+        .assert_stdout("timers few\nsignals few\ndescriptors few\n");
     Ok(())
 }
 
 /// Those that others see: the script is in the middle of it.
-fn in_flight() -> Tried {
-    let _alone = alone_with_descriptors();
-    let stage = Stage::attacker("quotas", &["in-flight"])?.deadline(5_000);
+fn in_flight() -> CaseResult {
+    let _alone = lock_descriptors();
+    let stage = Fixture::attacker("quotas", &["in-flight"])?.deadline(5_000);
     let engine = stage.engine();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| engine.run(stage.invocation()));
         std::thread::sleep(Duration::from_secs(1));
         for _ in 0..3 {
-            Stage::bash("echo started").run().says("started\n");
+            Fixture::bash("echo started").run().assert_stdout("started\n");
         }
         let outcome = run.join().unwrap();
-        assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Deadline);
+        assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Timeout);
     });
     Ok(())
 }
 
-const MOST: u64 = 256 << 20;
+const MAX_MEMORY: u64 = 256 << 20;
 
 #[track_caller]
-fn stopped(how: &str) -> Tried {
-    stopped_for_memory(&Stage::attacker("quotas", &[])?.args(&[how]).memory(MOST).deadline(60_000), MOST, 40)
+fn assert_stopped(how: &str) -> CaseResult {
+    assert_stopped_for_memory(
+        &Fixture::attacker("quotas", &[])?.args(&[how]).memory(MAX_MEMORY).deadline(60_000),
+        MAX_MEMORY,
+        40,
+    )
 }
 
-fn tables() -> Tried {
-    stopped("tables")
+fn tables() -> CaseResult {
+    assert_stopped("tables")
 }
 
-fn areas() -> Tried {
-    stopped("areas")
+fn areas() -> CaseResult {
+    assert_stopped("areas")
 }
 
-fn unread() -> Tried {
-    stopped("unread")
+fn unread() -> CaseResult {
+    assert_stopped("unread")
 }
 
-fn unread_pipes() -> Tried {
-    stopped("unread-pipes")
+fn unread_pipes() -> CaseResult {
+    assert_stopped("unread-pipes")
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use metier::error::ErrorKind;
 
 use super::case;
-use crate::case::{Case, NotRun, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult, SkipReason};
+use crate::stage::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -14,41 +14,41 @@ pub const CASES: &[Case] = &[
     case("E11", "more memory than a process may have", memory),
     case("E12", "memory as files without a name, and E13: a file beyond the largest", large),
     case("E14", "a picture of its memory, left in the project", core),
-    case("E46", "a full, shut or vanished folder of its own", scratch),
+    case("E46", "a full, shut or vanished folder of its own", temp_dir),
     case("E47", "more processes than the user may have", processes),
     case("E1b", "more processes than a tree may have", too_many),
-    case("M9", "to raise its own limits", ceilings),
+    case("M9", "to raise its own limits", raised_limits),
     case("M9b", "to use more of what each process is limited in", each_limit),
     case("M10", "threads on every processor, which is no offence", threads),
 ];
 
-fn spinners() -> Tried {
-    let stage = Stage::bash("for i in 1 2 3 4; do (while :; do :; done) & done; wait").deadline(1000);
+fn spinners() -> CaseResult {
+    let stage = Fixture::bash("for i in 1 2 3 4; do (while :; do :; done) & done; wait").deadline(1000);
     let ran = stage.run();
-    assert_eq!(ran.error().kind(), ErrorKind::Deadline);
+    assert_eq!(ran.error().kind(), ErrorKind::Timeout);
     assert!(ran.0.duration < Duration::from_secs(4), "{:?}", ran.0.duration);
     assert!(ran.process().usage.cpu_ms.is_some_and(|used| used > 50), "{:?}", ran.process());
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
-fn memory() -> Tried {
-    let ran = Stage::python("x = bytearray(1 << 31)").memory(256 << 20).run();
+fn memory() -> CaseResult {
+    let ran = Fixture::python("x = bytearray(1 << 31)").memory(256 << 20).run();
     assert!(ran.process().stderr.contains("MemoryError"), "{:?}", ran.process());
-    let ran = Stage::python("x = bytearray(64 << 20); print(len(x))").memory(256 << 20).run();
-    ran.says("67108864\n");
+    let ran = Fixture::python("x = bytearray(64 << 20); print(len(x))").memory(256 << 20).run();
+    ran.assert_stdout("67108864\n");
     assert!(ran.process().usage.memory_bytes.is_some_and(|used| used > 64 << 20), "{:?}", ran.process());
     Ok(())
 }
 
-fn large() -> Tried {
-    let ran = Stage::attacker("powers", &["large"])?.grant("write").run();
-    ran.says("inside: done\nbeyond: EFBIG\n");
+fn large() -> CaseResult {
+    let ran = Fixture::attacker("powers", &["large"])?.grant("write").run();
+    ran.assert_stdout("inside: done\nbeyond: EFBIG\n");
     Ok(())
 }
 
-fn core() -> Tried {
-    let stage = Stage::bash("kill -SEGV $$").grant("write");
+fn core() -> CaseResult {
+    let stage = Fixture::bash("kill -SEGV $$").grant("write");
     let ran = stage.run();
     assert_eq!(ran.process().signal, Some(11));
     let left: Vec<_> =
@@ -57,7 +57,7 @@ fn core() -> Tried {
     Ok(())
 }
 
-fn scratch() -> Tried {
+fn temp_dir() -> CaseResult {
     for (script, well) in [
         ("pwd; rm -rf \"$HOME\"", false),
         ("chmod 000 \"$HOME\"", true),
@@ -73,7 +73,7 @@ fn scratch() -> Tried {
         ("cd \"$HOME\"; rmdir \"$HOME\"; rm -rf .; pwd -P; true", true),
     ] {
         let stage =
-            Stage::bash(&format!("echo \"$HOME\" >&2; {script}")).file("project/sub/x", "").grant("write");
+            Fixture::bash(&format!("echo \"$HOME\" >&2; {script}")).file("project/sub/x", "").grant("write");
         let ran = stage.run();
         assert_eq!(ran.0.result.is_ok(), well, "{script}: {:?}", ran.0.result);
         let home = ran.process().stderr.lines().next().unwrap().to_owned();
@@ -83,28 +83,28 @@ fn scratch() -> Tried {
         );
         assert!(stage.at("outside/secret").exists());
     }
-    let stage = Stage::bash("cd sub; rmdir ../sub; pwd; touch x 2>/dev/null || echo gone").grant("write");
+    let stage = Fixture::bash("cd sub; rmdir ../sub; pwd; touch x 2>/dev/null || echo gone").grant("write");
     std::fs::create_dir(stage.at("project/sub")).unwrap();
-    assert!(stage.run().well().said().ends_with("gone\n"));
+    assert!(stage.run().assert_ok().stdout().ends_with("gone\n"));
     Ok(())
 }
 
 /// Such a limit counts all processes of a user and would keep a busy one from running anything; what a tree forks ends with it.
-fn processes() -> Tried {
+fn processes() -> CaseResult {
     if rustix::process::geteuid().is_root() {
-        return NotRun::as_this_user("no number of processes limits root");
+        return SkipReason::other_user("no number of processes limits root");
     }
-    let stage =
-        Stage::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached").deadline(1500);
+    let stage = Fixture::bash("ulimit -u 40; for i in $(seq 100); do sleep 1000 & done; echo unreached")
+        .deadline(1500);
     let ran = stage.run();
     assert!(ran.0.duration < Duration::from_secs(6), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
 /// Those of a tree can be counted where their numbers are its own.
-fn too_many() -> Tried {
-    let stage = Stage::python(
+fn too_many() -> CaseResult {
+    let stage = Fixture::python(
         "import os, time
 made = 0
 try:
@@ -118,34 +118,34 @@ except BlockingIOError:
 print(made)",
     );
     let ran = stage.deadline(60_000).run();
-    let made: u32 = ran.well().said().trim().parse().unwrap();
+    let made: u32 = ran.assert_ok().stdout().trim().parse().unwrap();
     assert_eq!(made < 1000, ran.sandbox().process_count, "{made} {:?}", ran.sandbox());
     // Those that ended are not counted, though nobody waited for them.
-    let stage = Stage::bash("for i in $(seq 1500); do (true &); done; echo done").deadline(60_000);
-    stage.run().says("done\n");
-    survivors::none(stage.mark());
+    let stage = Fixture::bash("for i in $(seq 1500); do (true &); done; echo done").deadline(60_000);
+    stage.run().assert_stdout("done\n");
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
-fn ceilings() -> Tried {
-    let ran = Stage::attacker("powers", &["ceilings"])?.memory(128 << 20).run();
-    ran.refused(4, &["EPERM"]);
+fn raised_limits() -> CaseResult {
+    let ran = Fixture::attacker("powers", &["ceilings"])?.memory(128 << 20).run();
+    ran.assert_refused(4, &["EPERM"]);
     for line in ["open files 512", "file size 268435456", "data 134217728"] {
-        assert!(ran.said().contains(line), "{}", ran.said());
+        assert!(ran.stdout().contains(line), "{}", ran.stdout());
     }
     Ok(())
 }
 
 /// Both ends of each: what a process has now, and what it could have again.
-fn each_limit() -> Tried {
-    let ran = Stage::python(
+fn each_limit() -> CaseResult {
+    let ran = Fixture::python(
         "import resource
 for name in 'CORE CPU DATA FSIZE NOFILE SIGPENDING MEMLOCK MSGQUEUE NICE RTPRIO'.split():
     print(name, *resource.getrlimit(getattr(resource, 'RLIMIT_' + name)))",
     )
     .memory(128 << 20)
     .run();
-    let lines: Vec<&str> = ran.well().said().lines().collect();
+    let lines: Vec<&str> = ran.assert_ok().stdout().lines().collect();
     assert_eq!(lines.len(), 10, "{lines:?}");
     for line in lines {
         let mut words = line.split(' ');
@@ -166,15 +166,15 @@ for name in 'CORE CPU DATA FSIZE NOFILE SIGPENDING MEMLOCK MSGQUEUE NICE RTPRIO'
 }
 
 /// The time of all threads counts into one process's limit of processor time; the deadline counts on the wall.
-fn threads() -> Tried {
+fn threads() -> CaseResult {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if processors < 2 {
-        return NotRun::because("there is one processor");
+        return SkipReason::unsupported("there is one processor");
     }
-    let stage =
-        Stage::python("import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])").deadline(10_000);
+    let stage = Fixture::python("import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])")
+        .deadline(10_000);
     let ran = stage.run();
-    let seconds: usize = ran.well().said().trim().parse().unwrap();
+    let seconds: usize = ran.assert_ok().stdout().trim().parse().unwrap();
     assert!(seconds >= 10 * processors, "{seconds} s of {processors} processors end a run of 10 s early");
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::time::Duration;
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 
 pub const CASES: &[Case] = &[
     case("E24", "sockets of every family", families),
@@ -19,16 +19,16 @@ pub const CASES: &[Case] = &[
     case("M1", "what lies beside an open network", beside),
 ];
 
-fn families() -> Tried {
-    Stage::attacker("sockets", &["families"])?.run().refused(21, &["EPERM"]);
+fn families() -> CaseResult {
+    Fixture::attacker("sockets", &["families"])?.run().assert_refused(21, &["EPERM"]);
     Ok(())
 }
 
-fn languages() -> Tried {
+fn languages() -> CaseResult {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let ran = Stage::bash(
+    let ran = Fixture::bash(
         "exec 2>/dev/null
         for kind in tcp udp; do (exec 3<>/dev/$kind/127.0.0.1/$1) && echo \"$kind: done\" || echo \"$kind: refused\"; done
         for tool in curl wget nc ping getent; do
@@ -41,26 +41,26 @@ fn languages() -> Tried {
     )
     .args(&[&port])
     .run();
-    ran.refused(7, &["refused", "absent"]);
+    ran.assert_refused(7, &["refused", "absent"]);
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody came");
     Ok(())
 }
 
-fn pairs() -> Tried {
-    Stage::attacker("sockets", &["pairs"])?.run().says("stream: done\nseqpacket: done\n");
+fn pairs() -> CaseResult {
+    Fixture::attacker("sockets", &["pairs"])?.run().assert_stdout("stream: done\nseqpacket: done\n");
     Ok(())
 }
 
-fn local() -> Tried {
+fn local() -> CaseResult {
     attack_local(None)
 }
 
-fn local_with_network() -> Tried {
+fn local_with_network() -> CaseResult {
     attack_local(Some("net"))
 }
 
-fn attack_local(grant: Option<&'static str>) -> Tried {
-    let mut stage = Stage::attacker("sockets", &["local"])?;
+fn attack_local(grant: Option<&'static str>) -> CaseResult {
+    let mut stage = Fixture::attacker("sockets", &["local"])?;
     let name = format!("metier-cage-{}-{}", std::process::id(), grant.is_some());
     let (stream, datagram) = (stage.name("project/stream"), stage.name("project/datagram"));
     let _listener = UnixListener::bind(&stream).unwrap();
@@ -72,16 +72,16 @@ fn attack_local(grant: Option<&'static str>) -> Tried {
         Some(grant) => stage.grant(grant),
         None => stage,
     };
-    stage.run().refused(7, &["EPERM", "EISCONN"]);
+    stage.run().assert_refused(7, &["EPERM", "EISCONN"]);
     assert_eq!(post.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock, "something came");
     Ok(())
 }
 
-fn beside() -> Tried {
-    let ran = Stage::attacker("sockets", &["beside"])?.grant("net").run();
-    ran.well();
+fn beside() -> CaseResult {
+    let ran = Fixture::attacker("sockets", &["beside"])?.grant("net").run();
+    ran.assert_ok();
     assert!(!ran.sandbox().network, "the network is open: {:?}", ran.sandbox());
-    let mut lines: Vec<&str> = ran.said().lines().collect();
+    let mut lines: Vec<&str> = ran.stdout().lines().collect();
     let (open, shut) = (lines.drain(..3).collect::<Vec<_>>(), lines);
     assert!(open[0] == "tcp: done" && open[2] == "routes: done", "{open:?}");
     assert!(shut.len() == 7 && shut.iter().all(|line| line.ends_with(": EPERM")), "{shut:?}");
@@ -89,8 +89,8 @@ fn beside() -> Tried {
 }
 
 /// Sends the host what takes its time to be closed: at once, among more than it takes, within another socket, and unread.
-fn lingering() -> Tried {
-    let ran = Stage::python(
+fn lingering() -> CaseResult {
+    let ran = Fixture::python(
         "import array, os, socket, struct, sys
 host = socket.socket(fileno=os.dup(int(os.environ['METIER_API_FD'])))
 def lingers():
@@ -123,7 +123,7 @@ sys.stdout.flush(); os._exit(0)",
     .grant("net")
     .deadline(30_000)
     .run();
-    ran.refused(3, &["EPERM"]);
+    ran.assert_refused(3, &["EPERM"]);
     assert!(ran.0.duration < Duration::from_secs(30), "{:?}", ran.0.duration);
     Ok(())
 }

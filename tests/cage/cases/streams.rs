@@ -5,8 +5,8 @@ use std::time::Duration;
 use metier::error::ErrorKind;
 
 use super::case;
-use crate::case::{Case, Tried};
-use crate::stage::Stage;
+use crate::case::{Case, CaseResult};
+use crate::stage::Fixture;
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -15,39 +15,39 @@ pub const CASES: &[Case] = &[
     case("E45", "a flood of errors alone, cut text, bytes that are no text, nothing at all", bytes),
 ];
 
-fn flood() -> Tried {
+fn flood() -> CaseResult {
     for script in ["yes", "yes >&2", "yes & yes >&2", "cat /dev/zero"] {
-        let stage = Stage::bash(script).output(1 << 20).deadline(10_000);
+        let stage = Fixture::bash(script).output(1 << 20).deadline(10_000);
         let ran = stage.run();
         assert_eq!(ran.error().kind(), ErrorKind::Output, "{script}: {:?}", ran.error());
         assert!(ran.0.duration < Duration::from_secs(3), "{script}: {:?}", ran.0.duration);
         let process = ran.process();
         assert!(process.stdout_truncated || process.stderr_truncated);
         assert!(process.stdout.len() <= 4 << 20 && process.stderr.len() <= 1 << 20);
-        survivors::none(stage.mark());
+        survivors::assert_none(stage.mark());
     }
     Ok(())
 }
 
-fn unread() -> Tried {
+fn unread() -> CaseResult {
     let much = "x".repeat(10 << 20);
-    let stage = Stage::bash("head -c 10000000 /dev/zero | tr '\\0' y").input(much.clone()).output(16 << 20);
+    let stage = Fixture::bash("head -c 10000000 /dev/zero | tr '\\0' y").input(much.clone()).output(16 << 20);
     let ran = stage.run();
-    assert_eq!(ran.well().said().len(), 10_000_000);
-    Stage::bash("exit 0").input(much.clone()).run().says("");
-    Stage::bash("wc -c").input(much).run().says("10485762\n");
+    assert_eq!(ran.assert_ok().stdout().len(), 10_000_000);
+    Fixture::bash("exit 0").input(much.clone()).run().assert_stdout("");
+    Fixture::bash("wc -c").input(much).run().assert_stdout("10485762\n");
     Ok(())
 }
 
-fn bytes() -> Tried {
-    let ran = Stage::bash("printf 'a\\xffb\\0c'").run();
-    assert_eq!(ran.well().said(), "a\u{fffd}b\0c");
-    let ran = Stage::bash("printf '%s' ää").output(3).run();
+fn bytes() -> CaseResult {
+    let ran = Fixture::bash("printf 'a\\xffb\\0c'").run();
+    assert_eq!(ran.assert_ok().stdout(), "a\u{fffd}b\0c");
+    let ran = Fixture::bash("printf '%s' ää").output(3).run();
     assert_eq!((ran.error().kind(), ran.process().stdout_truncated), (ErrorKind::Output, true));
-    assert_eq!(ran.said(), "ä", "a letter that was cut in half is left out");
-    Stage::bash(":").run().says("");
-    Stage::bash("printf last").run().says("last");
-    let ran = Stage::bash("yes e >&2").output(1 << 16).run();
+    assert_eq!(ran.stdout(), "ä", "a letter that was cut in half is left out");
+    Fixture::bash(":").run().assert_stdout("");
+    Fixture::bash("printf last").run().assert_stdout("last");
+    let ran = Fixture::bash("yes e >&2").output(1 << 16).run();
     assert_eq!((ran.error().kind(), ran.process().stderr_truncated), (ErrorKind::Output, true));
     Ok(())
 }

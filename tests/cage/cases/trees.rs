@@ -6,8 +6,8 @@ use metier::error::ErrorKind;
 use metier::policy::CancelToken;
 
 use super::case;
-use crate::case::{Case, NotRun, Tried};
-use crate::stage::{Ran, Stage};
+use crate::case::{Case, CaseResult, SkipReason};
+use crate::stage::{Fixture, RunResult};
 use crate::survivors;
 
 pub const CASES: &[Case] = &[
@@ -17,8 +17,8 @@ pub const CASES: &[Case] = &[
     case("E4", "grandchildren that hold the streams open", held_streams),
     case("E5", "a script that closes its streams and stays", closed_streams),
     case("E6", "traps for every signal, and stopped processes", stopped),
-    case("E39", "the stub killed from outside", killed_stub),
-    case("E39b", "the stub of lineages that never rest, killed from outside", killed_stub_of_a_hydra),
+    case("E39", "the stub killed from outside", killed_supervisor),
+    case("E39b", "the stub of lineages that never rest, killed from outside", killed_supervisor_of_a_hydra),
     case("E48", "ids that are used again", reused_ids),
     case("M7", "a reaper of its own above the daemons", own_reaper),
     case("M8", "a leader that gives up the signal of its parent's death", no_death_signal),
@@ -26,14 +26,14 @@ pub const CASES: &[Case] = &[
 
 /// Both the deadline's error and its time.
 #[track_caller]
-fn stopped_in_time(stage: &Stage, ran: &Ran, most: u64) {
-    assert_eq!(ran.error().kind(), ErrorKind::Deadline, "{:?}", ran.0);
+fn assert_stopped_in_time(stage: &Fixture, ran: &RunResult, most: u64) {
+    assert_eq!(ran.error().kind(), ErrorKind::Timeout, "{:?}", ran.0);
     assert!(ran.0.duration < Duration::from_millis(most), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
 }
 
-fn bomb() -> Tried {
-    let stage = Stage::python(
+fn bomb() -> CaseResult {
+    let stage = Fixture::python(
         "import os, time
 for _ in range(8):
     os.fork()
@@ -41,69 +41,69 @@ time.sleep(100)",
     )
     .deadline(1500);
     let ran = stage.run();
-    stopped_in_time(&stage, &ran, 6000);
+    assert_stopped_in_time(&stage, &ran, 6000);
     Ok(())
 }
 
-fn hydra() -> Tried {
-    let stage = Stage::attacker("processes", &["hydra", "20"])?.deadline(1000);
+fn hydra() -> CaseResult {
+    let stage = Fixture::attacker("processes", &["hydra", "20"])?.deadline(1000);
     let ran = stage.run();
-    stopped_in_time(&stage, &ran, 4000);
+    assert_stopped_in_time(&stage, &ran, 4000);
     Ok(())
 }
 
-fn daemons() -> Tried {
-    let stage = Stage::bash(
+fn daemons() -> CaseResult {
+    let stage = Fixture::bash(
         "for i in 1 2 3 4 5; do (setsid sleep 1000 >/dev/null 2>&1 </dev/null &); done
         (setsid bash -c 'setsid sleep 1000 & exec -c sleep 1000' >/dev/null 2>&1 &)
         nohup sleep 1000 >/dev/null 2>&1 &
         echo gone",
     );
     let ran = stage.run();
-    ran.says("gone\n");
+    ran.assert_stdout("gone\n");
     assert!(ran.0.duration < Duration::from_secs(3), "{:?}", ran.0.duration);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
-fn held_streams() -> Tried {
+fn held_streams() -> CaseResult {
     for script in [
         "sleep 1000 & echo out",
         "setsid sleep 1000 & echo out",
         "(sleep 1000; echo late) & disown; echo out",
     ] {
-        let stage = Stage::bash(script);
+        let stage = Fixture::bash(script);
         let ran = stage.run();
-        ran.says("out\n");
+        ran.assert_stdout("out\n");
         assert!(ran.0.duration < Duration::from_secs(3), "{script}: {:?}", ran.0.duration);
-        survivors::none(stage.mark());
+        survivors::assert_none(stage.mark());
     }
     Ok(())
 }
 
-fn closed_streams() -> Tried {
-    let stage = Stage::bash("exec 0<&- 1>&- 2>&-; while :; do sleep 1; done").deadline(700);
+fn closed_streams() -> CaseResult {
+    let stage = Fixture::bash("exec 0<&- 1>&- 2>&-; while :; do sleep 1; done").deadline(700);
     let ran = stage.run();
-    stopped_in_time(&stage, &ran, 3000);
+    assert_stopped_in_time(&stage, &ran, 3000);
     Ok(())
 }
 
-fn stopped() -> Tried {
+fn stopped() -> CaseResult {
     for script in [
         "trap '' TERM INT HUP QUIT PIPE ALRM USR1 USR2; while :; do sleep 1; done",
         "kill -STOP $$; sleep 1000",
         "for i in 1 2 3; do (kill -STOP $BASHPID) & done; setsid bash -c 'kill -STOP $$' & sleep 1000",
     ] {
-        let stage = Stage::bash(script).deadline(500);
+        let stage = Fixture::bash(script).deadline(500);
         let ran = stage.run();
-        stopped_in_time(&stage, &ran, 3000);
+        assert_stopped_in_time(&stage, &ran, 3000);
     }
     Ok(())
 }
 
 /// In namespaces everybody dies with the first process. Elsewhere the leader does, and the rest is the helper's to kill.
-fn killed_stub() -> Tried {
-    let stage = Stage::bash(
+fn killed_supervisor() -> CaseResult {
+    let stage = Fixture::bash(
         "for i in 1 2 3; do (setsid bash -c 'trap \"\" TERM; sleep 1000 & sleep 1000' &); done
         echo $$ > pid; sleep 1000",
     );
@@ -115,7 +115,7 @@ fn killed_stub() -> Tried {
             let said = std::fs::read_to_string(stage.at("project/pid")).unwrap_or_default();
             match said.trim().parse::<u32>() {
                 // Inside of a namespace its number is another one.
-                Ok(_) => break survivors::leader(stage.mark()),
+                Ok(_) => break survivors::first_process(stage.mark()),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         };
@@ -125,43 +125,43 @@ fn killed_stub() -> Tried {
     });
     let error = outcome.result.expect_err("its watcher was killed");
     assert!(error.message().contains("killed"), "{error:?}");
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
 /// The same with lineages that never rest, while the next run goes on.
-fn killed_stub_of_a_hydra() -> Tried {
-    let stage = Stage::attacker("processes", &["hydra", "10"])?.deadline(20_000);
+fn killed_supervisor_of_a_hydra() -> CaseResult {
+    let stage = Fixture::attacker("processes", &["hydra", "10"])?.deadline(20_000);
     let engine = stage.engine();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| engine.run(stage.invocation()));
         std::thread::sleep(Duration::from_millis(300));
-        let leader = survivors::leader(stage.mark());
+        let leader = survivors::first_process(stage.mark());
         rustix::process::kill_process(survivors::parent(leader), rustix::process::Signal::KILL).unwrap();
         assert!(run.join().unwrap().result.is_err());
     });
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
 /// The leader's id is free as soon as it is reaped; the rest of its tree takes ids as fast as it can.
-fn reused_ids() -> Tried {
+fn reused_ids() -> CaseResult {
     let most: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
     if most > 100_000 {
-        return NotRun::because(format!("{most} ids are not used up in a test"));
+        return SkipReason::unsupported(format!("{most} ids are not used up in a test"));
     }
-    let stage = Stage::attacker("processes", &["hydra", "8"])?;
+    let stage = Fixture::attacker("processes", &["hydra", "8"])?;
     stage.write("skills/x/scripts/run.bash", "\"$METIER_SKILL_DIR/processes\" hydra 8 & sleep 0.3; exit 7");
     for _ in 0..5 {
         let ran = stage.run();
         assert_eq!(ran.process().exit_code, Some(7), "{:?}", ran.0.result);
-        survivors::none(stage.mark());
+        survivors::assert_none(stage.mark());
     }
     Ok(())
 }
 
-fn own_reaper() -> Tried {
-    let stage = Stage::python(
+fn own_reaper() -> CaseResult {
+    let stage = Fixture::python(
         "import ctypes, os, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 if os.fork() == 0:
@@ -176,13 +176,13 @@ time.sleep(0.2)
 print('gone', flush=True)",
     );
     let ran = stage.run();
-    ran.says("gone\n");
-    survivors::none(stage.mark());
+    ran.assert_stdout("gone\n");
+    survivors::assert_none(stage.mark());
     Ok(())
 }
 
-fn no_death_signal() -> Tried {
-    let stage = Stage::python(
+fn no_death_signal() -> CaseResult {
+    let stage = Fixture::python(
         "import ctypes, time
 ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
 time.sleep(1000)",
@@ -196,6 +196,6 @@ time.sleep(1000)",
         run.join().unwrap()
     });
     assert_eq!(outcome.result.unwrap_err().kind(), ErrorKind::Cancelled);
-    survivors::none(stage.mark());
+    survivors::assert_none(stage.mark());
     Ok(())
 }

@@ -5,45 +5,46 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Json;
 
 use super::super::super::rule;
-use super::Fault;
+use super::SchemaError;
 
 /// Bytes a compiled pattern may have, and the states it may keep while it matches.
-const MOST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A schema that was compiled.
-pub(super) struct Compiled(pub(super) Validator);
+pub(super) struct CompiledSchema(pub(super) Validator);
 
-impl Compiled {
+impl CompiledSchema {
     /// Compiles with patterns that match in linear time, with nothing to fetch, and with formats as annotations in every
     /// dialect.
-    pub(super) fn of(schema: &Json) -> Result<Self, Fault> {
-        let patterns = PatternOptions::regex().size_limit(MOST_PATTERN).dfa_size_limit(MOST_PATTERN);
+    pub(super) fn compile(schema: &Json) -> Result<Self, SchemaError> {
+        let patterns =
+            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
         let options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(false);
         let validator = match schema.get("$id") {
             // References stay inside, and a name could make them lead into a dialect that is known by it.
-            Some(_) => options.build(&nameless(schema)),
+            Some(_) => options.build(&without_id(schema)),
             None => options.build(schema),
         };
         validator.map(Self).map_err(|error| {
-            let (pointer, message) = (error.instance_path().as_str().to_owned(), sentence(&error));
-            Fault { rule: &rule::SCHEMA_INVALID, pointer, message }
+            let (pointer, message) = (error.instance_path().as_str().to_owned(), error_message(&error));
+            SchemaError { rule: &rule::SCHEMA_INVALID, pointer, message }
         })
     }
 }
 
-fn nameless(schema: &Json) -> Json {
+fn without_id(schema: &Json) -> Json {
     let mut schema = schema.clone();
     schema.as_object_mut().and_then(|keywords| keywords.remove("$id"));
     schema
 }
 
-fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
+fn error_message(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().as_str();
     let text = match error.kind() {
         ValidationErrorKind::Format { format } if format == "regex" => {
             format!(
                 "{} is no pattern that can be used here: patterns match in linear time, without look-around and \
-                 back-references, and are at most as large as {MOST_PATTERN} bytes once compiled",
+                 back-references, and are at most as large as {MAX_PATTERN_BYTES} bytes once compiled",
                 error.instance()
             )
         }

@@ -6,7 +6,7 @@ use super::super::super::rule::{self, Rule};
 
 /// What a constraint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum ConstraintArgument {
     Text,
     Count,
     Number,
@@ -26,18 +26,18 @@ pub(super) struct Constraint {
     pub(super) name: &'static str,
     /// As JSON Schema does; the notation takes this spelling too.
     pub(super) keyword: &'static str,
-    pub(super) takes: Takes,
+    pub(super) argument: ConstraintArgument,
     /// The types of values it says anything about; all when empty.
-    pub(super) of: &'static [&'static str],
+    pub(super) types: &'static [&'static str],
 }
 
 const fn row(
     name: &'static str,
     keyword: &'static str,
-    takes: Takes,
+    takes: ConstraintArgument,
     of: &'static [&'static str],
 ) -> Constraint {
-    Constraint { name, keyword, takes, of }
+    Constraint { name, keyword, argument: takes, types: of }
 }
 
 const STRING: &[&str] = &["string"];
@@ -46,45 +46,45 @@ const ARRAY: &[&str] = &["array"];
 const OBJECT: &[&str] = &["object"];
 
 pub(super) const CONSTRAINTS: [Constraint; 19] = [
-    row("enum", "enum", Takes::List, &[]),
-    row("const", "const", Takes::Anything, &[]),
-    row("pattern", "pattern", Takes::Text, STRING),
-    row("format", "format", Takes::Text, STRING),
-    row("min_length", "minLength", Takes::Count, STRING),
-    row("max_length", "maxLength", Takes::Count, STRING),
-    row("minimum", "minimum", Takes::Number, NUMBER),
-    row("maximum", "maximum", Takes::Number, NUMBER),
-    row("exclusive_minimum", "exclusiveMinimum", Takes::Number, NUMBER),
-    row("exclusive_maximum", "exclusiveMaximum", Takes::Number, NUMBER),
-    row("multiple_of", "multipleOf", Takes::Number, NUMBER),
-    row("min_items", "minItems", Takes::Count, ARRAY),
-    row("max_items", "maxItems", Takes::Count, ARRAY),
-    row("unique_items", "uniqueItems", Takes::Flag, ARRAY),
-    row("items", "items", Takes::Parameter, ARRAY),
-    row("properties", "properties", Takes::Parameters, OBJECT),
-    row("min_properties", "minProperties", Takes::Count, OBJECT),
-    row("max_properties", "maxProperties", Takes::Count, OBJECT),
-    row("additional_properties", "additionalProperties", Takes::Flag, OBJECT),
+    row("enum", "enum", ConstraintArgument::List, &[]),
+    row("const", "const", ConstraintArgument::Anything, &[]),
+    row("pattern", "pattern", ConstraintArgument::Text, STRING),
+    row("format", "format", ConstraintArgument::Text, STRING),
+    row("min_length", "minLength", ConstraintArgument::Count, STRING),
+    row("max_length", "maxLength", ConstraintArgument::Count, STRING),
+    row("minimum", "minimum", ConstraintArgument::Number, NUMBER),
+    row("maximum", "maximum", ConstraintArgument::Number, NUMBER),
+    row("exclusive_minimum", "exclusiveMinimum", ConstraintArgument::Number, NUMBER),
+    row("exclusive_maximum", "exclusiveMaximum", ConstraintArgument::Number, NUMBER),
+    row("multiple_of", "multipleOf", ConstraintArgument::Number, NUMBER),
+    row("min_items", "minItems", ConstraintArgument::Count, ARRAY),
+    row("max_items", "maxItems", ConstraintArgument::Count, ARRAY),
+    row("unique_items", "uniqueItems", ConstraintArgument::Flag, ARRAY),
+    row("items", "items", ConstraintArgument::Parameter, ARRAY),
+    row("properties", "properties", ConstraintArgument::Parameters, OBJECT),
+    row("min_properties", "minProperties", ConstraintArgument::Count, OBJECT),
+    row("max_properties", "maxProperties", ConstraintArgument::Count, OBJECT),
+    row("additional_properties", "additionalProperties", ConstraintArgument::Flag, OBJECT),
 ];
 
 /// The keys of a parameter that constrain nothing, or are read by themselves.
-pub(super) const OTHERS: [&str; 8] =
+pub(super) const OTHER_KEYS: [&str; 8] =
     ["type", "description", "title", "required", "default", "examples", "deprecated", "validation"];
 
 /// Lower and upper bounds of the same thing.
-const PAIRS: [(&str, &str); 4] = [
+const MIN_MAX_PAIRS: [(&str, &str); 4] = [
     ("minLength", "maxLength"),
     ("minItems", "maxItems"),
     ("minProperties", "maxProperties"),
     ("minimum", "maximum"),
 ];
 
-pub(super) fn constraint(key: &str) -> Option<&'static Constraint> {
+pub(super) fn find_constraint(key: &str) -> Option<&'static Constraint> {
     CONSTRAINTS.iter().find(|constraint| constraint.name == key || constraint.keyword == key)
 }
 
 /// Our name for a constraint that is called otherwise elsewhere, as it depends on the type it is for.
-pub(super) fn ours(key: &str, kind: Option<&str>) -> Option<&'static str> {
+pub(super) fn constraint_for_alias(key: &str, kind: Option<&str>) -> Option<&'static str> {
     let of_kind = |number, string, array, object| match kind {
         Some("string") => string,
         Some("array") => array,
@@ -101,12 +101,12 @@ pub(super) fn ours(key: &str, kind: Option<&str>) -> Option<&'static str> {
 }
 
 /// Every key a parameter may have, as the notation spells it.
-pub(super) fn keys() -> Vec<&'static str> {
-    CONSTRAINTS.iter().map(|constraint| constraint.name).chain(OTHERS).collect()
+pub(super) fn parameter_keys() -> Vec<&'static str> {
+    CONSTRAINTS.iter().map(|constraint| constraint.name).chain(OTHER_KEYS).collect()
 }
 
 /// Something odd about the constraints of one parameter.
-pub(super) struct Finding {
+pub(super) struct ConstraintProblem {
     pub(super) rule: &'static Rule,
     pub(super) keyword: &'static str,
     pub(super) message: String,
@@ -114,20 +114,22 @@ pub(super) struct Finding {
 }
 
 /// What is odd about a parameter's constraints together: no value fits them, or some never apply.
-pub(super) fn findings(name: &str, schema: &Map<String, Json>) -> Vec<Finding> {
-    let empty = impossible(schema).map(|(keyword, why)| {
+pub(super) fn constraint_problems(name: &str, schema: &Map<String, Json>) -> Vec<ConstraintProblem> {
+    let empty = unsatisfiable(schema).map(|(keyword, why)| {
         let message = format!("no `{name}` could fit: {why}");
-        Finding { rule: &rule::CONSTRAINT_EMPTY, keyword, message, help: None }
+        ConstraintProblem { rule: &rule::CONSTRAINT_EMPTY, keyword, message, help: None }
     });
     let kind = schema.get("type").and_then(Json::as_str);
-    let idle = kind.into_iter().flat_map(|kind| [idle(name, kind, schema), stray(name, kind, schema)]);
+    let idle = kind
+        .into_iter()
+        .flat_map(|kind| [inapplicable(name, kind, schema), mistyped_choice(name, kind, schema)]);
     empty.into_iter().chain(idle.flatten()).collect()
 }
 
 /// What no value at all could satisfy.
-fn impossible(schema: &Map<String, Json>) -> Option<(&'static str, String)> {
+fn unsatisfiable(schema: &Map<String, Json>) -> Option<(&'static str, String)> {
     let number = |key: &str| schema.get(key).and_then(Json::as_f64);
-    for (least, most) in PAIRS {
+    for (least, most) in MIN_MAX_PAIRS {
         if let (Some(low), Some(high)) = (number(least), number(most))
             && low > high
         {
@@ -139,32 +141,33 @@ fn impossible(schema: &Map<String, Json>) -> Option<(&'static str, String)> {
 }
 
 /// A constraint on values of another type.
-fn idle(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Finding> {
-    let says_nothing =
-        |row: &&Constraint| schema.contains_key(row.keyword) && !row.of.is_empty() && !row.of.contains(&kind);
+fn inapplicable(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<ConstraintProblem> {
+    let says_nothing = |row: &&Constraint| {
+        schema.contains_key(row.keyword) && !row.types.is_empty() && !row.types.contains(&kind)
+    };
     let Constraint { name: constraint, keyword, .. } = CONSTRAINTS.iter().find(says_nothing)?;
     let message = format!("{constraint} says nothing about `{name}`, which is of type {kind}");
-    Some(Finding { rule: &rule::CONSTRAINT_IDLE, keyword, message, help: None })
+    Some(ConstraintProblem { rule: &rule::CONSTRAINT_IDLE, keyword, message, help: None })
 }
 
 /// A choice that is not of the type, as `1.0` without quotes is no text.
-fn stray(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Finding> {
+fn mistyped_choice(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<ConstraintProblem> {
     let choices = schema.get("enum")?.as_array()?;
-    let stray = choices.iter().find(|choice| !is_of(choice, kind))?;
+    let stray = choices.iter().find(|choice| !has_type(choice, kind))?;
     let message =
-        format!("the choice {stray} of `{name}` is of type {}, and never fits {kind}", type_of(stray));
+        format!("the choice {stray} of `{name}` is of type {}, and never fits {kind}", json_type(stray));
     let help = Some("put quotes around text");
-    Some(Finding { rule: &rule::CONSTRAINT_IDLE, keyword: "enum", message, help })
+    Some(ConstraintProblem { rule: &rule::CONSTRAINT_IDLE, keyword: "enum", message, help })
 }
 
-fn is_of(value: &Json, kind: &str) -> bool {
-    let found = type_of(value);
+fn has_type(value: &Json, kind: &str) -> bool {
+    let found = json_type(value);
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     found == kind || (kind == "number" && found == "integer") || (kind == "integer" && is_whole())
 }
 
 /// The name of the type a value is of.
-fn type_of(value: &Json) -> &'static str {
+fn json_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
         Json::Bool(_) => "boolean",

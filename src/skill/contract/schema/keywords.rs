@@ -2,43 +2,43 @@
 
 /// What a keyword holds.
 #[derive(Clone, Copy)]
-pub(super) enum Holds {
+pub(super) enum SubschemaKind {
     Schema,
     Schemas,
     NamedSchemas,
 }
 
 /// The keywords that hold schemas.
-pub(super) const KEYWORDS: [(&str, Holds); 22] = [
-    ("allOf", Holds::Schemas),
-    ("anyOf", Holds::Schemas),
-    ("oneOf", Holds::Schemas),
-    ("prefixItems", Holds::Schemas),
-    ("not", Holds::Schema),
-    ("if", Holds::Schema),
-    ("then", Holds::Schema),
-    ("else", Holds::Schema),
-    ("items", Holds::Schema),
-    ("additionalItems", Holds::Schema),
-    ("unevaluatedItems", Holds::Schema),
-    ("contains", Holds::Schema),
-    ("additionalProperties", Holds::Schema),
-    ("unevaluatedProperties", Holds::Schema),
-    ("propertyNames", Holds::Schema),
-    ("contentSchema", Holds::Schema),
-    ("properties", Holds::NamedSchemas),
-    ("patternProperties", Holds::NamedSchemas),
-    ("dependentSchemas", Holds::NamedSchemas),
-    ("dependencies", Holds::NamedSchemas),
-    ("$defs", Holds::NamedSchemas),
-    ("definitions", Holds::NamedSchemas),
+pub(super) const SUBSCHEMA_KEYWORDS: [(&str, SubschemaKind); 22] = [
+    ("allOf", SubschemaKind::Schemas),
+    ("anyOf", SubschemaKind::Schemas),
+    ("oneOf", SubschemaKind::Schemas),
+    ("prefixItems", SubschemaKind::Schemas),
+    ("not", SubschemaKind::Schema),
+    ("if", SubschemaKind::Schema),
+    ("then", SubschemaKind::Schema),
+    ("else", SubschemaKind::Schema),
+    ("items", SubschemaKind::Schema),
+    ("additionalItems", SubschemaKind::Schema),
+    ("unevaluatedItems", SubschemaKind::Schema),
+    ("contains", SubschemaKind::Schema),
+    ("additionalProperties", SubschemaKind::Schema),
+    ("unevaluatedProperties", SubschemaKind::Schema),
+    ("propertyNames", SubschemaKind::Schema),
+    ("contentSchema", SubschemaKind::Schema),
+    ("properties", SubschemaKind::NamedSchemas),
+    ("patternProperties", SubschemaKind::NamedSchemas),
+    ("dependentSchemas", SubschemaKind::NamedSchemas),
+    ("dependencies", SubschemaKind::NamedSchemas),
+    ("$defs", SubschemaKind::NamedSchemas),
+    ("definitions", SubschemaKind::NamedSchemas),
 ];
 
 /// Keywords whose schemas are held against the same value.
-pub(super) const IN_PLACE: [&str; 8] =
+pub(super) const IN_PLACE_APPLICATORS: [&str; 8] =
     ["allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
 /// Keywords whose schemas are held against what the value holds, to know which of it was looked at.
-pub(super) const LOOKED_AT: [&str; 8] = [
+pub(super) const CHILD_APPLICATORS: [&str; 8] = [
     "additionalProperties",
     "patternProperties",
     "unevaluatedProperties",
@@ -49,9 +49,9 @@ pub(super) const LOOKED_AT: [&str; 8] = [
     "unevaluatedItems",
 ];
 /// Keywords that ask which parts of a value the rest of their schema looked at.
-pub(super) const ASKING: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+pub(super) const UNEVALUATED_KEYWORDS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// What a keyword holds, if it holds schemas.
-pub(super) fn holds(keyword: &str) -> Option<Holds> {
-    KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds)
+pub(super) fn subschema_kind(keyword: &str) -> Option<SubschemaKind> {
+    SUBSCHEMA_KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds)
 }

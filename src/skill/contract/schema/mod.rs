@@ -32,40 +32,40 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value as Json;
 
-use super::super::report::Report;
+use super::super::report::DiagnosticSink;
 use super::super::rule;
 use super::super::yaml::Node;
-use compiled::Compiled;
+use compiled::CompiledSchema;
 use defaults::Default;
-use walk::Size;
+use walk::SchemaCost;
 
-pub(super) use slips::Slip;
-pub use violations::Unfit;
+pub(super) use slips::KeywordTypo;
+pub use violations::ValidationFailure;
 
 /// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
 #[derive(Clone)]
-pub struct Schema(Arc<Parts>);
+pub struct Schema(Arc<SchemaInner>);
 
-struct Parts {
+struct SchemaInner {
     json: Json,
-    order: Vec<String>,
+    property_names: Vec<String>,
     defaults: Vec<Default>,
-    weight: Size,
+    cost: SchemaCost,
     line: u32,
     /// Made ready when it is first used; or why it is no schema to hold values against.
-    compiled: OnceLock<Result<Compiled, Vec<Fault>>>,
+    compiled: OnceLock<Result<CompiledSchema, Vec<SchemaError>>>,
 }
 
 /// Which of the two a schema is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum SchemaRole {
     Inputs,
     Outputs,
 }
 
 /// Why a schema is none, and where in it.
 #[derive(Clone, Debug)]
-pub(super) struct Fault {
+pub(super) struct SchemaError {
     pub(super) rule: &'static rule::Rule,
     /// The place in the schema, as a JSON Pointer.
     pub(super) pointer: String,
@@ -73,48 +73,51 @@ pub(super) struct Fault {
 }
 
 /// A schema as it was read, before it is known to be one.
-struct Draft<'a> {
+struct SchemaDraft<'a> {
     json: Json,
     /// The names in the order written.
-    order: Vec<String>,
-    source: Source<'a>,
+    property_names: Vec<String>,
+    source: SchemaSource<'a>,
 }
 
 /// Where the parts of a schema stand in the text.
-pub(super) enum Source<'a> {
+pub(super) enum SchemaSource<'a> {
     /// Place for place as it is.
-    Raw(&'a Node),
+    JsonSchema(&'a Node),
     /// Each with its JSON Pointer.
-    Notation { whole: Range<usize>, places: Vec<(String, Range<usize>)> },
+    Parameters { whole: Range<usize>, places: Vec<(String, Range<usize>)> },
 }
 
 /// The schema, or nothing where there is none or it is refused. Patterns and keywords are looked at when it is first used, or
 /// by [`Schema::fault`].
 pub(super) fn read<'a>(
     node: Option<&'a Node>,
-    side: Side,
-    report: &mut Report<'_>,
-) -> Option<(Schema, Source<'a>)> {
+    side: SchemaRole,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<(Schema, SchemaSource<'a>)> {
     let node = node.filter(|node| !node.is_null())?;
-    let Draft { json, order, source } = if raw::is_schema(node) {
+    let SchemaDraft { json, property_names: order, source } = if raw::is_schema(node) {
         raw::read(node, side, report)?
     } else {
         notation::read(node, side, report)?
     };
-    let weight = match walk::size(&json) {
+    let weight = match walk::schema_cost(&json) {
         Ok(weight) => weight,
         Err(fault) => {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message);
             return None;
         }
     };
-    let defaults = if side == Side::Inputs { defaults::of(&json) } else { Vec::new() };
+    let defaults = if side == SchemaRole::Inputs { defaults::collect_defaults(&json) } else { Vec::new() };
     let line = report.line(node.span.start);
     let compiled = OnceLock::new();
-    Some((Schema(Arc::new(Parts { json, order, defaults, weight, line, compiled })), source))
+    Some((
+        Schema(Arc::new(SchemaInner { json, property_names: order, defaults, cost: weight, line, compiled })),
+        source,
+    ))
 }
 
-impl Side {
+impl SchemaRole {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Inputs => "inputs",
@@ -123,20 +126,20 @@ impl Side {
     }
 }
 
-impl Source<'_> {
+impl SchemaSource<'_> {
     /// Keys of a JSON Schema that look like misspelt keywords, the first of them; parameters have none that pass.
-    pub(super) fn slips(&self, most: usize) -> Vec<Slip> {
+    pub(super) fn keyword_typos(&self, most: usize) -> Vec<KeywordTypo> {
         match self {
-            Self::Raw(node) => slips::slips(node, most),
-            Self::Notation { .. } => Vec::new(),
+            Self::JsonSchema(node) => slips::find_typos(node, most),
+            Self::Parameters { .. } => Vec::new(),
         }
     }
 
     /// Where the part at that JSON Pointer stands, or the nearest around it.
     pub(super) fn span(&self, pointer: &str) -> Range<usize> {
         match self {
-            Self::Raw(node) => raw::at(node, pointer),
-            Self::Notation { whole, places } => {
+            Self::JsonSchema(node) => raw::span_at(node, pointer),
+            Self::Parameters { whole, places } => {
                 let holds = |place: &str| {
                     pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
                 };
@@ -152,20 +155,27 @@ impl Schema {
     /// A schema that was written elsewhere, or why nothing can be held against it: it is none, refers to itself or to
     /// elsewhere, or is too large. It has no defaults, and stands on no line.
     pub fn parse(json: Json) -> Result<Self, String> {
-        Self::written(json, |_| Vec::new())
+        Self::from_json(json, |_| Vec::new())
     }
 
     /// The same for what a skill takes: what it names as defaults are its own.
     pub(crate) fn parse_inputs(json: Json) -> Result<Self, String> {
-        Self::written(json, defaults::of)
+        Self::from_json(json, defaults::collect_defaults)
     }
 
-    fn written(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
-        let weight = walk::size(&json).map_err(|fault| fault.message)?;
+    fn from_json(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
+        let weight = walk::schema_cost(&json).map_err(|fault| fault.message)?;
         let order = json.get("properties").and_then(Json::as_object);
         let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
         let (defaults, compiled) = (defaults(&json), OnceLock::new());
-        let schema = Self(Arc::new(Parts { json, order, defaults, weight, line: 0, compiled }));
+        let schema = Self(Arc::new(SchemaInner {
+            json,
+            property_names: order,
+            defaults,
+            cost: weight,
+            line: 0,
+            compiled,
+        }));
         match schema.fault() {
             Some(fault) => Err(fault.to_owned()),
             None => Ok(schema),
@@ -179,7 +189,7 @@ impl Schema {
 
     /// The names of its properties, in the order written.
     pub fn names(&self) -> &[String] {
-        &self.0.order
+        &self.0.property_names
     }
 
     /// The line of `skill.yaml` it begins on, from 1.
@@ -189,64 +199,64 @@ impl Schema {
 
     /// The value with defaults where nothing was given: at its top, and in the objects it holds. Lists are left as they are.
     pub fn with_defaults(&self, value: Json) -> Json {
-        defaults::fill(&self.0.defaults, value)
+        defaults::apply_defaults(&self.0.defaults, value)
     }
 
     /// Why nothing can be held against it, in a sentence: it is no schema, or its own defaults do not fit. Compiles it the
     /// first time.
     pub fn fault(&self) -> Option<&str> {
-        self.faults().first().map(|fault| fault.message.as_str())
+        self.errors().first().map(|fault| fault.message.as_str())
     }
 
     /// All that is wrong with it, found out now where it was not known before.
-    pub(super) fn faults(&self) -> &[Fault] {
+    pub(super) fn errors(&self) -> &[SchemaError] {
         self.compiled().err().unwrap_or_default()
     }
 
-    fn compiled(&self) -> Result<&Compiled, &[Fault]> {
+    fn compiled(&self) -> Result<&CompiledSchema, &[SchemaError]> {
         let compile = || {
-            let compiled = Compiled::of(&self.0.json).map_err(|fault| vec![fault])?;
-            let faults = self.faults_of_defaults();
+            let compiled = CompiledSchema::compile(&self.0.json).map_err(|fault| vec![fault])?;
+            let faults = self.default_errors();
             if faults.is_empty() { Ok(compiled) } else { Err(faults) }
         };
         self.0.compiled.get_or_init(compile).as_ref().map_err(Vec::as_slice)
     }
 
     /// Each default is held against its own part of the schema, so that what the rest wants of the whole is no matter of it.
-    fn faults_of_defaults(&self) -> Vec<Fault> {
-        let deepest = defaults::depth(&self.0.defaults);
+    fn default_errors(&self) -> Vec<SchemaError> {
+        let deepest = defaults::max_depth(&self.0.defaults);
         // The schema is made ready once more for each level.
-        if deepest.saturating_mul(self.0.weight.parts) > walk::MOST_PARTS {
+        if deepest.saturating_mul(self.0.cost.parts) > walk::MAX_PARTS {
             let message =
                 format!("its defaults stand {deepest} objects deep, too deep for a schema of its size");
-            return vec![Fault { rule: &rule::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
+            return vec![SchemaError { rule: &rule::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
         }
         let held_at = |depth: usize| {
-            let schema = self.with(defaults::schema_at(&self.0.json, depth));
-            let told = match schema.check(&defaults::at(&self.0.defaults, depth)) {
-                Err(Unfit::Broken { violations, .. }) => violations,
+            let schema = self.with_json(defaults::schema_at_depth(&self.0.json, depth));
+            let told = match schema.validate(&defaults::defaults_at_depth(&self.0.defaults, depth)) {
+                Err(ValidationFailure::Violations { violations, .. }) => violations,
                 _ => Vec::new(),
             };
             told.into_iter().map(move |violation| {
                 let names: Vec<&str> = violation.path.split('/').take(depth + 1).collect();
                 let pointer = names.join("/properties/");
                 let message = format!("a default does not fit: {violation}");
-                Fault { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
+                SchemaError { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
             })
         };
         (1..=deepest).flat_map(held_at).collect()
     }
 
     /// Another schema in its place, which weighs no more and has no defaults.
-    fn with(&self, json: Json) -> Self {
-        let Parts { weight, line, .. } = *self.0;
+    fn with_json(&self, json: Json) -> Self {
+        let SchemaInner { cost: weight, line, .. } = *self.0;
         let (order, defaults, compiled) = (Vec::new(), Vec::new(), OnceLock::new());
-        Self(Arc::new(Parts { json, order, defaults, weight, line, compiled }))
+        Self(Arc::new(SchemaInner { json, property_names: order, defaults, cost: weight, line, compiled }))
     }
 
     /// The same for a part of a value, whose objects may lack fields.
-    pub(super) fn loosened(&self) -> Self {
-        self.with(part::loosened(&self.0.json))
+    pub(super) fn relax(&self) -> Self {
+        self.with_json(part::relax(&self.0.json))
     }
 }
 

@@ -4,40 +4,50 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::super::report::Report;
+use super::super::super::report::DiagnosticSink;
 use super::super::super::rule;
 use super::super::super::yaml::{Entry, Node, Value};
 use super::super::read;
-use super::constraints::{self, Constraint, Finding, OTHERS, Takes, constraint};
-use super::{Draft, Side, Source};
+use super::constraints::{
+    self, Constraint, ConstraintArgument, ConstraintProblem, OTHER_KEYS, find_constraint,
+};
+use super::{SchemaDraft, SchemaRole, SchemaSource};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
-pub(super) fn read<'a>(node: &'a Node, side: Side, report: &mut Report<'_>) -> Option<Draft<'a>> {
+pub(super) fn read<'a>(
+    node: &'a Node,
+    side: SchemaRole,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<SchemaDraft<'a>> {
     let entries = read::entries(node, side.name(), report)?;
-    let mut notation = Notation { side, places: Vec::new(), report };
-    let Object { properties, required } = notation.parameters(entries, "");
+    let mut notation = ParameterReader { side, spans: Vec::new(), report };
+    let ObjectProperties { properties, required } = notation.read_parameters(entries, "");
     let mut json = json!({"$schema": DIALECT, "type": "object", "properties": properties});
     if !required.is_empty() {
         json["required"] = required.into();
     }
-    if side == Side::Inputs {
+    if side == SchemaRole::Inputs {
         json["additionalProperties"] = false.into();
     }
     let order = entries.iter().map(|entry| entry.key.clone()).collect();
-    let places = notation.places;
-    Some(Draft { json, order, source: Source::Notation { whole: node.span.clone(), places } })
+    let places = notation.spans;
+    Some(SchemaDraft {
+        json,
+        property_names: order,
+        source: SchemaSource::Parameters { whole: node.span.clone(), places },
+    })
 }
 
-struct Notation<'r, 't> {
-    side: Side,
-    places: Vec<(String, Range<usize>)>,
-    report: &'r mut Report<'t>,
+struct ParameterReader<'r, 't> {
+    side: SchemaRole,
+    spans: Vec<(String, Range<usize>)>,
+    report: &'r mut DiagnosticSink<'t>,
 }
 
 /// A map of parameters as an object's properties.
-struct Object {
+struct ObjectProperties {
     properties: Map<String, Json>,
     required: Vec<String>,
 }
@@ -48,16 +58,16 @@ struct Parameter {
     is_required: Option<bool>,
 }
 
-impl Notation<'_, '_> {
-    fn parameters(&mut self, entries: &[Entry], pointer: &str) -> Object {
-        let mut object = Object { properties: Map::new(), required: Vec::new() };
+impl ParameterReader<'_, '_> {
+    fn read_parameters(&mut self, entries: &[Entry], pointer: &str) -> ObjectProperties {
+        let mut object = ObjectProperties { properties: Map::new(), required: Vec::new() };
         for Entry { key, key_span, node } in entries {
-            let at = format!("{pointer}/properties/{}", escaped(key));
-            self.places.push((at.clone(), key_span.clone()));
-            let Parameter { schema, is_required } = self.parameter(key, key_span, node, &at);
+            let at = format!("{pointer}/properties/{}", escape_pointer(key));
+            self.spans.push((at.clone(), key_span.clone()));
+            let Parameter { schema, is_required } = self.read_parameter(key, key_span, node, &at);
             if let Value::Map(described) = &node.value
                 && pointer.is_empty()
-                && self.side == Side::Inputs
+                && self.side == SchemaRole::Inputs
             {
                 let has = |key: &str| read::find(described, key).is_some();
                 self.lint_requiredness(key, key_span, is_required, has("required"), has("default"));
@@ -95,7 +105,7 @@ impl Notation<'_, '_> {
         }
     }
 
-    fn parameter(&mut self, name: &str, at: &Range<usize>, node: &Node, pointer: &str) -> Parameter {
+    fn read_parameter(&mut self, name: &str, at: &Range<usize>, node: &Node, pointer: &str) -> Parameter {
         let mut parameter = Parameter { schema: Map::new(), is_required: None };
         let Value::Map(entries) = &node.value else {
             let message = format!("`{name}` must be described by a map");
@@ -107,36 +117,38 @@ impl Notation<'_, '_> {
             Some(nested) => read::entries(nested, "validation", self.report).unwrap_or_default(),
             None => &[],
         };
-        self.types(read::find(entries, "type"), &mut parameter.schema);
+        self.read_type(read::find(entries, "type"), &mut parameter.schema);
         for entry in entries {
             match entry.key.as_str() {
                 "type" | "validation" => {}
-                "required" => self.required(&entry.node, &mut parameter),
+                "required" => self.read_required(&entry.node, &mut parameter),
                 "description" | "title" => {
                     if let Some(text) = read::text(Some(&entry.node), &entry.key, self.report) {
                         parameter.schema.insert(entry.key.clone(), text.into());
                     }
                 }
                 "default" | "examples" | "deprecated" => {
-                    self.places.push((format!("{pointer}/{}", entry.key), entry.node.span.clone()));
+                    self.spans.push((format!("{pointer}/{}", entry.key), entry.node.span.clone()));
                     let value = read::json(&entry.node, self.report);
                     parameter.schema.extend(value.map(|value| (entry.key.clone(), value)));
                 }
-                _ => self.constrain(name, entry, pointer, &mut parameter),
+                _ => self.read_constraint(name, entry, pointer, &mut parameter),
             }
         }
         for entry in nested {
             match entry.key.as_str() {
-                "required" => self.required(&entry.node, &mut parameter),
-                key if OTHERS.contains(&key) => self.refuse_constraint(name, entry, &parameter.schema),
-                _ => self.constrain(name, entry, pointer, &mut parameter),
+                "required" => self.read_required(&entry.node, &mut parameter),
+                key if OTHER_KEYS.contains(&key) => {
+                    self.report_unknown_constraint(name, entry, &parameter.schema)
+                }
+                _ => self.read_constraint(name, entry, pointer, &mut parameter),
             }
         }
-        self.weigh_up(name, at, pointer, &parameter.schema);
+        self.report_constraint_problems(name, at, pointer, &parameter.schema);
         parameter
     }
 
-    fn types(&mut self, node: Option<&Node>, schema: &mut Map<String, Json>) {
+    fn read_type(&mut self, node: Option<&Node>, schema: &mut Map<String, Json>) {
         let Some(node) = node else { return };
         let listed: Vec<&Node> = match &node.value {
             Value::List(items) => items.iter().collect(),
@@ -147,7 +159,7 @@ impl Notation<'_, '_> {
             listed.iter().find(|node| !node.text().is_some_and(|name| TYPES.contains(&name.trim())))
         {
             let message = format!("`{}` is not a type", unknown.text().unwrap_or_default());
-            let meant = read::meant_key(unknown.text().unwrap_or_default(), &TYPES);
+            let meant = read::similar_key(unknown.text().unwrap_or_default(), &TYPES);
             let help = meant.map_or_else(
                 || format!("the types are {}", TYPES.join(", ")),
                 |meant| format!("did you mean `{meant}`?"),
@@ -160,7 +172,7 @@ impl Notation<'_, '_> {
     }
 
     /// A flag says whether the parameter must be there; a list says it of an object's own properties.
-    fn required(&mut self, node: &Node, parameter: &mut Parameter) {
+    fn read_required(&mut self, node: &Node, parameter: &mut Parameter) {
         let Value::List(names) = &node.value else {
             parameter.is_required = read::flag(Some(node), "required", self.report);
             return;
@@ -178,13 +190,16 @@ impl Notation<'_, '_> {
         });
     }
 
-    fn constrain(&mut self, name: &str, entry: &Entry, pointer: &str, parameter: &mut Parameter) {
-        let Some(known) = constraint(&entry.key) else {
-            return self.refuse_constraint(name, entry, &parameter.schema);
+    fn read_constraint(&mut self, name: &str, entry: &Entry, pointer: &str, parameter: &mut Parameter) {
+        let Some(known) = find_constraint(&entry.key) else {
+            return self.report_unknown_constraint(name, entry, &parameter.schema);
         };
         let pointer = format!("{pointer}/{}", known.keyword);
-        self.places.push((pointer.clone(), entry.node.span.clone()));
-        let Some(value) = self.value(known, &entry.node, &pointer, &mut parameter.schema) else { return };
+        self.spans.push((pointer.clone(), entry.node.span.clone()));
+        let Some(value) = self.read_constraint_value(known, &entry.node, &pointer, &mut parameter.schema)
+        else {
+            return;
+        };
         match parameter.schema.get(known.keyword) {
             Some(other) if *other != value => {
                 let message = format!("{} of `{name}` is given twice, with different values", known.name);
@@ -196,22 +211,22 @@ impl Notation<'_, '_> {
         }
     }
 
-    fn value(
+    fn read_constraint_value(
         &mut self,
         known: &Constraint,
         node: &Node,
         pointer: &str,
         schema: &mut Map<String, Json>,
     ) -> Option<Json> {
-        match known.takes {
-            Takes::Parameter => {
-                let Parameter { schema, .. } = self.parameter(known.name, &node.span, node, pointer);
+        match known.argument {
+            ConstraintArgument::Parameter => {
+                let Parameter { schema, .. } = self.read_parameter(known.name, &node.span, node, pointer);
                 return Some(schema.into());
             }
-            Takes::Parameters => {
+            ConstraintArgument::Parameters => {
                 let entries = read::entries(node, known.name, self.report)?;
                 let pointer = pointer.strip_suffix("/properties").unwrap_or(pointer);
-                let Object { properties, required } = self.parameters(entries, pointer);
+                let ObjectProperties { properties, required } = self.read_parameters(entries, pointer);
                 if !required.is_empty() {
                     let list = schema.entry("required").or_insert_with(|| Json::Array(Vec::new()));
                     if let Some(list) = list.as_array_mut() {
@@ -226,35 +241,37 @@ impl Notation<'_, '_> {
                 return Some(properties.into());
             }
             // What a pattern is written as is the pattern, whatever it looks like to YAML.
-            Takes::Text => return read::text(Some(node), known.name, self.report).map(Json::from),
+            ConstraintArgument::Text => {
+                return read::text(Some(node), known.name, self.report).map(Json::from);
+            }
             _ => {}
         }
         let value = read::json(node, self.report)?;
-        let fits = match known.takes {
-            Takes::Count => value.as_u64().is_some(),
-            Takes::Number => value.is_number(),
-            Takes::Flag => value.is_boolean(),
-            Takes::List => value.is_array(),
+        let fits = match known.argument {
+            ConstraintArgument::Count => value.as_u64().is_some(),
+            ConstraintArgument::Number => value.is_number(),
+            ConstraintArgument::Flag => value.is_boolean(),
+            ConstraintArgument::List => value.is_array(),
             _ => true,
         };
         if !fits {
-            let wanted = match known.takes {
-                Takes::Count => "a whole number, 0 or more",
-                Takes::Number => "a number",
-                Takes::Flag => "true or false",
+            let wanted = match known.argument {
+                ConstraintArgument::Count => "a whole number, 0 or more",
+                ConstraintArgument::Number => "a number",
+                ConstraintArgument::Flag => "true or false",
                 _ => "a list",
             };
-            read::refuse(node, &format!("{} must be {wanted}", known.name), self.report);
+            read::report_invalid(node, &format!("{} must be {wanted}", known.name), self.report);
         }
         fits.then_some(value)
     }
 
-    fn refuse_constraint(&mut self, name: &str, entry: &Entry, schema: &Map<String, Json>) {
+    fn report_unknown_constraint(&mut self, name: &str, entry: &Entry, schema: &Map<String, Json>) {
         let message = format!("`{}` of `{name}` is no constraint", entry.key);
         let found = self.report.add(&rule::CONSTRAINT_UNKNOWN, &entry.key_span, message);
         let kind = schema.get("type").and_then(Json::as_str);
-        let ours = constraints::ours(&entry.key, kind);
-        match ours.or_else(|| read::meant_key(&entry.key, &constraints::keys())) {
+        let ours = constraints::constraint_for_alias(&entry.key, kind);
+        match ours.or_else(|| read::similar_key(&entry.key, &constraints::parameter_keys())) {
             Some(meant) => found.help(format!("did you mean `{meant}`?")),
             None => found.help(format!(
                 "write {} as a JSON Schema, with `type: object` and `properties`, to say more",
@@ -264,10 +281,18 @@ impl Notation<'_, '_> {
     }
 
     /// What the constraints come to together.
-    fn weigh_up(&mut self, name: &str, at: &Range<usize>, pointer: &str, schema: &Map<String, Json>) {
-        for Finding { rule, keyword, message, help } in constraints::findings(name, schema) {
+    fn report_constraint_problems(
+        &mut self,
+        name: &str,
+        at: &Range<usize>,
+        pointer: &str,
+        schema: &Map<String, Json>,
+    ) {
+        for ConstraintProblem { rule, keyword, message, help } in
+            constraints::constraint_problems(name, schema)
+        {
             let pointer = format!("{pointer}/{keyword}");
-            let place = self.places.iter().find(|(place, _)| *place == pointer);
+            let place = self.spans.iter().find(|(place, _)| *place == pointer);
             let span = place.map_or_else(|| at.clone(), |(_, span)| span.clone());
             let found = self.report.add(rule, &span, message);
             if let Some(help) = help {
@@ -278,6 +303,6 @@ impl Notation<'_, '_> {
 }
 
 /// A name as a part of a JSON Pointer.
-pub(super) fn escaped(name: &str) -> String {
+pub(super) fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

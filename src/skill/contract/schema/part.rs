@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::keywords::{Holds, KEYWORDS};
+use super::keywords::{SUBSCHEMA_KEYWORDS, SubschemaKind};
 
 /// Keywords that a whole value may fit and a part of it break.
-const OF_WHOLE_VALUES: [&str; 15] = [
+const WHOLE_VALUE_KEYWORDS: [&str; 15] = [
     "required",
     "minProperties",
     "not",
@@ -24,52 +24,52 @@ const OF_WHOLE_VALUES: [&str; 15] = [
 ];
 
 /// The same schema for a part of a value, in which objects may lack fields and lists have all their items.
-pub(super) fn loosened(schema: &Json) -> Json {
+pub(super) fn relax(schema: &Json) -> Json {
     let Json::Object(keywords) = schema else { return schema.clone() };
-    let kept = keywords.iter().filter(|(keyword, value)| holds_of_parts(keyword, value));
+    let kept = keywords.iter().filter(|(keyword, value)| applies_to_parts(keyword, value));
     let mut loose: Map<_, _> =
-        kept.map(|(keyword, value)| (keyword.clone(), schemas_in(keyword, value))).collect();
+        kept.map(|(keyword, value)| (keyword.clone(), relax_subschemas(keyword, value))).collect();
     // A part may fit more of the alternatives than the whole does.
     if let Some(alternatives) = loose.remove("oneOf") {
-        also(&mut loose, alternatives);
+        add_alternatives(&mut loose, alternatives);
     }
     loose.into()
 }
 
 /// Adds alternatives to a schema that may have others.
-fn also(schema: &mut Map<String, Json>, alternatives: Json) {
+fn add_alternatives(schema: &mut Map<String, Json>, alternatives: Json) {
     let all = schema.entry("allOf").or_insert_with(|| Json::Array(Vec::new()));
     if let Json::Array(all) = all {
         all.push(Map::from_iter([("anyOf".to_owned(), alternatives)]).into());
     }
 }
 
-fn holds_of_parts(keyword: &str, value: &Json) -> bool {
+fn applies_to_parts(keyword: &str, value: &Json) -> bool {
     match keyword {
-        "const" => !holds_objects(value),
-        "enum" => !value.as_array().is_some_and(|choices| choices.iter().any(holds_objects)),
-        _ => !OF_WHOLE_VALUES.contains(&keyword),
+        "const" => !contains_object(value),
+        "enum" => !value.as_array().is_some_and(|choices| choices.iter().any(contains_object)),
+        _ => !WHOLE_VALUE_KEYWORDS.contains(&keyword),
     }
 }
 
-fn holds_objects(value: &Json) -> bool {
+fn contains_object(value: &Json) -> bool {
     match value {
         Json::Object(_) => true,
-        Json::Array(items) => items.iter().any(holds_objects),
+        Json::Array(items) => items.iter().any(contains_object),
         _ => false,
     }
 }
 
 /// The value of a keyword, the schemas in it loosened.
-fn schemas_in(keyword: &str, value: &Json) -> Json {
-    let held = KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds);
+fn relax_subschemas(keyword: &str, value: &Json) -> Json {
+    let held = SUBSCHEMA_KEYWORDS.iter().find(|(known, _)| *known == keyword).map(|(_, holds)| *holds);
     match (held, value) {
-        (Some(Holds::Schema), Json::Object(_)) => loosened(value),
-        (Some(Holds::Schema | Holds::Schemas), Json::Array(schemas)) => {
-            schemas.iter().map(loosened).collect()
+        (Some(SubschemaKind::Schema), Json::Object(_)) => relax(value),
+        (Some(SubschemaKind::Schema | SubschemaKind::Schemas), Json::Array(schemas)) => {
+            schemas.iter().map(relax).collect()
         }
-        (Some(Holds::NamedSchemas), Json::Object(schemas)) => {
-            let named = schemas.iter().map(|(name, schema)| (name.clone(), loosened(schema)));
+        (Some(SubschemaKind::NamedSchemas), Json::Object(schemas)) => {
+            let named = schemas.iter().map(|(name, schema)| (name.clone(), relax(schema)));
             named.collect::<Map<_, _>>().into()
         }
         _ => value.clone(),

@@ -5,17 +5,19 @@
 use std::str::Chars;
 
 /// Groups may lie so deep in one another.
-const DEEPEST: usize = 250;
+const MAX_GROUP_DEPTH: usize = 250;
 
 /// The places of a pattern.
-pub(super) fn places(pattern: &str) -> usize {
+pub(super) fn count_positions(pattern: &str) -> usize {
     // Of each open group what stands in it, and how much of that a repetition right here would repeat.
     let mut groups = vec![(0_usize, 0_usize)];
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         let (before, last) = groups.last().copied().unwrap_or_default();
         let now = match letter {
-            '(' if groups.len() > DEEPEST || skip_manner(&mut letters).is_none() => return usize::MAX,
+            '(' if groups.len() > MAX_GROUP_DEPTH || skip_group_prefix(&mut letters).is_none() => {
+                return usize::MAX;
+            }
             '(' => {
                 groups.push((0, 0));
                 continue;
@@ -28,7 +30,7 @@ pub(super) fn places(pattern: &str) -> usize {
                 (around.saturating_add(group), group)
             }
             '{' => {
-                let times = most(letters.as_str().split('}').next().unwrap_or_default());
+                let times = max_repetitions(letters.as_str().split('}').next().unwrap_or_default());
                 letters.by_ref().take_while(|letter| *letter != '}').for_each(drop);
                 let more = last.saturating_mul(times.saturating_sub(1));
                 (before.saturating_add(more), last.saturating_add(more))
@@ -52,7 +54,7 @@ pub(super) fn places(pattern: &str) -> usize {
 }
 
 /// How many times it names a kind of letters, as `\d` does, or a control character, as `\cA` does.
-pub(super) fn kinds(pattern: &str) -> usize {
+pub(super) fn count_classes(pattern: &str) -> usize {
     let mut letters = pattern.chars();
     let mut count = 0;
     while letters.any(|letter| letter == '\\') {
@@ -63,19 +65,19 @@ pub(super) fn kinds(pattern: &str) -> usize {
 
 /// Passes over `?:`, `?<name>`, `?i:` and the like behind a parenthesis. Nothing where it is neither: a name may hold brackets,
 /// and where blanks and comments count for nothing, what stands in them is no part of the pattern.
-fn skip_manner(letters: &mut Chars<'_>) -> Option<()> {
+fn skip_group_prefix(letters: &mut Chars<'_>) -> Option<()> {
     let Some(manner) = letters.as_str().strip_prefix('?') else { return Some(()) };
     let named = manner.strip_prefix("P<").or_else(|| manner.strip_prefix('<'));
     let (rest, ends): (&str, &[char]) = named.map_or((manner, &[':', ')']), |name| (name, &['>']));
     let word = &rest[..rest.find(ends)?];
-    let is_plain = match named {
+    let is_unsandboxed = match named {
         Some(_) => word.chars().all(|letter| letter.is_alphanumeric() || letter == '_'),
         None => word.chars().all(|letter| "imsURu-".contains(letter)),
     };
     let behind = &rest[word.len()..];
     // What ends flags alone also ends their group.
     *letters = behind.strip_prefix([':', '>']).unwrap_or(behind).chars();
-    is_plain.then_some(())
+    is_unsandboxed.then_some(())
 }
 
 /// Passes over the letters of `[^a-z]` behind its bracket; nothing where it has no end.
@@ -95,7 +97,7 @@ fn skip_class(letters: &mut Chars<'_>) -> Option<()> {
 }
 
 /// The most of `2`, `2,` or `2,5`.
-fn most(times: &str) -> usize {
+fn max_repetitions(times: &str) -> usize {
     times.split(',').filter_map(|number| number.trim().parse().ok()).max().unwrap_or(1)
 }
 
@@ -104,7 +106,7 @@ mod tests {
     use proptest::prelude::*;
     use regex_syntax::hir::{Hir, HirKind};
 
-    use super::{kinds, places};
+    use super::{count_classes, count_positions};
 
     /// The places of what a pattern becomes before it is compiled, or nothing where it never is.
     fn places_of_compiled(pattern: &str) -> Option<usize> {
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn kinds_of_letters_are_counted() {
         for (pattern, count) in [("", 0), (r"\d+[\s\W]\cA", 4), (r"\\d\\\d\p{L}\", 1)] {
-            assert_eq!(kinds(pattern), count, "{pattern}");
+            assert_eq!(count_classes(pattern), count, "{pattern}");
         }
     }
 
@@ -147,7 +149,10 @@ mod tests {
             "(?ix)[a#]{1000}",
         ] {
             let compiled = places_of_compiled(pattern);
-            assert!(compiled.is_none_or(|compiled| places(pattern) >= compiled), "{pattern}: {compiled:?}");
+            assert!(
+                compiled.is_none_or(|compiled| count_positions(pattern) >= compiled),
+                "{pattern}: {compiled:?}"
+            );
         }
     }
 
@@ -167,7 +172,7 @@ mod tests {
         ) {
             let pattern = words.concat();
             if let Some(compiled) = places_of_compiled(&pattern) {
-                prop_assert!(places(&pattern) >= compiled, "{:?} weighs {} and not {}", pattern, places(&pattern), compiled);
+                prop_assert!(count_positions(&pattern) >= compiled, "{:?} weighs {} and not {}", pattern, count_positions(&pattern), compiled);
             }
         }
     }
@@ -189,13 +194,13 @@ mod tests {
             ("(a b) {10}", 14),
             ("(?i)(?:ab){2}(?<né>a{3})(?P<m_1>a)(?-i:b)", 15),
         ] {
-            let told = places(pattern);
+            let told = count_positions(pattern);
             assert_eq!(told, count, "{pattern}");
         }
         for odd in ["(a", "a)", "[a", "([(]a)b)"] {
-            assert_eq!(places(odd), usize::MAX, "{odd}");
+            assert_eq!(count_positions(odd), usize::MAX, "{odd}");
         }
-        assert!(places(&"(".repeat(10_000)) == usize::MAX);
-        assert!(places("((((a{99999999}){99999999}){99999999}){99999999})") > 1 << 60);
+        assert!(count_positions(&"(".repeat(10_000)) == usize::MAX);
+        assert!(count_positions("((((a{99999999}){99999999}){99999999}){99999999})") > 1 << 60);
     }
 }

@@ -8,21 +8,21 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 
 use super::super::super::rule;
-use super::Fault;
-use super::keywords::{Holds, holds};
-use super::notation::escaped;
-use super::walk::fault;
+use super::SchemaError;
+use super::keywords::{SubschemaKind, subschema_kind};
+use super::notation::escape_pointer;
+use super::walk::schema_error;
 
 /// Keywords whose values are data, whatever they look like.
-const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+const DATA_KEYWORDS: [&str; 4] = ["default", "const", "enum", "examples"];
 /// Keywords that give references another meaning, from where they stand downwards.
-const TURNING: [&str; 3] = ["$id", "id", "$schema"];
+const BASE_URI_KEYWORDS: [&str; 3] = ["$id", "id", "$schema"];
 /// Keywords that are there for references which are not followed.
-const DYNAMIC: [&str; 2] = ["$dynamicAnchor", "$recursiveAnchor"];
+const DYNAMIC_ANCHORS: [&str; 2] = ["$dynamicAnchor", "$recursiveAnchor"];
 
 /// What stands at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPosition {
     Schema,
     /// A map or list of schemas.
     Schemas,
@@ -31,15 +31,15 @@ enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl SchemaPosition {
     /// The place of what this one holds under a key.
-    fn below(self, key: &str, value: &Json) -> Self {
+    fn child(self, key: &str, value: &Json) -> Self {
         match self {
-            Self::Schema if DATA.contains(&key) => Self::Data,
-            Self::Schema => match (holds(key), value) {
-                (Some(Holds::Schema), Json::Object(_)) => Self::Schema,
-                (Some(Holds::Schema | Holds::Schemas), Json::Array(_))
-                | (Some(Holds::NamedSchemas), Json::Object(_)) => Self::Schemas,
+            Self::Schema if DATA_KEYWORDS.contains(&key) => Self::Data,
+            Self::Schema => match (subschema_kind(key), value) {
+                (Some(SubschemaKind::Schema), Json::Object(_)) => Self::Schema,
+                (Some(SubschemaKind::Schema | SubschemaKind::Schemas), Json::Array(_))
+                | (Some(SubschemaKind::NamedSchemas), Json::Object(_)) => Self::Schemas,
                 _ => Self::Elsewhere,
             },
             Self::Schemas => Self::Schema,
@@ -50,52 +50,52 @@ impl Place {
 }
 
 /// The pointers to what was given a name with `$anchor`.
-pub(super) fn anchors(schema: &Json) -> Result<HashMap<&str, String>, Fault> {
+pub(super) fn collect_anchors(schema: &Json) -> Result<HashMap<&str, String>, SchemaError> {
     let mut anchors = HashMap::new();
-    collect(schema, Place::Schema, "", &mut anchors)?;
+    collect_anchors_in(schema, SchemaPosition::Schema, "", &mut anchors)?;
     Ok(anchors)
 }
 
-fn collect<'a>(
+fn collect_anchors_in<'a>(
     value: &'a Json,
-    place: Place,
+    place: SchemaPosition,
     at: &str,
     anchors: &mut HashMap<&'a str, String>,
-) -> Result<(), Fault> {
+) -> Result<(), SchemaError> {
     match value {
-        _ if place == Place::Data => Ok(()),
+        _ if place == SchemaPosition::Data => Ok(()),
         Json::Object(fields) => fields.iter().try_for_each(|(key, value)| {
-            let below = format!("{at}/{}", escaped(key));
-            if place != Place::Schemas {
-                name(key, value, place, at, &below, anchors)?;
+            let below = format!("{at}/{}", escape_pointer(key));
+            if place != SchemaPosition::Schemas {
+                add_anchor(key, value, place, at, &below, anchors)?;
             }
-            collect(value, place.below(key, value), &below, anchors)
+            collect_anchors_in(value, place.child(key, value), &below, anchors)
         }),
         Json::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
-            collect(item, place.below("", item), &format!("{at}/{index}"), anchors)
+            collect_anchors_in(item, place.child("", item), &format!("{at}/{index}"), anchors)
         }),
         _ => Ok(()),
     }
 }
 
 /// Takes up the name that a key gives, or refuses it.
-fn name<'a>(
+fn add_anchor<'a>(
     key: &str,
     value: &'a Json,
-    place: Place,
+    place: SchemaPosition,
     at: &str,
     below: &str,
     anchors: &mut HashMap<&'a str, String>,
-) -> Result<(), Fault> {
-    let refused = |message: &str| Err(fault(&rule::SCHEMA_REFERENCE, below, message));
+) -> Result<(), SchemaError> {
+    let refused = |message: &str| Err(schema_error(&rule::SCHEMA_REFERENCE, below, message));
     match (key, value) {
-        (key, Json::String(_)) if TURNING.contains(&key) && !at.is_empty() => {
+        (key, Json::String(_)) if BASE_URI_KEYWORDS.contains(&key) && !at.is_empty() => {
             refused(&format!("`{key}` below the top would give references another meaning"))
         }
-        (key, Json::String(_) | Json::Bool(_)) if DYNAMIC.contains(&key) => {
+        (key, Json::String(_) | Json::Bool(_)) if DYNAMIC_ANCHORS.contains(&key) => {
             refused(&format!("`{key}` is not supported; write `$anchor`"))
         }
-        ("$anchor", Json::String(_)) if place != Place::Schema => {
+        ("$anchor", Json::String(_)) if place != SchemaPosition::Schema => {
             refused("no schema stands here that `$anchor` could name")
         }
         ("$anchor", Json::String(name)) => match anchors.insert(name, at.to_owned()) {
@@ -107,8 +107,8 @@ fn name<'a>(
 }
 
 /// Whether the pointer leads into values, which are no schemas.
-pub(super) fn is_in_data(root: &Json, pointer: &str) -> bool {
-    let (mut value, mut place) = (root, Place::Schema);
+pub(super) fn points_into_data(root: &Json, pointer: &str) -> bool {
+    let (mut value, mut place) = (root, SchemaPosition::Schema);
     for key in pointer.split('/').skip(1) {
         let key = key.replace("~1", "/").replace("~0", "~");
         let below = match value {
@@ -117,7 +117,7 @@ pub(super) fn is_in_data(root: &Json, pointer: &str) -> bool {
             _ => None,
         };
         let Some(below) = below else { return false };
-        (value, place) = (below, place.below(&key, below));
+        (value, place) = (below, place.child(&key, below));
     }
-    place == Place::Data
+    place == SchemaPosition::Data
 }

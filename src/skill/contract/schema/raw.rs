@@ -4,17 +4,19 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json};
 
-use super::super::super::report::Report;
+use super::super::super::report::DiagnosticSink;
 use super::super::super::yaml::{Entry, Node, Value};
 use super::super::read;
-use super::{Draft, Side, Source};
+use super::{SchemaDraft, SchemaRole, SchemaSource};
 
 /// Keywords that take a list; a parameter is never one.
-const LISTS: [&str; 5] = ["allOf", "anyOf", "oneOf", "required", "enum"];
+const LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "required", "enum"];
 /// Keywords by which a schema says something about properties it does not name.
-const ABOUT_OTHERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+const EXTRA_PROPERTY_KEYWORDS: [&str; 3] =
+    ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 /// Keywords that may name properties elsewhere.
-const COMBINING: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies"];
+const COMBINING_KEYWORDS: [&str; 7] =
+    ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies"];
 
 /// Whether a map is a schema and no map of parameters, each of which would be a map.
 pub(super) fn is_schema(node: &Node) -> bool {
@@ -26,20 +28,24 @@ pub(super) fn is_schema(node: &Node) -> bool {
         ("properties", Value::Map(properties)) => {
             properties.iter().all(|property| is_subschema(&property.node))
         }
-        (key, Value::List(_)) => LISTS.contains(&key),
+        (key, Value::List(_)) => LIST_KEYWORDS.contains(&key),
         _ => false,
     })
 }
 
 /// A parameter called `properties` has keys of text, such as `type` or `description`.
 fn is_subschema(node: &Node) -> bool {
-    matches!(node.value, Value::Map(_)) || matches!(node.typed(), Ok(Json::Bool(_)))
+    matches!(node.value, Value::Map(_)) || matches!(node.to_json(), Ok(Json::Bool(_)))
 }
 
-pub(super) fn read<'a>(node: &'a Node, side: Side, report: &mut Report<'_>) -> Option<Draft<'a>> {
+pub(super) fn read<'a>(
+    node: &'a Node,
+    side: SchemaRole,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<SchemaDraft<'a>> {
     let mut json = read::json(node, report)?;
-    if let (Side::Inputs, Some(schema)) = (side, json.as_object_mut()) {
-        close(schema);
+    if let (SchemaRole::Inputs, Some(schema)) = (side, json.as_object_mut()) {
+        close_properties(schema);
     }
     let properties = match &node.value {
         Value::Map(entries) => read::find(entries, "properties"),
@@ -49,22 +55,22 @@ pub(super) fn read<'a>(node: &'a Node, side: Side, report: &mut Report<'_>) -> O
         Some(Value::Map(entries)) => entries.iter().map(|entry| entry.key.clone()).collect(),
         _ => Vec::new(),
     };
-    Some(Draft { json, order, source: Source::Raw(node) })
+    Some(SchemaDraft { json, property_names: order, source: SchemaSource::JsonSchema(node) })
 }
 
 /// Takes no properties but those declared, where the schema declares some and leaves open what of others.
-fn close(schema: &mut Map<String, Json>) {
+fn close_properties(schema: &mut Map<String, Json>) {
     let says = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
     let declares = schema.get("properties").and_then(Json::as_object).is_some_and(|map| !map.is_empty());
-    if !declares || says(&ABOUT_OTHERS) {
+    if !declares || says(&EXTRA_PROPERTY_KEYWORDS) {
         return;
     }
-    let keyword = if says(&COMBINING) { "unevaluatedProperties" } else { "additionalProperties" };
+    let keyword = if says(&COMBINING_KEYWORDS) { "unevaluatedProperties" } else { "additionalProperties" };
     schema.insert(keyword.to_owned(), false.into());
 }
 
 /// Where the part at that JSON Pointer stands: its key or item, or the nearest around it.
-pub(super) fn at(root: &Node, pointer: &str) -> Range<usize> {
+pub(super) fn span_at(root: &Node, pointer: &str) -> Range<usize> {
     let (mut node, mut span) = (root, root.span.clone());
     for part in pointer.split('/').skip(1) {
         let part = part.replace("~1", "/").replace("~0", "~");

@@ -5,9 +5,9 @@ use serde_json::Value as Json;
 use super::Schema;
 
 /// Letters a default or a choice may take, choices and fields that are listed, and how deep objects are told.
-const LONGEST: usize = 40;
-const MOST: usize = 12;
-const DEEPEST: usize = 2;
+const MAX_VALUE_CHARS: usize = 40;
+const MAX_LISTED: usize = 12;
+const MAX_DEPTH: usize = 2;
 
 impl Schema {
     /// Its properties as the parameters of a function, without parentheses. Optional ones have a `?`, or their default.
@@ -15,7 +15,7 @@ impl Schema {
         let schema = self.json();
         let property = |name: &String| {
             let property = &schema["properties"][name];
-            let kind = kind(property, DEEPEST);
+            let kind = type_of(property, MAX_DEPTH);
             match property.get("default") {
                 Some(default) => format!("{name}: {kind} = {}", brief(default)),
                 None if is_required(schema, name) => format!("{name}: {kind}"),
@@ -28,9 +28,9 @@ impl Schema {
     /// It as a type: `{total: integer, files?: [object]}`.
     pub fn type_name(&self) -> String {
         if self.names().is_empty() {
-            return kind(self.json(), DEEPEST);
+            return type_of(self.json(), MAX_DEPTH);
         }
-        fields(self.json(), self.names(), DEEPEST)
+        object_type(self.json(), self.names(), MAX_DEPTH)
     }
 
     /// Its properties, a row each: name, type, and what is said about it.
@@ -44,9 +44,9 @@ impl Schema {
                 notes.push("required".to_owned());
             }
             notes.extend(property.get("default").map(|default| format!("default {}", brief(default))));
-            notes.extend(constraints(property));
+            notes.extend(constraint_notes(property));
             let said = if notes.is_empty() { said } else { format!("{said} ({})", notes.join(", ")) };
-            [name.clone(), kind(property, DEEPEST), said.trim().to_owned()]
+            [name.clone(), type_of(property, MAX_DEPTH), said.trim().to_owned()]
         };
         self.names().iter().map(row).collect()
     }
@@ -56,48 +56,48 @@ fn is_required(schema: &Json, name: &str) -> bool {
     schema["required"].as_array().is_some_and(|required| required.iter().any(|known| known == name))
 }
 
-fn kind(schema: &Json, depth: usize) -> String {
+fn type_of(schema: &Json, depth: usize) -> String {
     if let Some(choices) = schema["enum"].as_array() {
-        return listed(choices.iter().map(brief), " | ");
+        return join_limited(choices.iter().map(brief), " | ");
     }
     match &schema["type"] {
         Json::String(kind) if kind == "array" => match schema.get("items") {
-            Some(items) if depth > 0 => format!("[{}]", self::kind(items, depth - 1)),
+            Some(items) if depth > 0 => format!("[{}]", self::type_of(items, depth - 1)),
             _ => "[any]".to_owned(),
         },
         Json::String(kind) if kind == "object" => match schema["properties"].as_object() {
             Some(properties) if depth > 0 && !properties.is_empty() => {
                 let names: Vec<String> = properties.keys().cloned().collect();
-                fields(schema, &names, depth - 1)
+                object_type(schema, &names, depth - 1)
             }
             _ => "object".to_owned(),
         },
         Json::String(kind) => kind.clone(),
-        Json::Array(kinds) => listed(kinds.iter().filter_map(Json::as_str).map(str::to_owned), " | "),
+        Json::Array(kinds) => join_limited(kinds.iter().filter_map(Json::as_str).map(str::to_owned), " | "),
         _ => "any".to_owned(),
     }
 }
 
-fn fields(schema: &Json, names: &[String], depth: usize) -> String {
+fn object_type(schema: &Json, names: &[String], depth: usize) -> String {
     let field = |name: &String| {
         let mark = if is_required(schema, name) { "" } else { "?" };
-        format!("{name}{mark}: {}", kind(&schema["properties"][name], depth))
+        format!("{name}{mark}: {}", type_of(&schema["properties"][name], depth))
     };
-    format!("{{{}}}", listed(names.iter().map(field), ", "))
+    format!("{{{}}}", join_limited(names.iter().map(field), ", "))
 }
 
 /// The bounds of a property, as `min_length 3`.
-fn constraints(property: &Json) -> Vec<String> {
+fn constraint_notes(property: &Json) -> Vec<String> {
     let known = super::constraints::CONSTRAINTS
         .iter()
         .filter(|row| !matches!(row.keyword, "enum" | "items" | "properties" | "additionalProperties"));
     known.filter_map(|row| Some(format!("{} {}", row.name, brief(property.get(row.keyword)?)))).collect()
 }
 
-fn listed(parts: impl Iterator<Item = String>, joint: &str) -> String {
-    let mut parts: Vec<String> = parts.take(MOST + 1).collect();
-    if parts.len() > MOST {
-        parts.truncate(MOST);
+fn join_limited(parts: impl Iterator<Item = String>, joint: &str) -> String {
+    let mut parts: Vec<String> = parts.take(MAX_LISTED + 1).collect();
+    if parts.len() > MAX_LISTED {
+        parts.truncate(MAX_LISTED);
         parts.push("…".to_owned());
     }
     parts.join(joint)
@@ -109,8 +109,8 @@ fn brief(value: &Json) -> String {
         Json::Object(fields) if !fields.is_empty() => return "{…}".to_owned(),
         other => other.to_string(),
     };
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_VALUE_CHARS {
         return text;
     }
-    text.chars().take(LONGEST).chain(['…']).collect()
+    text.chars().take(MAX_VALUE_CHARS).chain(['…']).collect()
 }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::super::super::yaml::{Entry, Node, Value};
-use super::keywords::{Holds, KEYWORDS, holds};
+use super::keywords::{SUBSCHEMA_KEYWORDS, SubschemaKind, subschema_kind};
 
 /// The keywords that hold no schemas, in the dialects that are known.
-const OTHERS: [&str; 40] = [
+const OTHER_KEYWORDS: [&str; 40] = [
     "$anchor",
     "$comment",
     "$dynamicAnchor",
@@ -49,44 +49,45 @@ const OTHERS: [&str; 40] = [
     "uniqueItems",
 ];
 /// Longer keys are no slips, and words as short as these keywords are near anything.
-const LONGEST: usize = 32;
-const SHORTEST: usize = 4;
+const MAX_KEY_LEN: usize = 32;
+const MIN_KEYWORD_LEN: usize = 4;
 
 /// A key that is none, and the keyword it was probably meant to be.
-pub(in super::super) struct Slip {
+pub(in super::super) struct KeywordTypo {
     pub(in super::super) key: String,
     pub(in super::super) span: Range<usize>,
-    pub(in super::super) meant: &'static str,
+    pub(in super::super) suggestion: &'static str,
 }
 
 /// The slips in a schema and those in it, the first of them.
-pub(super) fn slips(schema: &Node, most: usize) -> Vec<Slip> {
+pub(super) fn find_typos(schema: &Node, most: usize) -> Vec<KeywordTypo> {
     let mut found = Vec::new();
-    look(schema, most, &mut found);
+    collect_typos(schema, most, &mut found);
     found
 }
 
-fn look(schema: &Node, most: usize, found: &mut Vec<Slip>) {
+fn collect_typos(schema: &Node, most: usize, found: &mut Vec<KeywordTypo>) {
     let Value::Map(entries) = &schema.value else { return };
     for Entry { key, key_span, node } in entries {
         if found.len() >= most {
             return;
         }
-        match (holds(key), &node.value) {
-            (Some(Holds::Schema), Value::Map(_)) => look(node, most, found),
-            (Some(Holds::Schema | Holds::Schemas), Value::List(schemas)) => {
+        match (subschema_kind(key), &node.value) {
+            (Some(SubschemaKind::Schema), Value::Map(_)) => collect_typos(node, most, found),
+            (Some(SubschemaKind::Schema | SubschemaKind::Schemas), Value::List(schemas)) => {
                 for schema in schemas {
-                    look(schema, most, found);
+                    collect_typos(schema, most, found);
                 }
             }
-            (Some(Holds::NamedSchemas), Value::Map(named)) => {
+            (Some(SubschemaKind::NamedSchemas), Value::Map(named)) => {
                 for Entry { node, .. } in named {
-                    look(node, most, found);
+                    collect_typos(node, most, found);
                 }
             }
             (None, _) => {
-                let slip = |meant| Slip { key: key.clone(), span: key_span.clone(), meant };
-                found.extend(meant(key).map(slip));
+                let slip =
+                    |meant| KeywordTypo { key: key.clone(), span: key_span.clone(), suggestion: meant };
+                found.extend(closest_keyword(key).map(slip));
             }
             _ => {}
         }
@@ -94,15 +95,15 @@ fn look(schema: &Node, most: usize, found: &mut Vec<Slip>) {
 }
 
 /// The keyword a slip or two away, however its words are joined.
-fn meant(key: &str) -> Option<&'static str> {
-    if key.len() > LONGEST || OTHERS.contains(&key) {
+fn closest_keyword(key: &str) -> Option<&'static str> {
+    if key.len() > MAX_KEY_LEN || OTHER_KEYWORDS.contains(&key) {
         return None;
     }
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let spelt = plain(key);
     let slips = (spelt.chars().count() / 3).min(2);
-    let known = KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(OTHERS);
-    let near = known.filter(|keyword| keyword.len() >= SHORTEST);
+    let known = SUBSCHEMA_KEYWORDS.iter().map(|(keyword, _)| *keyword).chain(OTHER_KEYWORDS);
+    let near = known.filter(|keyword| keyword.len() >= MIN_KEYWORD_LEN);
     let near = near.map(|keyword| (strsim::osa_distance(&plain(keyword), &spelt), keyword));
     near.filter(|(distance, _)| *distance <= slips).min().map(|(_, keyword)| keyword)
 }

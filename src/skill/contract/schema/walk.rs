@@ -8,20 +8,22 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json};
 
 use super::super::super::rule::{self, Rule};
-use super::Fault;
-use super::keywords::{ASKING, Holds, IN_PLACE, LOOKED_AT, holds};
-use super::notation::escaped;
+use super::SchemaError;
+use super::keywords::{
+    CHILD_APPLICATORS, IN_PLACE_APPLICATORS, SubschemaKind, UNEVALUATED_KEYWORDS, subschema_kind,
+};
+use super::notation::escape_pointer;
 use super::pattern;
-use super::places::{anchors, is_in_data};
+use super::places::{collect_anchors, points_into_data};
 
 /// How many parts a schema may have once references are copied out.
-pub(super) const MOST_PARTS: usize = 10_000;
+pub(super) const MAX_PARTS: usize = 10_000;
 /// How deep schemas may lie in one another once references are followed.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// A pattern costs as much as so many other parts, and each of its letters as one more.
-const PATTERN: usize = 64;
+const PATTERN_COST: usize = 64;
 /// And so does finding the multiples of a fraction, which is reckoned exactly.
-const RECKONING: usize = 100;
+const FRACTION_COST: usize = 100;
 /// Dialects whose references this file knows how to follow.
 const DIALECTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
@@ -33,37 +35,37 @@ const DIALECTS: [&str; 5] = [
 
 /// How large a schema is, references copied out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Size {
+pub(super) struct SchemaCost {
     /// Keywords, values in them, and what patterns count for.
     pub(super) parts: usize,
     /// What it takes besides to find out which parts of a value it looks at: all that is held against the same value is held
     /// once more, and of that again what is in it.
-    looking: usize,
+    evaluation: usize,
     /// How many places its patterns have.
-    pub(super) places: usize,
+    pub(super) pattern_positions: usize,
     depth: usize,
 }
 
-impl Size {
+impl SchemaCost {
     /// Of so many parts that hold no schemas.
-    fn flat(parts: usize) -> Self {
+    fn leaf(parts: usize) -> Self {
         Self { parts, ..Self::default() }
     }
 
-    fn referred_to(self) -> Self {
+    fn through_reference(self) -> Self {
         Self { parts: self.parts + 1, depth: self.depth + 1, ..self }
     }
 }
 
 /// The size of a schema that is small enough and refers only to itself.
-pub(super) fn size(schema: &Json) -> Result<Size, Fault> {
+pub(super) fn schema_cost(schema: &Json) -> Result<SchemaCost, SchemaError> {
     if !schema.is_object() {
-        return Err(fault(&rule::SCHEMA_INVALID, "", "it must be a schema, which is a map"));
+        return Err(schema_error(&rule::SCHEMA_INVALID, "", "it must be a schema, which is a map"));
     }
     if let Some(dialect) = schema.get("$schema") {
         let known = |dialect: &str| DIALECTS.contains(&dialect.trim_end_matches('#'));
         if !dialect.as_str().is_some_and(known) {
-            return Err(fault(
+            return Err(schema_error(
                 &rule::SCHEMA_REFERENCE,
                 "/$schema",
                 &format!(
@@ -72,195 +74,208 @@ pub(super) fn size(schema: &Json) -> Result<Size, Fault> {
             ));
         }
     }
-    if values(schema) > MOST_PARTS {
-        return Err(too_many(""));
+    if count_values(schema) > MAX_PARTS {
+        return Err(too_many_parts_error(""));
     }
-    let anchors = anchors(schema)?;
-    Walk { root: schema, anchors, known: HashMap::new(), open: Vec::new() }.schema(schema, "", 0)
+    let anchors = collect_anchors(schema)?;
+    CostCounter { root: schema, anchors, measured_costs: HashMap::new(), open_references: Vec::new() }
+        .schema(schema, "", 0)
 }
 
-struct Walk<'a> {
+struct CostCounter<'a> {
     root: &'a Json,
     /// Pointers by the names given with `$anchor`.
     anchors: HashMap<&'a str, String>,
     /// The sizes of what references led to.
-    known: HashMap<String, Size>,
+    measured_costs: HashMap<String, SchemaCost>,
     /// The references being followed.
-    open: Vec<String>,
+    open_references: Vec<String>,
 }
 
-impl Walk<'_> {
-    fn schema(&mut self, schema: &Json, at: &str, depth: usize) -> Result<Size, Fault> {
-        if depth > DEEPEST {
-            return Err(too_deep(at));
+impl CostCounter<'_> {
+    fn schema(&mut self, schema: &Json, at: &str, depth: usize) -> Result<SchemaCost, SchemaError> {
+        if depth > MAX_DEPTH {
+            return Err(too_deep_error(at));
         }
         let Json::Object(keywords) = schema else {
-            return Ok(Size { depth: 1, ..Size::flat(values(schema)) });
+            return Ok(SchemaCost { depth: 1, ..SchemaCost::leaf(count_values(schema)) });
         };
-        let mut size = Size { parts: 1, looking: 1, places: 0, depth: 1 };
+        let mut size = SchemaCost { parts: 1, evaluation: 1, pattern_positions: 0, depth: 1 };
         for (keyword, value) in keywords {
-            let place = format!("{at}/{}", escaped(keyword));
+            let place = format!("{at}/{}", escape_pointer(keyword));
             let more = self.keyword(keyword, value, &place, depth)?;
             let looking = match keyword.as_str() {
-                "$ref" => more.looking,
+                "$ref" => more.evaluation,
                 "properties" => value.as_object().map_or(0, Map::len),
-                keyword if IN_PLACE.contains(&keyword) => more.parts + more.looking,
-                keyword if LOOKED_AT.contains(&keyword) => more.parts,
+                keyword if IN_PLACE_APPLICATORS.contains(&keyword) => more.parts + more.evaluation,
+                keyword if CHILD_APPLICATORS.contains(&keyword) => more.parts,
                 _ => 0,
             };
-            size = Size {
+            size = SchemaCost {
                 parts: size.parts + more.parts,
-                looking: size.looking + looking,
-                places: size.places.saturating_add(more.places),
+                evaluation: size.evaluation + looking,
+                pattern_positions: size.pattern_positions.saturating_add(more.pattern_positions),
                 depth: size.depth.max(more.depth + 1),
             };
-            if size.parts > MOST_PARTS {
-                return Err(too_many(&place));
+            if size.parts > MAX_PARTS {
+                return Err(too_many_parts_error(&place));
             }
-            if depth + size.depth > DEEPEST {
-                return Err(too_deep(&place));
+            if depth + size.depth > MAX_DEPTH {
+                return Err(too_deep_error(&place));
             }
         }
-        for keyword in ASKING.into_iter().filter(|keyword| keywords.contains_key(*keyword)) {
-            let times = 1 + size.looking.div_ceil(size.parts);
-            size.places = size.places.saturating_mul(times);
-            size.parts += size.looking;
-            if size.parts > MOST_PARTS {
-                return Err(too_many(&format!("{at}/{keyword}")));
+        for keyword in UNEVALUATED_KEYWORDS.into_iter().filter(|keyword| keywords.contains_key(*keyword)) {
+            let times = 1 + size.evaluation.div_ceil(size.parts);
+            size.pattern_positions = size.pattern_positions.saturating_mul(times);
+            size.parts += size.evaluation;
+            if size.parts > MAX_PARTS {
+                return Err(too_many_parts_error(&format!("{at}/{keyword}")));
             }
         }
         Ok(size)
     }
 
-    fn keyword(&mut self, keyword: &str, value: &Json, at: &str, depth: usize) -> Result<Size, Fault> {
+    fn keyword(
+        &mut self,
+        keyword: &str,
+        value: &Json,
+        at: &str,
+        depth: usize,
+    ) -> Result<SchemaCost, SchemaError> {
         match keyword {
             "$ref" => return self.reference(value, at, depth),
             "$dynamicRef" | "$recursiveRef" => {
                 let message = format!("`{keyword}` is not supported; write `$ref`");
-                return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
+                return Err(schema_error(&rule::SCHEMA_REFERENCE, at, &message));
             }
             "pattern" => {
-                return Ok(value.as_str().map_or(Size::flat(1), of_pattern));
+                return Ok(value.as_str().map_or(SchemaCost::leaf(1), pattern_cost));
             }
-            "multipleOf" if value.as_u64().is_none() => return Ok(Size::flat(RECKONING)),
+            "multipleOf" if value.as_u64().is_none() => return Ok(SchemaCost::leaf(FRACTION_COST)),
             _ => {}
         }
-        match (holds(keyword), value) {
-            (Some(Holds::Schema), Json::Object(_)) => self.schema(value, at, depth + 1),
-            (Some(Holds::Schemas | Holds::Schema), Json::Array(schemas)) => {
+        match (subschema_kind(keyword), value) {
+            (Some(SubschemaKind::Schema), Json::Object(_)) => self.schema(value, at, depth + 1),
+            (Some(SubschemaKind::Schemas | SubschemaKind::Schema), Json::Array(schemas)) => {
                 let named =
                     schemas.iter().enumerate().map(|(index, schema)| (format!("{at}/{index}"), schema));
-                self.each(named, depth)
+                self.sum_of(named, depth)
             }
-            (Some(Holds::NamedSchemas), Json::Object(schemas)) => {
-                let named = schemas.iter().map(|(name, schema)| (format!("{at}/{}", escaped(name)), schema));
-                let mut size = self.each(named, depth)?;
+            (Some(SubschemaKind::NamedSchemas), Json::Object(schemas)) => {
+                let named =
+                    schemas.iter().map(|(name, schema)| (format!("{at}/{}", escape_pointer(name)), schema));
+                let mut size = self.sum_of(named, depth)?;
                 if keyword == "patternProperties" {
-                    for name in schemas.keys().map(|name| of_pattern(name)) {
+                    for name in schemas.keys().map(|name| pattern_cost(name)) {
                         size.parts += name.parts;
-                        size.places = size.places.saturating_add(name.places);
+                        size.pattern_positions =
+                            size.pattern_positions.saturating_add(name.pattern_positions);
                     }
                 }
                 Ok(size)
             }
-            _ => Ok(Size::flat(values(value))),
+            _ => Ok(SchemaCost::leaf(count_values(value))),
         }
     }
 
-    fn each<'s>(
+    fn sum_of<'s>(
         &mut self,
         schemas: impl Iterator<Item = (String, &'s Json)>,
         depth: usize,
-    ) -> Result<Size, Fault> {
-        let mut total = Size::flat(1);
+    ) -> Result<SchemaCost, SchemaError> {
+        let mut total = SchemaCost::leaf(1);
         for (at, schema) in schemas {
             let size = self.schema(schema, &at, depth + 1)?;
-            total = Size {
+            total = SchemaCost {
                 parts: total.parts + size.parts,
-                looking: total.looking + size.looking,
-                places: total.places.saturating_add(size.places),
+                evaluation: total.evaluation + size.evaluation,
+                pattern_positions: total.pattern_positions.saturating_add(size.pattern_positions),
                 depth: total.depth.max(size.depth),
             };
-            if total.parts > MOST_PARTS {
+            if total.parts > MAX_PARTS {
                 break;
             }
         }
         Ok(total)
     }
 
-    fn reference(&mut self, value: &Json, at: &str, depth: usize) -> Result<Size, Fault> {
+    fn reference(&mut self, value: &Json, at: &str, depth: usize) -> Result<SchemaCost, SchemaError> {
         let Some(reference) = value.as_str() else {
-            return Err(fault(&rule::SCHEMA_INVALID, at, "a reference must be text"));
+            return Err(schema_error(&rule::SCHEMA_INVALID, at, "a reference must be text"));
         };
         let Some(inner) = reference.strip_prefix('#') else {
             let message = format!("`{reference}` lies outside the schema, and nothing is fetched");
-            return Err(fault(&rule::SCHEMA_REFERENCE, at, &format!("{message}; copy it to `$defs`")));
+            return Err(schema_error(&rule::SCHEMA_REFERENCE, at, &format!("{message}; copy it to `$defs`")));
         };
         if inner.contains('%') {
             let message = format!("`{reference}` spells a name with `%`; write the name as it is");
-            return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
+            return Err(schema_error(&rule::SCHEMA_REFERENCE, at, &message));
         }
         let pointer = if inner.is_empty() || inner.starts_with('/') {
             Some(inner.to_owned())
         } else {
             self.anchors.get(inner).cloned()
         };
-        let nowhere = || fault(&rule::SCHEMA_REFERENCE, at, &format!("`{reference}` leads nowhere"));
+        let nowhere = || schema_error(&rule::SCHEMA_REFERENCE, at, &format!("`{reference}` leads nowhere"));
         let pointer = pointer.ok_or_else(nowhere)?;
-        if let Some(known) = self.known.get(&pointer) {
-            let size = known.referred_to();
-            return if depth + size.depth > DEEPEST { Err(too_deep(at)) } else { Ok(size) };
+        if let Some(known) = self.measured_costs.get(&pointer) {
+            let size = known.through_reference();
+            return if depth + size.depth > MAX_DEPTH { Err(too_deep_error(at)) } else { Ok(size) };
         }
-        if self.open.contains(&pointer) || is_above(&pointer, at) {
+        if self.open_references.contains(&pointer) || is_ancestor(&pointer, at) {
             let message =
                 format!("`{reference}` leads back to where it is; describe as many levels as are needed");
-            return Err(fault(&rule::SCHEMA_REFERENCE, at, &message));
+            return Err(schema_error(&rule::SCHEMA_REFERENCE, at, &message));
         }
         let root = self.root;
-        let target = root.pointer(&pointer).filter(|_| !is_in_data(root, &pointer)).ok_or_else(nowhere)?;
-        self.open.push(pointer.clone());
+        let target =
+            root.pointer(&pointer).filter(|_| !points_into_data(root, &pointer)).ok_or_else(nowhere)?;
+        self.open_references.push(pointer.clone());
         let size = self.schema(target, &pointer, depth + 1)?;
-        self.open.pop();
-        self.known.insert(pointer, size);
-        Ok(size.referred_to())
+        self.open_references.pop();
+        self.measured_costs.insert(pointer, size);
+        Ok(size.through_reference())
     }
 }
 
 /// Its kinds are written out one by one, and after each it is read again from its beginning.
-fn of_pattern(pattern: &str) -> Size {
-    let kinds = pattern::kinds(pattern);
-    let parts = (kinds * kinds).saturating_mul(2).saturating_add(PATTERN + pattern.len());
-    Size { places: pattern::places(pattern), ..Size::flat(parts.min(MOST_PARTS + 1)) }
+fn pattern_cost(pattern: &str) -> SchemaCost {
+    let kinds = pattern::count_classes(pattern);
+    let parts = (kinds * kinds).saturating_mul(2).saturating_add(PATTERN_COST + pattern.len());
+    SchemaCost {
+        pattern_positions: pattern::count_positions(pattern),
+        ..SchemaCost::leaf(parts.min(MAX_PARTS + 1))
+    }
 }
 
 /// Whether the place lies in what the pointer points to.
-fn is_above(pointer: &str, place: &str) -> bool {
+fn is_ancestor(pointer: &str, place: &str) -> bool {
     place.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// How many values there are in a value, itself included.
-pub(super) fn values(value: &Json) -> usize {
+pub(super) fn count_values(value: &Json) -> usize {
     match value {
-        Json::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
-        Json::Object(fields) => 1 + fields.values().map(values).sum::<usize>(),
+        Json::Array(items) => 1 + items.iter().map(count_values).sum::<usize>(),
+        Json::Object(fields) => 1 + fields.values().map(count_values).sum::<usize>(),
         _ => 1,
     }
 }
 
-fn too_deep(at: &str) -> Fault {
-    let message = format!("schemas lie more than {DEEPEST} deep in one another once references are followed");
-    fault(&rule::SCHEMA_TOO_LARGE, at, &message)
+fn too_deep_error(at: &str) -> SchemaError {
+    let message =
+        format!("schemas lie more than {MAX_DEPTH} deep in one another once references are followed");
+    schema_error(&rule::SCHEMA_TOO_LARGE, at, &message)
 }
 
-fn too_many(at: &str) -> Fault {
-    let message = format!(
-        "it has more than {MOST_PARTS} parts once references are copied out and patterns are weighed"
-    );
-    fault(&rule::SCHEMA_TOO_LARGE, at, &message)
+fn too_many_parts_error(at: &str) -> SchemaError {
+    let message =
+        format!("it has more than {MAX_PARTS} parts once references are copied out and patterns are weighed");
+    schema_error(&rule::SCHEMA_TOO_LARGE, at, &message)
 }
 
-pub(super) fn fault(rule: &'static Rule, pointer: &str, message: &str) -> Fault {
-    Fault { rule, pointer: pointer.to_owned(), message: message.to_owned() }
+pub(super) fn schema_error(rule: &'static Rule, pointer: &str, message: &str) -> SchemaError {
+    SchemaError { rule, pointer: pointer.to_owned(), message: message.to_owned() }
 }
 
 #[cfg(test)]
@@ -270,7 +285,7 @@ mod tests {
     use super::*;
 
     fn refused(schema: &Json) -> (&'static str, String) {
-        let fault = size(schema).expect_err("refused");
+        let fault = schema_cost(schema).expect_err("refused");
         (fault.rule.code, fault.pointer)
     }
 
@@ -296,7 +311,7 @@ mod tests {
         let fine = json!({"$defs": {"a": {"type": "string", "$anchor": "text"}}, "properties": {
             "x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#text"}, "$ref": {"type": "string"}
         }});
-        assert!(size(&fine).is_ok());
+        assert!(schema_cost(&fine).is_ok());
     }
 
     #[test]
@@ -329,7 +344,7 @@ mod tests {
         }
         let data = json!({"properties": {"$anchor": {"const": {"$anchor": "x"}}, "default": {"default": {"$id": "x"}}},
             "$ref": "#/properties/default"});
-        assert!(size(&data).is_ok());
+        assert!(schema_cost(&data).is_ok());
     }
 
     #[test]
@@ -366,7 +381,7 @@ mod tests {
             "items",
         ] {
             assert_eq!(refused(&below(keyword, 20)).0, "schema-too-large", "{keyword}");
-            assert!(size(&below(keyword, 3)).is_ok(), "{keyword}");
+            assert!(schema_cost(&below(keyword, 3)).is_ok(), "{keyword}");
         }
     }
 
