@@ -1,13 +1,7 @@
 //! The languages skills are written in: one folder each, one row here.
 
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
-mod border;
-#[cfg(all(unix, feature = "sandboxed", target_os = "linux"))]
-#[path = "sandbox/linux/mod.rs"]
-mod cage;
-#[cfg(all(unix, not(all(feature = "sandboxed", target_os = "linux"))))]
-#[path = "sandbox/elsewhere.rs"]
-mod cage;
+mod json_boundary;
 /// Tests that need a cage are there where there is one.
 #[cfg(all(test, unix, feature = "sandboxed", target_os = "linux"))]
 macro_rules! sandboxed_tests {
@@ -24,11 +18,11 @@ mod lua;
 mod rhai;
 mod sequence;
 // Where there is no cage, what is said of one is said to nobody.
+#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
+mod pool;
 #[cfg(unix)]
 #[cfg_attr(not(all(feature = "sandboxed", target_os = "linux")), allow(dead_code, unused_imports))]
 pub(crate) mod sandbox;
-#[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
-mod warm;
 #[cfg(feature = "wasm-runtime")]
 mod wasm;
 
@@ -41,7 +35,7 @@ use crate::plan::Callees;
 use crate::policy::{CancelToken, ExecutionMode, Limits, Watchdog};
 
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
-pub(crate) use crate::host::own_folders;
+pub(crate) use crate::host::metier_dirs;
 
 /// Compiles a script once; the executor runs it many times. The token is that of the run which needs it first, so that what
 /// takes long to load is stopped with that run: at its deadline or when it is cancelled.

@@ -35,17 +35,17 @@
 //! systems embedded languages are meant to work; external scripts need Linux, or a Unix and `exec:unsandboxed`.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod alloc_counter;
 pub mod cases;
 pub mod engine;
 pub mod error;
-pub mod exact;
 pub mod executor;
-pub mod heap;
 pub mod host;
 pub mod plan;
 pub mod policy;
 pub mod registry;
 pub mod skill;
+pub mod strict_json;
 pub mod unicode;
 
 // The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only

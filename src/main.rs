@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Rhai's memory limit is exact where this counts.
 #[global_allocator]
-static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 fn main() -> ExitCode {
     // Before anything else: this program is also the helper that starts scripts in their cages.

@@ -31,7 +31,7 @@ const METIER: Option<&str> = if cfg!(feature = "cli") { option_env!("CARGO_BIN_E
 
 /// Rhai's memory limit is exact where this counts.
 #[global_allocator]
-static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 /// One plug-in with a function for each promise; its source lies beside it.
 const PLUG_IN: &[u8] = include_bytes!("plugins/conformance.wasm");

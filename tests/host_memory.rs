@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use metier::alloc_counter::{self, CountingAllocator};
 use metier::error::{ErrorKind, Result};
-use metier::heap::{self, CountingAllocator};
 use metier::host::{Files, Fixtures, SkillContext, functions};
 use metier::policy::{CancelToken, Limits, PathProtection, Permission, Permissions, RequestedPermissions};
 use serde_json::{Value, json};
@@ -36,10 +36,10 @@ fn context(folder: &Path, limits: Limits, cancel: CancelToken) -> SkillContext {
 fn call_measured(folder: &Path, limits: Limits, function: &str, args: Value) -> (Result<Value>, i64) {
     let ctx = context(folder, limits, CancelToken::new());
     let args = serde_json::from_value(args).unwrap();
-    heap::reset_peak();
-    let before = heap::net_bytes();
+    alloc_counter::reset_peak();
+    let before = alloc_counter::net_bytes();
     let answer = ctx.call(function, args);
-    (answer, heap::peak_bytes() - before)
+    (answer, alloc_counter::peak_bytes() - before)
 }
 
 /// The call answers or fails within its memory; the kind of its error, where it failed.
@@ -361,12 +361,12 @@ fn the_reserve_is_given_up_once_and_taken_back() {
     let folder = tempfile::tempdir().unwrap();
     let ctx = context(folder.path(), Limits::default(), CancelToken::new());
     let call = || ctx.call("config", vec![]).map_err(|error| error.kind());
-    assert!(heap::ensure_reserve() && call().is_ok());
+    assert!(alloc_counter::ensure_reserve() && call().is_ok());
     limit_addresses(1 << 20);
-    assert!(!heap::is_reserve_released());
+    assert!(!alloc_counter::is_reserve_released());
     // The allocator may have addresses of its own left, but not for all of these.
     let mut blocks = Vec::new();
-    while !heap::is_reserve_released() {
+    while !alloc_counter::is_reserve_released() {
         let mut block = Vec::<u8>::new();
         block.try_reserve_exact(8 * MIB).expect("it is set aside");
         blocks.push(block);
@@ -376,7 +376,7 @@ fn the_reserve_is_given_up_once_and_taken_back() {
     assert_eq!(call(), Err(ErrorKind::Memory));
     drop(blocks);
     assert_eq!(call(), Ok(json!({"a": 1})));
-    assert!(!heap::is_reserve_released());
+    assert!(!alloc_counter::is_reserve_released());
 }
 
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ use metier::policy::{CancelToken, Limits, Watchdog};
 use serde_json::{Value, json};
 
 #[global_allocator]
-static ALLOCATOR: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+static ALLOCATOR: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 /// Runs, unless the variable asks for more.
 const RUNS: usize = 10_000;

@@ -17,7 +17,7 @@ const SCRIPT_VARIABLE: &str = "METIER_TEST_SCRIPT";
 
 #[test]
 fn what_escapes_the_exact_limit_meets_the_approximate_one() {
-    assert!(!metier::heap::is_counting());
+    assert!(!metier::alloc_counter::is_counting());
     for body in [
         "let a = []; a.pad(1000000, 0); let b = [a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a];",
         "let a = [1]; loop { a += a; }",

@@ -17,7 +17,7 @@ use criterion::Criterion;
 
 /// As in the `metier` command: its cost is in every number here, on both sides.
 #[global_allocator]
-static HEAP: metier::heap::CountingAllocator = metier::heap::CountingAllocator;
+static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 fn main() {
     // Processes in cages are started by this very program, as by the `metier` command.

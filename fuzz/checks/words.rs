@@ -4,17 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use metier::cases::Case;
-use metier::exact;
-use metier::policy::{OutputPolicy, Permission, SandboxMode, amount};
+use metier::policy::{OutputPolicy, Permission, SandboxMode, units};
 use metier::skill::Profile;
+use metier::strict_json;
 
 /// Any bytes as JSON: what is taken says the same when it is written again, and no more is taken than JSON is.
 pub fn json(source: &[u8]) {
     let Ok(text) = std::str::from_utf8(source) else { return };
     let loose = serde_json::from_str::<serde_json::Value>(text);
-    match exact::parse(text) {
+    match strict_json::parse(text) {
         Ok(value) => {
-            assert_eq!(exact::parse(&value.to_string()).as_ref(), Ok(&value));
+            assert_eq!(strict_json::parse(&value.to_string()).as_ref(), Ok(&value));
             assert_eq!(loose.ok(), Some(value));
         }
         Err(reason) => assert!(!reason.is_empty()),
@@ -45,7 +45,7 @@ pub fn words(source: &[u8]) {
         prints_back::<Permission>(&permission.to_string());
     }
     for refused in
-        [amount::parse_duration(text).err(), amount::parse_bytes(text).err(), amount::parse_count(text).err()]
+        [units::parse_duration(text).err(), units::parse_bytes(text).err(), units::parse_count(text).err()]
     {
         assert!(refused.is_none_or(|error| !error.message().is_empty()));
     }

@@ -10,10 +10,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::super::sandbox::{LaunchRequest, SandboxPolicy};
-use super::interpreter::{InterpreterCommand, search_path};
-use super::reach::{self, RunPaths};
 use crate::host::Redaction;
 use crate::policy::Limits;
+use crate::runtimes::external::interpreter::detect::{InterpreterCommand, search_path};
+use crate::runtimes::external::policy;
+use crate::runtimes::external::policy::RunPaths;
 
 /// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
 /// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt. A value that has
@@ -240,7 +241,7 @@ pub(super) fn build_request(
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let path = std::env::join_paths(reach::dirs_with_programs(&cage, places.installation))
+    let path = std::env::join_paths(policy::dirs_with_programs(&cage, places.installation))
         .map_err(io::Error::other)?;
     let mut environment: BTreeMap<OsString, OsString> = inherited_except_path().collect();
     environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.contains_secret(text)));

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::super::Shared;
-use super::file::ScriptFile;
-use super::interpreter::Interpreter;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{InterpreterReport, Machine, ProcessPlan, SandboxReport, SkillContext};
+use crate::runtimes::external::interpreter::detect::Interpreter;
+use crate::runtimes::external::script_file::ScriptFile;
 
 const REASON: &str = "this system has no way to stop a process with all that it started";
 

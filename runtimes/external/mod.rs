@@ -4,68 +4,51 @@
 //! Choosing is the same everywhere; all that follows is there on Unix.
 
 #[cfg(unix)]
-mod answer;
-#[cfg(unix)]
-mod api;
-#[cfg(unix)]
-mod aside;
-#[cfg(unix)]
 mod command;
 #[cfg(unix)]
-mod configuration;
+mod denial_hints;
 #[cfg(unix)]
-mod denial;
+mod embedded_worker;
+#[cfg(not(unix))]
+#[path = "elsewhere.rs"]
+mod executor;
 #[cfg(unix)]
-mod exceeded;
+mod executor;
 #[cfg(unix)]
-mod explained;
-mod file;
+mod explain;
 #[cfg(unix)]
-mod guarded;
-#[cfg(unix)]
-mod home;
+mod host_api;
 mod interpreter;
 #[cfg(unix)]
-mod isolated;
+mod limit_errors;
 #[cfg(unix)]
-mod known;
+mod outcome;
 #[cfg(unix)]
-mod life;
-#[cfg(unix)]
-mod made;
+mod policy;
 #[cfg(unix)]
 mod process;
 #[cfg(unix)]
-mod reach;
-#[cfg(not(unix))]
-#[path = "elsewhere.rs"]
-mod run;
+mod protected;
+mod script_file;
 #[cfg(unix)]
-mod run;
-mod shebang;
+mod stdout;
 #[cfg(unix)]
-mod trail;
-#[cfg(unix)]
-mod value;
-#[cfg(unix)]
-mod verdict;
-#[cfg(unix)]
-mod version;
+mod system_config;
 #[cfg(unix)]
 mod worker;
 
 #[cfg(unix)]
-pub(super) use self::api::{ApiClients, client_main};
-#[cfg(unix)]
-pub(super) use self::explained::{interpreters, machine, process_plan};
-use self::interpreter::Interpreter;
-#[cfg(unix)]
-pub(super) use self::isolated::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
-#[cfg(unix)]
-pub(super) use self::known::InterpreterCache;
-use self::run::ExternalExecutor;
+pub(super) use self::embedded_worker::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
+use self::executor::ExternalExecutor;
 #[cfg(not(unix))]
-pub(super) use self::run::{interpreters, machine, plan};
+pub(super) use self::executor::{interpreters, machine, plan};
+#[cfg(unix)]
+pub(super) use self::explain::{interpreters, machine, process_plan};
+#[cfg(unix)]
+pub(super) use self::host_api::{ApiClients, client_main};
+#[cfg(unix)]
+pub(super) use self::interpreter::cache::InterpreterCache;
+use self::interpreter::detect::Interpreter;
 use super::RuntimeServices;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
@@ -96,10 +79,10 @@ pub(super) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<
 
 /// Fails as a run would when no interpreter is told, or none is installed.
 pub(super) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
-    Interpreter::detect(path, source)?.locate(path, &interpreter::search_path()).map(drop)
+    Interpreter::detect(path, source)?.locate(path, &self::interpreter::detect::search_path()).map(drop)
 }
 
 /// Whether a program of that name lies on `PATH`.
 pub(super) fn is_on_path(name: &str) -> bool {
-    interpreter::is_on_path(name, &interpreter::search_path())
+    self::interpreter::detect::is_on_path(name, &self::interpreter::detect::search_path())
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::warm::{PooledExecutor, Program};
 use super::vm::{CompiledScript, Vm};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
+use crate::runtimes::pool::{PooledExecutor, Program};
 
 /// Compiles a Lua script; a syntax error is `invalid-skill` with its file and line.
 pub(crate) fn load(script: &Script) -> Result<Box<dyn SkillExecutor>> {

@@ -7,9 +7,9 @@ use mlua::{
 };
 
 use super::from_lua::{self, ConversionBudget};
-use super::host::RunSlot;
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::policy::CancelToken;
+use crate::runtimes::lua::globals::RunSlot;
 
 /// What `pcall` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
 pub(super) struct HostFailure(SkillError);

@@ -3,10 +3,10 @@
 use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
 
-use super::super::border::{ConversionError, MAX_DEPTH, OutputBudget};
 use super::failure;
 use crate::error::ErrorKind;
 use crate::policy::CancelToken;
+use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
 
 /// What may be made of values: as many bytes of JSON as a run may put out, in as much memory as the script has left, for as
 /// long as the run goes on. All is spent before it is made.

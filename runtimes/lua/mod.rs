@@ -3,11 +3,11 @@
 mod executor;
 mod failure;
 mod from_lua;
-mod host;
+mod globals;
 mod interrupt;
+mod interruptible_std;
 mod json;
 mod matcher;
-mod natives;
 mod to_lua;
 mod vm;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 mod hostile;
-mod natives;
+mod interruptible_std;
 
 use super::load;
 use crate::error::{ErrorKind, Result, SkillError};

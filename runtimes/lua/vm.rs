@@ -7,15 +7,15 @@ use std::thread;
 use mlua::prelude::{LuaChunkMode, LuaCompiler};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use super::super::border::out_of_memory;
 use super::failure::{self, syntax_error};
-use super::host::{Globals, RunSlot};
 use super::interrupt::Interrupt;
-use super::{from_lua, natives, to_lua};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::host::SkillContext;
 use crate::policy::Limits;
+use crate::runtimes::json_boundary::out_of_memory;
+use crate::runtimes::lua::globals::{Globals, RunSlot};
+use crate::runtimes::lua::{from_lua, interruptible_std, to_lua};
 
 /// A script as bytecode, made here from its text; text is the only form scripts may come in.
 pub(super) struct CompiledScript {
@@ -87,7 +87,7 @@ impl Vm {
             | StdLib::DEBUG;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let slot = Arc::new(RunSlot::new(compiled.file.clone()));
-        natives::install(&lua, &slot)?;
+        interruptible_std::install(&lua, &slot)?;
         let globals = Globals::install(&lua, &slot)?;
         let environment_meta = lua.create_table()?;
         environment_meta.raw_set("__index", lua.globals())?;

@@ -6,15 +6,16 @@ use rhai::packages::{Package, StandardPackage};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, Position, Scope, Shared};
 use serde_json::Value as Json;
 
-use super::super::border::out_of_memory;
-use super::host::{self, RunSlot};
-use super::meter::MemoryEstimator;
 use super::parse::ParsedScript;
 use super::stack::{self, Stack};
-use super::{failure, from_rhai, leaks, to_rhai};
 use crate::error::{Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Limits;
+use crate::runtimes::json_boundary::out_of_memory;
+use crate::runtimes::rhai::host_api;
+use crate::runtimes::rhai::host_api::RunSlot;
+use crate::runtimes::rhai::memory_estimator::MemoryEstimator;
+use crate::runtimes::rhai::{closure_leaks, failure, from_rhai, to_rhai};
 
 /// An engine and the run that occupies it.
 pub(super) struct RhaiEngine {
@@ -58,7 +59,7 @@ impl RhaiEngine {
     pub(super) fn new() -> Self {
         let slot = Arc::new(RunSlot::default());
         let mut engine = new_engine();
-        host::install(&mut engine, &slot);
+        host_api::install(&mut engine, &slot);
         let told = slot.clone();
         engine.on_progress(move |_| told.must_stop().then_some(Dynamic::UNIT));
         let meter = MemoryEstimator::install(&mut engine);
@@ -113,7 +114,7 @@ impl RhaiEngine {
         let mut scope = Scope::new();
         scope.push_dynamic("input", input);
         let result = self.evaluate(ast, &mut scope, output);
-        leaks::release_closures(&scope);
+        closure_leaks::release_closures(&scope);
         result
     }
 

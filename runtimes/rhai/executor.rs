@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::warm::{PooledExecutor, Program};
 use super::engine::RhaiEngine;
 use super::parse::{ParsedScript, parse};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::CancelToken;
+use crate::runtimes::pool::{PooledExecutor, Program};
 
 /// Parses a Rhai script; a syntax error is `invalid-skill` with its file, line and column.
 pub(crate) fn load(script: &Script, cancel: &CancelToken) -> Result<Box<dyn SkillExecutor>> {

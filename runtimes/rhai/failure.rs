@@ -2,9 +2,9 @@
 
 use rhai::{Dynamic, EvalAltResult, FuncRegistration, Module, Position};
 
-use super::super::border::out_of_memory;
 use super::from_rhai;
 use crate::error::{ErrorKind, Location, SkillError};
+use crate::runtimes::json_boundary::out_of_memory;
 
 /// What `catch (e)` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
-use super::super::border::{ConversionError, MAX_DEPTH, OutputBudget};
 use crate::error::ErrorKind;
+use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
 
 /// The JSON for a Rhai value, of at most `cap` bytes.
 pub(super) fn value(value: &Dynamic, cap: u64) -> Result<Json, ConversionError> {

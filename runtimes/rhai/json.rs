@@ -6,11 +6,13 @@ use std::io;
 use rhai::{Dynamic, FuncRegistration, Map, Module, NativeCallContext};
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::super::border::MAX_DEPTH;
 use super::from_rhai::type_name;
-use super::growth::{RhaiError, check_stop, data_too_large, remaining_memory, require_memory};
 use super::to_rhai;
-use crate::exact;
+use crate::runtimes::json_boundary::MAX_DEPTH;
+use crate::runtimes::rhai::bounded_std::{
+    RhaiError, check_stop, data_too_large, remaining_memory, require_memory,
+};
+use crate::strict_json;
 
 /// Bytes a value takes while its text is read: its JSON, its place in a list that grows, and the Rhai value.
 const VALUE_BYTES: u64 = 160;
@@ -47,7 +49,7 @@ fn decode(call: &NativeCallContext, text: &str) -> Result<Dynamic, RhaiError> {
         _ => 2,
     };
     require_memory(call, 1, text.bytes().map(weight).sum())?;
-    let json = exact::parse(text).map_err(|error| format!("parse_json: {error}"))?;
+    let json = strict_json::parse(text).map_err(|error| format!("parse_json: {error}"))?;
     to_rhai::value(&json).map_err(|fault| fault.into_error("parse_json: the value").to_string().into())
 }
 

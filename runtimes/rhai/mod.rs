@@ -1,20 +1,20 @@
 //! Rhai with no modules, no files and nothing that waits; its memory is what its thread allocates.
 
-mod budget;
+mod bounded_std;
+mod closure_leaks;
+mod display;
 mod engine;
 mod executor;
 mod failure;
 mod from_rhai;
-mod growth;
-mod host;
+mod heap_budget;
+mod host_api;
 mod json;
-mod leaks;
-mod letters;
-mod meter;
+mod memory_estimator;
 mod parse;
 mod sorting;
 mod stack;
-mod text;
+mod strings;
 mod to_rhai;
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use rhai::{AST, Engine, LexError, Token};
 
 use super::engine::{MAX_NAMES, new_engine};
 use super::failure;
-use super::leaks::LeakCounter;
 use super::stack::Stack;
 use crate::error::{ErrorKind, SkillError};
 use crate::executor::Script;
 use crate::policy::CancelToken;
+use crate::runtimes::rhai::closure_leaks::LeakCounter;
 
 /// Bytes of a script.
 const MAX_SOURCE: usize = 64 << 10;

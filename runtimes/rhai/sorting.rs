@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext, Position};
 
-use super::growth::{RhaiError, check_stop, require_memory};
+use crate::runtimes::rhai::bounded_std::{RhaiError, check_stop, require_memory};
 
 type Call<'a> = NativeCallContext<'a>;
 

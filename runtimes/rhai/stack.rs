@@ -13,8 +13,8 @@ use std::thread::available_parallelism;
 use corosensei::stack::DefaultStack;
 use rhai::{Dynamic, FnPtr, Map};
 
+use crate::alloc_counter;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::heap;
 
 /// Bytes that a script's calls within calls may take. Rhai counts calls only, whatever each costs.
 pub(super) const MAX_CALL_BYTES: usize = 8 << 20;
@@ -109,7 +109,7 @@ static STACK_PER_BYTE: LazyLock<u64> = LazyLock::new(|| {
         corosensei::on_stack(&mut stack, || {
             let per_byte = |nest: &NestFn| {
                 let (used, memory) = measure_level(*nest);
-                let memory = if heap::is_counting() { memory } else { ASSUMED_LEVEL_BYTES };
+                let memory = if alloc_counter::is_counting() { memory } else { ASSUMED_LEVEL_BYTES };
                 (2 * used).div_ceil(memory.max(1))
             };
             NESTINGS.iter().map(per_byte).max().unwrap_or_default()
@@ -140,12 +140,12 @@ fn closure_with(value: Dynamic) -> Dynamic {
 /// Bytes of stack and of memory that a level of this nesting takes, when the value is copied or dropped.
 fn measure_level(nest: NestFn) -> (usize, usize) {
     let lowest = Arc::new(AtomicUsize::new(usize::MAX));
-    let before = heap::net_bytes();
+    let before = alloc_counter::net_bytes();
     let mut value = Dynamic::from(Probe(lowest.clone()));
     for _ in 0..MEASURED_LEVELS {
         value = nest(value);
     }
-    let memory = usize::try_from(heap::net_bytes() - before).unwrap_or_default() / MEASURED_LEVELS;
+    let memory = usize::try_from(alloc_counter::net_bytes() - before).unwrap_or_default() / MEASURED_LEVELS;
     let here = stack_address();
     drop(black_box(value.clone()));
     drop(value);

@@ -3,8 +3,8 @@
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
 
-use super::super::border::ConversionError;
 use crate::error::ErrorKind;
+use crate::runtimes::json_boundary::ConversionError;
 
 /// The Rhai value for JSON; `invalid-input` for an integer beyond 64 bits with a sign.
 pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {

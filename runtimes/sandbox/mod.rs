@@ -1,21 +1,29 @@
 //! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
 mod bytes;
-mod demand;
-pub(crate) mod flags;
-mod order;
-mod scratch;
-mod sweeper;
+mod cleanup;
+pub(crate) mod compat;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+mod linux;
+mod request;
+mod requirements;
+mod run_temp_dir;
+#[cfg(not(all(feature = "sandboxed", target_os = "linux")))]
+mod unsupported;
 
-#[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
-pub(crate) use super::cage::deny_all_files;
-pub(crate) use super::cage::{LaunchHandle, Launcher, fork_server_main, inherited_fd};
-pub(crate) use order::{
+pub(crate) use self::cleanup::CleanupThreads;
+#[cfg(all(feature = "sandboxed", target_os = "linux"))]
+use self::linux as platform;
+pub(crate) use self::request::{
     Enforcement, FileRules, HOST_API_FD, LaunchOutcome, LaunchRequest, PinnedPath, ProtectedPaths,
     ResourceLimits, ResourceUsage, SandboxPolicy, SupervisorReport, Version,
 };
-pub(crate) use scratch::{CleanupDir, RunTempDir};
-pub(crate) use sweeper::CleanupThreads;
+pub(crate) use self::run_temp_dir::{CleanupDir, RunTempDir};
+#[cfg(not(all(feature = "sandboxed", target_os = "linux")))]
+use self::unsupported as platform;
+#[cfg_attr(not(feature = "wasm-runtime"), allow(unused_imports))]
+pub(crate) use platform::deny_all_files;
+pub(crate) use platform::{LaunchHandle, Launcher, fork_server_main, inherited_fd};
 
 use std::fs::File;
 use std::io;

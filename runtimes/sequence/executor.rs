@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::stage::LocalBackend;
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
 use crate::host::{SandboxReport, SkillContext};
@@ -15,6 +14,7 @@ use crate::plan::{
 };
 use crate::policy::{CancelToken, Permission, Watchdog};
 use crate::runtimes::RuntimeServices;
+use crate::runtimes::sequence::backend::LocalBackend;
 
 /// A checked plan and where its steps run.
 struct SequenceExecutor {

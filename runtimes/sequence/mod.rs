@@ -1,6 +1,6 @@
 //! Plans as a runtime: `scripts/sequence.json`, and `steps` or `composed_of` in `skill.yaml`.
 
+mod backend;
 mod executor;
-mod stage;
 
 pub(super) use executor::load;

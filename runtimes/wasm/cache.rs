@@ -17,9 +17,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::cache_key;
-use super::entry::MacKey;
-use crate::runtimes::own_folders;
+use crate::runtimes::metier_dirs;
+use crate::runtimes::wasm::cache_entry::MacKey;
+use crate::runtimes::wasm::mac_key;
 
 /// What may lie there; beyond it the entries that were used longest ago make room.
 const MAX_ENTRIES: usize = 1024;
@@ -43,7 +43,7 @@ pub(super) struct ModuleCache {
 /// The user's; nothing where nothing may be kept on disk.
 pub(super) fn user_cache() -> Option<&'static ModuleCache> {
     static CACHE: LazyLock<Option<ModuleCache>> = LazyLock::new(|| {
-        let (cache, state) = (own_folders::cache_dir(), own_folders::state_dir());
+        let (cache, state) = (metier_dirs::cache_dir(), metier_dirs::state_dir());
         let opened = cache.zip(state).ok_or_else(|| "the user has no home".to_owned());
         let opened = opened.and_then(|(cache, state)| ModuleCache::open(&cache, &state));
         opened.inspect_err(|reason| tracing::warn!("compiled modules are not kept on disk: {reason}")).ok()
@@ -53,7 +53,7 @@ pub(super) fn user_cache() -> Option<&'static ModuleCache> {
 
 /// Where they are kept, whether or not there are any yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
-    own_folders::cache_dir().map(|own| own.join(own_folders::WASM_CACHE_DIR))
+    metier_dirs::cache_dir().map(|own| own.join(metier_dirs::WASM_CACHE_DIR))
 }
 
 impl ModuleCache {
@@ -63,14 +63,14 @@ impl ModuleCache {
         for lasting in [own, state] {
             if let Some(reason) = lasting
                 .parent()
-                .map(own_folders::resolve_existing)
-                .and_then(|base| own_folders::unsafe_reason(&base))
+                .map(metier_dirs::resolve_existing)
+                .and_then(|base| metier_dirs::unsafe_reason(&base))
             {
                 return Err(format!("{}: {reason}", lasting.display()));
             }
         }
-        let folder = open_own_folder(own, &[own_folders::WASM_CACHE_DIR])?;
-        let key = cache_key::load_or_create(&open_own_folder(state, &[])?, state)?;
+        let folder = open_own_folder(own, &[metier_dirs::WASM_CACHE_DIR])?;
+        let key = mac_key::load_or_create(&open_own_folder(state, &[])?, state)?;
         Ok(Self { folder, mac_key: key })
     }
 

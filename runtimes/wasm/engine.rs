@@ -8,17 +8,18 @@ use wasmtime::{
 };
 
 use super::budget::PluginBudget;
-use super::compiled::CompiledPlugin;
-use super::facts::ModuleMetadata;
 use super::failure;
-use super::host::{self, StoreData};
 use super::json_cost::json_cost;
-use super::rewrite::ENTRY_EXPORT;
-use super::run::RunState;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::exact;
 use crate::host::SkillContext;
 use crate::policy::{Access, Limits};
+use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
+use crate::runtimes::wasm::instrument::ENTRY_EXPORT;
+use crate::runtimes::wasm::linker;
+use crate::runtimes::wasm::linker::StoreData;
+use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::run_state::RunState;
+use crate::strict_json;
 
 /// A plug-in, linked and ready for an instance of it.
 pub(super) struct LinkedPlugin {
@@ -46,7 +47,7 @@ impl LinkedPlugin {
     pub(super) fn new(compiled: CompiledPlugin, file: &str, counts: bool) -> Result<Self> {
         let CompiledPlugin { engine, module, metadata: facts } = compiled;
         let linked =
-            host::build_linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
+            linker::build_linker(&engine, &facts.imports).and_then(|linker| linker.instantiate_pre(&module));
         let linked = linked.map_err(|error| invalid_module(file, &error))?;
         Ok(Self {
             file: file.to_owned(),
@@ -133,7 +134,7 @@ fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
     // What the value takes is counted before it is made, as everything else that is a run's.
     let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
     json_cost(text, &mut PluginBudget::new(limit, 0, context.cancel())?)?;
-    exact::parse(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
+    strict_json::parse(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 
 /// An engine for a module of which this is known. A pool of one makes a fresh instance cheap; it reserves addresses, which

@@ -4,15 +4,15 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::super::warm::{PooledExecutor, Program};
 use super::cache;
-use super::compiled::CompiledPlugin;
 use super::engine::{LinkedPlugin, operation_limit};
 use crate::error::Result;
 use crate::executor::{Script, SkillExecutor};
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits};
 use crate::runtimes::RuntimeServices;
+use crate::runtimes::pool::{PooledExecutor, Program};
+use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
 
 /// Compiles a plug-in; what is wrong with it is `invalid-skill`, in text form with line and column.
 pub(crate) fn load(

@@ -2,9 +2,9 @@
 
 use wasmparser::{FuncType, TypeRef, ValType};
 
-use super::kernel::{EXTISM_FUNCTIONS, KernelFunction, REPLACED_WASI_FUNCTIONS};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
+use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction, REPLACED_WASI_FUNCTIONS};
 
 const ENV_NAMESPACE: &str = "extism:host/env";
 const USER_NAMESPACE: &str = "extism:host/user";

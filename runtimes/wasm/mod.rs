@@ -19,12 +19,12 @@
 //!
 //! And Extism links all its functions anew for each instance. Here a plug-in is linked once.
 
-mod artefact;
 mod budget;
 #[cfg(unix)]
 mod cache;
+mod deserialize;
 #[cfg(unix)]
-mod cache_key;
+mod mac_key;
 #[cfg(not(unix))]
 mod cache {
     //! Nothing is kept on disk where a directory does not say whose it is.
@@ -39,7 +39,7 @@ mod cache {
     }
 
     impl ModuleCache {
-        pub(super) fn mac_key(&self) -> &super::entry::MacKey {
+        pub(super) fn mac_key(&self) -> &crate::runtimes::wasm::cache_entry::MacKey {
             match *self {}
         }
 
@@ -52,22 +52,22 @@ mod cache {
         }
     }
 }
-mod compiled;
+mod cache_entry;
+mod compiled_plugin;
 mod compiler;
 mod engine;
-mod entry;
 mod executor;
-mod facts;
+mod extism_kernel;
+mod extism_memory;
 mod failure;
-mod host;
 mod imports;
+mod instrument;
 mod json_cost;
-mod kernel;
-mod memory;
+mod linker;
+mod metadata;
 mod module;
-mod rewrite;
-mod run;
-mod text;
+mod run_state;
+mod wat;
 
 #[cfg(test)]
 mod tests;

@@ -234,8 +234,8 @@ impl<'a> Outline<'a> {
         let plain = |name: &str| {
             let function = self.exported_function(name)?;
             let signature = types.function(function);
-            let is_unsandboxed = signature.params().is_empty() && signature.results().is_empty();
-            is_unsandboxed.then_some(Initialiser { function, params: 0, results: 0 })
+            let is_plain = signature.params().is_empty() && signature.results().is_empty();
+            is_plain.then_some(Initialiser { function, params: 0, results: 0 })
         };
         if let Some(function) = self.exported_function("hs_init") {
             let signature = types.function(function);

@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::expected::Expectation;
-use super::history::Commit;
-use super::layout::FileContent;
+use crate::cases::file_fixture::FileContent;
+use crate::cases::git_fixture::Commit;
 use crate::error::{ErrorKind, Location, Result, SkillError};
-use crate::exact;
 use crate::policy::Permission;
 use crate::skill::contract::Example;
+use crate::strict_json;
 
 /// One call of a skill in a fresh project, and what must come of it.
 ///
@@ -75,7 +75,7 @@ impl Case {
         }
         let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
         // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
-        exact::parse(text).map_err(|reason| invalid(file, None, &reason))?;
+        strict_json::parse(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
         let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
         let allow = says.allow.as_ref().map(parsed).transpose();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::difference::{Difference, compare_part, compare_whole};
-use super::layout::FileContent;
+use crate::cases::file_fixture::FileContent;
 use crate::engine::Outcome;
 use crate::error::{ErrorKind, SkillError};
 use crate::host::Files;

@@ -5,17 +5,17 @@
 //! difference. What leads out of that project, a case may need but never grant.
 
 mod case;
-mod collected;
 mod difference;
+mod discovery;
 mod expected;
-mod history;
-mod layout;
-mod recorder;
+mod file_fixture;
+mod git_fixture;
+mod result;
 mod suite;
-mod verdict;
+mod tool_recorder;
 
+pub use self::discovery::{DiscoveredCases, discover_cases};
+pub use self::result::{CaseResult, CaseStatus};
 pub use case::Case;
-pub use collected::{DiscoveredCases, discover_cases};
 pub use difference::Difference;
 pub use suite::Suite;
-pub use verdict::{CaseResult, CaseStatus};

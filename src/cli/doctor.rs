@@ -7,7 +7,7 @@ use metier::skill::Severity;
 
 use super::session::Session;
 use super::terminal::{escape_line, escape_sentence};
-use super::{facts, output};
+use crate::cli::{output, table};
 
 /// What a finding is called, and its colour.
 const LEVELS: [(Severity, &str, AnsiColor); 3] = [
@@ -52,7 +52,7 @@ fn page(of: &Diagnosis) -> String {
             format!("{}: {} files, {} bytes", cache.path.display(), cache.files, cache.bytes),
         ));
     }
-    facts::two_columns(&rows)
+    table::two_columns(&rows)
 }
 
 fn escaped(text: &str) -> String {

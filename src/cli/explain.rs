@@ -6,7 +6,7 @@ use metier::host::{LaunchPreview, SandboxPath, SandboxReport};
 
 use super::session::Session;
 use super::terminal::escape_line;
-use super::{facts, output};
+use crate::cli::{output, table};
 
 /// Says it, with the exit code of a run that would not start.
 pub(super) fn print(explanation: &Explanation, session: &Session) -> Result<u8> {
@@ -41,7 +41,7 @@ fn page(of: &Explanation) -> String {
     } else {
         rows.push(("host API", "none: there is one in a sandbox only".into()));
     }
-    facts::two_columns(&rows)
+    table::two_columns(&rows)
 }
 
 /// What a callee may do, and what holds it.

@@ -27,7 +27,7 @@ pub fn read(given: &str) -> Result<Value> {
         }
         None => (given.to_owned(), "--input"),
     };
-    metier::exact::parse(&text).map_err(|reason| json_error(from, &reason))
+    metier::strict_json::parse(&text).map_err(|reason| json_error(from, &reason))
 }
 
 fn read_file(path: &str) -> Result<String> {

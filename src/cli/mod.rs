@@ -1,30 +1,30 @@
 //! The command line: one file a command. Data goes to standard output, talk to standard error.
 
-mod amount;
 mod api;
-mod bounds;
 mod catalog;
 mod completions;
+mod config_args;
 mod ctx;
+mod diagnostics;
 mod doctor;
+mod exit_watchdog;
 mod explain;
-mod facts;
 mod input;
-mod last_resort;
+mod limit_args;
 mod list;
-mod misuse;
 mod new;
 mod output;
-mod provided;
-mod render;
+mod progress;
 mod run;
 mod session;
 mod show;
+mod table;
 mod templates;
 mod terminal;
 mod test;
+mod units;
+mod usage_error;
 mod validate;
-mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 use metier::engine::Outcome;
 use metier::error::{Result, SkillError};
 
-use last_resort::ExitWatchdog;
+use self::exit_watchdog::ExitWatchdog;
 use session::Session;
 
 /// Runs agent skills: folders with a SKILL.md and scripts, scoped to the project.
@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
                 None => Err(error),
             })
         }
-        Err(error) => misuse::print(&error),
+        Err(error) => self::usage_error::print(&error),
     };
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -163,8 +163,8 @@ fn dispatch(command: Command, session: &Session) -> Result<u8> {
 
 /// A product's name is part of folder names: `.NAME/skills`.
 fn parse_product(name: &str) -> std::result::Result<String, &'static str> {
-    let is_unsandboxed = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
-    if is_unsandboxed && !name.is_empty() {
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    if is_plain && !name.is_empty() {
         Ok(name.to_owned())
     } else {
         Err("a product's name has letters, digits, `-` and `_`")

@@ -1,6 +1,6 @@
 //! `metier new`: a skill that runs, to start from.
 
-mod folder;
+mod skill_folder;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     validate_files(&args.name, &files)?;
     let (base, parent) = target_folder(args, session)?;
     let path = strip_current_dir(&base.join(&parent).join(&args.name));
-    folder::create(&base, &parent, &args.name, &files).map_err(|error| creation_error(&path, error))?;
+    self::skill_folder::create(&base, &parent, &args.name, &files)
+        .map_err(|error| creation_error(&path, error))?;
     let files = files.into_iter().map(|(path, _)| path).collect();
     print_created(
         &CreatedSkill { name: args.name.clone(), path, files },
@@ -118,9 +119,9 @@ fn script_name(given: Option<&str>, template: &Template) -> Result<String> {
             SkillError::new(ErrorKind::Usage, message).with_help(format!("call it {}", template.script_name))
         );
     }
-    let is_unsandboxed =
+    let is_plain =
         script.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) && !script.starts_with(['.', '-']);
-    if is_unsandboxed {
+    if is_plain {
         return Ok(script.to_owned());
     }
     let message = format!("`{}` is not a name for a script", escape_line(script));

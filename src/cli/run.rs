@@ -10,14 +10,14 @@ use metier::error::{Result, SkillError};
 use metier::host::SandboxReport;
 use metier::policy::{CancelToken, Permission, SandboxMode};
 
-use super::bounds::LimitArgs;
-use super::last_resort::WatchdogObserver;
 use super::output;
-use super::provided::ConfigArgs;
 use super::session::Session;
 use super::terminal::escape_text;
-use super::watch::ProgressDisplay;
 use super::{explain, input};
+use crate::cli::config_args::ConfigArgs;
+use crate::cli::exit_watchdog::WatchdogObserver;
+use crate::cli::limit_args::LimitArgs;
+use crate::cli::progress::ProgressDisplay;
 
 /// The options of `metier run`.
 #[derive(clap::Args)]

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::last_resort::ExitWatchdog;
 use super::terminal::escape_line;
 use super::{GlobalArgs, output};
+use crate::cli::exit_watchdog::ExitWatchdog;
 use metier::engine::{Engine, EngineBuilder};
 use metier::error::{ErrorKind, Result, SkillError};
 use metier::registry::{Roots, contains_home_dir, project_root};

@@ -1,6 +1,6 @@
 //! `metier test`: the cases of skills, each in a project of its own.
 
-mod shown;
+mod report;
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use metier::policy::{CancelToken, ExecutionMode};
 use metier::registry::{Registry, Scope, Skill};
 use serde_json::json;
 
-use super::bounds::execution_mode_parser;
-use super::last_resort::WatchdogObserver;
 use super::output;
 use super::run::cancel_on_interrupt;
 use super::session::Session;
+use crate::cli::exit_watchdog::WatchdogObserver;
+use crate::cli::limit_args::execution_mode_parser;
 
 /// The options of `metier test`.
 #[derive(clap::Args)]
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
             if session.json() {
                 verdicts.push(verdict);
             } else {
-                shown::print_result(&verdict)?;
+                self::report::print_result(&verdict)?;
             }
         }
     }
@@ -153,8 +153,8 @@ fn select_cases<'a>(args: &Args, registry: &'a Registry) -> Result<Vec<SkillCase
         let is_meant = |name: &str| args.case.as_ref().is_none_or(|text| name.contains(text));
         collected.cases.retain(|case| is_meant(case.name()));
         // Nobody knows what examples a contract has that does not stand.
-        let is_contract_file = |name: &str| skill.contract_file() == Some(name);
-        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract_file(&verdict.case));
+        let is_contract = |name: &str| skill.contract_file() == Some(name);
+        collected.not_run.retain(|verdict| is_meant(&verdict.case) || is_contract(&verdict.case));
         if !(collected.cases.is_empty() && collected.not_run.is_empty()) {
             chosen.push(SkillCases { skill, discovery: collected });
         }

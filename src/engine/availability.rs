@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::run::run_deadline;
-use super::select::{SelectedScript, select_script};
 use super::{EngineInner, dependencies, worker};
+use crate::engine::pipeline::run_deadline;
+use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{Result, SkillError};
 use crate::executor::SkillRuntime;
 use crate::policy::{CancelToken, Limits};

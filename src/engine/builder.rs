@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::callable::CalleeResolver;
-use super::loaded::{CustomLoader, ScriptCache};
-use super::nested::EngineSkillProvider;
-use super::shipped::UnpackedSkills;
-use super::tools::ValidatedTools;
 use super::{Engine, EngineInner};
+use crate::engine::builtin::UnpackedSkills;
+use crate::engine::callee_resolver::CalleeResolver;
+use crate::engine::script_cache::{CustomLoader, ScriptCache};
+use crate::engine::skill_provider::EngineSkillProvider;
+use crate::engine::tool_validation::ValidatedTools;
 use crate::error::{Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillRuntime};
 use crate::host::files::SecretLinks;
-use crate::host::temp_places::TempDirLease;
+use crate::host::temp_dirs::TempDirLease;
 use crate::host::{
     ConfigProvider, HttpClient, Providers, SamplingProvider, SecretProvider, SkillProvider, ToolProvider,
     WebClient, check_memory_reserve,

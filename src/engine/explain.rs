@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::applied::effective_limits;
-use super::asked::callable_skill_names;
-use super::callable::load_plan;
-use super::contract::narrow_limits;
-use super::run::run_deadline;
-use super::select::{SelectedScript, select_script};
 use super::{EngineInner, Invocation, LimitsReport, worker};
+use crate::engine::callee_resolver::load_plan;
+use crate::engine::contract_validation::narrow_limits;
+use crate::engine::limit_support::effective_limits;
+use crate::engine::pipeline::run_deadline;
+use crate::engine::requested_permissions::callable_skill_names;
+use crate::engine::script_selection::{SelectedScript, select_script};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{SkillInput, SkillRuntime};
 use crate::host::{AccessRule, HostFunction, LaunchPreview, SandboxReport, SkillContext, functions};

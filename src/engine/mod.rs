@@ -1,24 +1,24 @@
 //! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. The command line and every embedder end here.
 
-mod applied;
-mod asked;
 mod availability;
-mod bound;
 mod builder;
-mod callable;
-mod contract;
+mod builtin;
+mod callee_resolver;
+mod contract_validation;
 mod dependencies;
 mod doctor;
 mod explain;
-mod future;
 mod invocation;
-mod loaded;
-mod nested;
+mod limit_support;
 mod outcome;
-mod run;
-mod select;
-mod shipped;
-mod tools;
+mod output_cap;
+mod pipeline;
+mod requested_permissions;
+mod run_future;
+mod script_cache;
+mod script_selection;
+mod skill_provider;
+mod tool_validation;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -26,21 +26,21 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::host::files::SecretLinks;
-use crate::host::temp_places::TempDirLease;
+use crate::host::temp_dirs::TempDirLease;
 use crate::host::{Providers, SandboxSupport};
 use crate::policy::{ExecutionMode, Limits, SandboxMode, Watchdog};
 use crate::registry::{Registry, Roots, Skill};
 use crate::runtimes;
 
-pub use asked::{declared_permissions, permissions_from_allowed_tools};
+pub use self::callee_resolver::requested_permissions;
+pub use self::requested_permissions::{declared_permissions, permissions_from_allowed_tools};
+pub use self::run_future::RunFuture;
 pub use availability::Availability;
 pub use builder::EngineBuilder;
-pub use callable::requested_permissions;
 pub use doctor::{
     CacheReport, Diagnosis, Feature, Finding, RootReport, SandboxLevelReport, ShadowedSkill, System,
 };
 pub use explain::{CalleeExplanation, Explanation, FunctionAvailability};
-pub use future::RunFuture;
 pub use invocation::Invocation;
 pub use outcome::{LimitsReport, Outcome};
 
@@ -59,8 +59,8 @@ struct EngineInner {
     limits: Limits,
     sandbox_mode: SandboxMode,
     execution_mode: ExecutionMode,
-    script_cache: loaded::ScriptCache,
-    builtin_folders: shipped::UnpackedSkills,
+    script_cache: self::script_cache::ScriptCache,
+    builtin_folders: self::builtin::UnpackedSkills,
     watchdog: Watchdog,
     /// The most threads of one run.
     max_threads: usize,

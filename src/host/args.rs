@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::context::SkillContext;
 use super::files::relative_path;
-use super::table::{HostFunction, Param, ValueType};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::function::{HostFunction, Param, ValueType};
 
 /// Bytes a path may have: as many as any system takes, and bytes of a name that are no UTF-8 are written with four.
 pub(in crate::host) const MAX_PATH_BYTES: usize = 16 << 10;

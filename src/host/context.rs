@@ -1,7 +1,7 @@
 //! What one run reaches: the project's files, the skill's own, its permissions, limits and log. Scripts see it as `ctx`.
 
 mod builder;
-mod said;
+mod log;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::files::Files;
-use super::journal::{Observer, RunLog};
 use super::memory::{HostMemory, OperationLimits};
 use super::providers::Providers;
 use super::redaction::{Redacted, Redaction};
 use super::report::{ProcessReport, SandboxReport};
 use super::steps::{StepEvent, StepReport};
-use super::table::{function, unknown_function};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::function::{function, unknown_function};
+use crate::host::log::{Observer, RunLog};
 use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };

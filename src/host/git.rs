@@ -223,8 +223,8 @@ fn resolve_existing(path: &Path) -> Option<PathBuf> {
     let (above, real) =
         path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
     let rest = path.strip_prefix(above).ok()?;
-    let is_unsandboxed = rest.components().all(|part| matches!(part, Component::Normal(_)));
-    is_unsandboxed.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
 /// `section.key` in small letters, without the name in a section's quotes, and the value.

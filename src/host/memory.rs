@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
+use crate::alloc_counter;
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::heap;
 use crate::policy::{CancelToken, Limits, MemoryBudget};
 
 /// Bytes that the system is asked for before it is relied on that it has them: smaller ones are left to chance.
@@ -50,7 +50,7 @@ impl HostMemory {
 
     /// Takes so many bytes, which the system must have as well.
     fn reserve(&self, bytes: u64) -> Result<()> {
-        if heap::is_reserve_released() {
+        if alloc_counter::is_reserve_released() {
             check_memory_reserve()?;
         }
         if !self.0.budget.try_reserve(bytes) {
@@ -252,7 +252,7 @@ pub(crate) fn is_skill_error(error: &io::Error) -> bool {
 /// Whether the system has so many bytes, found out by asking for them. Where memory is limited (`ulimit -v`), whatever grows
 /// without asking would end the whole program.
 pub(crate) fn check_system_memory(bytes: u64) -> Result<()> {
-    if usize::try_from(bytes).is_ok_and(heap::can_allocate) {
+    if usize::try_from(bytes).is_ok_and(alloc_counter::can_allocate) {
         return Ok(());
     }
     let sentence = format!("the system has no {bytes} bytes of memory left for it");
@@ -281,7 +281,7 @@ impl AddressSpaceReservation {
         let bytes = bytes.saturating_add(RUN_OVERHEAD);
         let before = RESERVED_ADDRESS_SPACE.fetch_add(bytes, Ordering::Relaxed);
         let promised = Self(bytes);
-        if usize::try_from(before.saturating_add(bytes)).is_ok_and(heap::can_allocate) {
+        if usize::try_from(before.saturating_add(bytes)).is_ok_and(alloc_counter::can_allocate) {
             return Ok(promised);
         }
         let sentence = format!(
@@ -335,7 +335,7 @@ pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
 
 /// Whether what is set aside for when the system has no more memory is there, or there again.
 pub(crate) fn check_memory_reserve() -> Result<()> {
-    if heap::ensure_reserve() {
+    if alloc_counter::ensure_reserve() {
         return Ok(());
     }
     Err(SkillError::new(ErrorKind::Memory, "the system has no memory left for this run")

@@ -1,22 +1,24 @@
 //! All that can be known of a plan before its first step: whether its references lead anywhere, and whether what it calls is
 //! there, takes what it is given and answers with what is used of it.
 
+mod arguments;
 mod braces;
-mod given;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::argument::SourceSpan;
+use self::call_graph::CallGraph;
+use self::callee_cache::{CallInputSchema, CalleeCache};
 use super::callees::{CalleeLookup, Callees};
-use super::circle::CallGraph;
-use super::findings::{PlanDiagnosticSink, closest_name, list_names, quoted_excerpt, suggest_name};
-use super::known::{CallInputSchema, CalleeCache};
-use super::reference::{PathSegment, Reference, ReferenceRoot};
-use super::{Argument, CallTarget, ForEach, Plan, Step, Template, rule, schema};
 use crate::host::function;
+use crate::plan::diagnostic_sink::{
+    PlanDiagnosticSink, closest_name, list_names, quoted_excerpt, suggest_name,
+};
+use crate::plan::model::argument::SourceSpan;
+use crate::plan::model::reference::{PathSegment, Reference, ReferenceRoot};
+use crate::plan::{Argument, CallTarget, ForEach, Plan, Step, Template, lint};
 use crate::skill::Diagnostic;
 
 /// What is wrong with a plan of the skill of that identity, whose input this schema describes, where one does; and what is worth
@@ -33,7 +35,7 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
         output_schemas: HashMap::new(),
         checked_callees: BTreeSet::new(),
         call_graph: CallGraph::default(),
-        validation_budget: given::VALIDATION_BUDGET,
+        validation_budget: self::arguments::VALIDATION_BUDGET,
     };
     for (at, step) in plan.steps().iter().enumerate() {
         checker.step_index = at;
@@ -75,7 +77,7 @@ impl<'a> Checker<'a> {
             if self.plan.step_index(id).is_none_or(|earlier| earlier >= at) {
                 let message = format!("{} is no step before {}", quoted_excerpt(id), step.id);
                 let help = self.suggest_earlier_step(at, id);
-                self.diagnostics.add(&rule::AFTER, &step.places.after, message, help);
+                self.diagnostics.add(&lint::AFTER, &step.places.after, message, help);
             }
         }
         let variable = step.for_each.as_ref().map(|each| each.variable.as_str());
@@ -116,7 +118,7 @@ impl<'a> Checker<'a> {
                 let known = ["inputs", "steps", "result"].into_iter().chain(variable);
                 let message = format!("${name} names nothing");
                 return self.diagnostics.add(
-                    &rule::REFERENCE_UNKNOWN,
+                    &lint::REFERENCE_UNKNOWN,
                     place,
                     message,
                     suggest_name(name, known),
@@ -130,13 +132,13 @@ impl<'a> Checker<'a> {
                 at,
                 if let ReferenceRoot::Step(id) = &reference.root { id } else { "" },
             );
-            return self.diagnostics.add(&rule::REFERENCE_UNKNOWN, place, message, help);
+            return self.diagnostics.add(&lint::REFERENCE_UNKNOWN, place, message, help);
         };
         if named >= at {
             let which = if named == at { "the step itself" } else { "a later step" };
             let message = format!("{reference} names {which}");
             return self.diagnostics.add(
-                &rule::REFERENCE_FORWARD,
+                &lint::REFERENCE_FORWARD,
                 place,
                 message,
                 "a step sees what came before it",
@@ -144,7 +146,7 @@ impl<'a> Checker<'a> {
         }
         if let Some((what, help)) = self.output_path_error(named, &reference.path) {
             let message = format!("{reference}: what {} answers with {what}", self.plan.steps()[named].id);
-            self.diagnostics.add(&rule::OUTPUT, place, message, help);
+            self.diagnostics.add(&lint::OUTPUT, place, message, help);
         }
     }
 
@@ -153,24 +155,24 @@ impl<'a> Checker<'a> {
         let step = &self.plan.steps()[at];
         let schema = self.output_schema(&step.call);
         match (&step.for_each, path.split_first()) {
-            (None, _) => schema::path_error(&*schema?, path),
-            (Some(_), Some((PathSegment::Index(_), rest))) => schema::path_error(&*schema?, rest),
-            (Some(_), _) => schema::path_error(&json!({"type": "array"}), path),
+            (None, _) => schema_query::path_error(&*schema?, path),
+            (Some(_), Some((PathSegment::Index(_), rest))) => schema_query::path_error(&*schema?, rest),
+            (Some(_), _) => schema_query::path_error(&json!({"type": "array"}), path),
         }
     }
 
     fn check_input_reference(&mut self, reference: &Reference, place: &SourceSpan) {
         let Some(schema) = self.input_schema else { return };
-        if let Some((what, help)) = schema::path_error(schema, &reference.path) {
+        if let Some((what, help)) = schema_query::path_error(schema, &reference.path) {
             let message = format!("{reference}: the input of the skill {what}");
-            self.diagnostics.add(&rule::INPUT, place, message, help);
+            self.diagnostics.add(&lint::INPUT, place, message, help);
         }
     }
 
     /// The types of what a reference leads to, as far as they are declared.
     fn reference_types(&mut self, reference: &Reference, each: Option<&'a ForEach>) -> Option<Vec<String>> {
         let at = match &reference.root {
-            ReferenceRoot::Inputs => return schema::types_at_path(self.input_schema?, &reference.path),
+            ReferenceRoot::Inputs => return schema_query::types_at_path(self.input_schema?, &reference.path),
             ReferenceRoot::Variable(_) => {
                 let Argument::Text(Template::Reference(list), _) = &each?.list else { return None };
                 let mut item = list.clone();
@@ -183,9 +185,11 @@ impl<'a> Checker<'a> {
         };
         let step = &self.plan.steps()[at];
         match (&step.for_each, reference.path.split_first()) {
-            (None, _) => schema::types_at_path(&*self.output_schema(&step.call)?, &reference.path),
+            (None, _) => schema_query::types_at_path(&*self.output_schema(&step.call)?, &reference.path),
             (Some(_), None) => Some(vec!["array".to_owned()]),
-            (Some(_), Some((_, rest))) => schema::types_at_path(&*self.output_schema(&step.call)?, rest),
+            (Some(_), Some((_, rest))) => {
+                schema_query::types_at_path(&*self.output_schema(&step.call)?, rest)
+            }
         }
     }
 
@@ -218,7 +222,7 @@ impl<'a> Checker<'a> {
                     let help = why
                         .help()
                         .map_or_else(|| suggest_name(without_ctx_prefix(name), functions), str::to_owned);
-                    self.diagnostics.add(&rule::TOOL_UNKNOWN, &step.places.call, why.message(), help);
+                    self.diagnostics.add(&lint::TOOL_UNKNOWN, &step.places.call, why.message(), help);
                 }
             },
             CallTarget::Skill(name) => match &*self.callee_cache.skill(name) {
@@ -227,7 +231,7 @@ impl<'a> Checker<'a> {
                 CalleeLookup::Missing(why) => {
                     let (message, help) = (why.message().to_owned(), why.help().map(str::to_owned));
                     let help = help.unwrap_or_else(|| "`metier list` lists the skills there are".into());
-                    self.diagnostics.add(&rule::SKILL_UNKNOWN, &step.places.call, message, help);
+                    self.diagnostics.add(&lint::SKILL_UNKNOWN, &step.places.call, message, help);
                 }
             },
         }
@@ -242,11 +246,11 @@ impl<'a> Checker<'a> {
         );
         if let Some(function) = closest_name(without_ctx_prefix(name), functions) {
             let help = format!("did you mean {function}?");
-            self.diagnostics.add(&rule::TOOL_SLIP, &step.places.call, message, help);
+            self.diagnostics.add(&lint::TOOL_SLIP, &step.places.call, message, help);
             return;
         }
         let help = "it runs only where that tool is offered; `metier api` lists the functions";
-        self.diagnostics.add(&rule::TOOL_UNTOLD, &step.places.call, message, help);
+        self.diagnostics.add(&lint::TOOL_UNTOLD, &step.places.call, message, help);
     }
 
     /// Where a call leads.
@@ -258,7 +262,7 @@ impl<'a> Checker<'a> {
         match self.call_graph.longest_chain_from(self.caller_identity, name, &mut self.callee_cache) {
             Err(names) => {
                 let message = format!("skills call one another in a circle: {}", names.join(" > "));
-                self.diagnostics.add(&rule::CIRCLE, place, message, "take one of these calls out");
+                self.diagnostics.add(&lint::CIRCLE, place, message, "take one of these calls out");
             }
             Ok(names) if names.len() > Plan::MAX_CALL_DEPTH => {
                 let (deepest, count) = (Plan::MAX_CALL_DEPTH, names.len());
@@ -266,7 +270,7 @@ impl<'a> Checker<'a> {
                 let message = format!(
                     "skills may call one another {deepest} deep, and these would be {count} deep: {shown}"
                 );
-                self.diagnostics.add(&rule::TOO_DEEP, place, message, "let one skill do what two of them do");
+                self.diagnostics.add(&lint::TOO_DEEP, place, message, "let one skill do what two of them do");
             }
             Ok(_) => {}
         }
@@ -286,14 +290,19 @@ impl<'a> Checker<'a> {
 
 /// The names of inputs that may be left out without being wrong: those that are declared.
 pub(super) fn declared_input_names(schema: Option<&Value>) -> BTreeSet<String> {
-    schema.and_then(schema::declared_properties).into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    schema
+        .and_then(schema_query::declared_properties)
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 /// Whether a declared input may be left out, and nothing stands in for it.
 fn may_be_absent(schema: &Value, name: &str) -> bool {
-    schema::declared_properties(schema).is_some_and(|declared| declared.contains_key(name))
-        && !schema::has_default(schema, name)
-        && !schema::required_names(schema).any(|required| required == name)
+    schema_query::declared_properties(schema).is_some_and(|declared| declared.contains_key(name))
+        && !schema_query::has_default(schema, name)
+        && !schema_query::required_names(schema).any(|required| required == name)
 }
 
 /// The name of a function as a plan has it: scripts call it by `ctx.`.
@@ -309,5 +318,8 @@ pub(super) fn input_name(reference: &Reference) -> Option<&str> {
     }
 }
 
+pub(super) mod call_graph;
+pub(super) mod callee_cache;
+pub(super) mod schema_query;
 #[cfg(test)]
 pub(super) mod tests;

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::callees::{Callee, CalleeLookup, Callees};
-use super::{Plan, digest};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::plan::Plan;
 use crate::policy::CancelToken;
 use file::JournalFile;
 
@@ -292,5 +292,6 @@ pub(super) fn nested_journal_path(own: &Path, (step, item): StepKey) -> PathBuf 
     own.with_file_name(format!("{name}.{step}{item}.journal"))
 }
 
+pub(super) mod digest;
 #[cfg(test)]
 mod tests;

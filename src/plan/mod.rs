@@ -4,37 +4,17 @@
 //! [`from_contract`] read it, [`check`] holds it against what its steps call, [`Schedule`] says what may run next, and
 //! [`PlanRunner`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
 
-#[cfg(test)]
-mod any;
-mod argument;
-mod argument_reader;
-mod attempt;
 mod callees;
 mod check;
-mod circle;
-mod condition;
-mod condition_reader;
-mod digest;
-mod drive;
-mod failure;
-mod findings;
-mod hands;
+mod diagnostic_sink;
 mod journal;
-mod json;
-mod known;
-mod read;
-mod reference;
-mod report;
-mod rule;
-mod schedule;
-mod schema;
-mod scope;
-mod stage;
-mod step;
-mod step_reader;
-mod template;
-mod told;
-mod tree;
+mod lint;
+mod model;
+mod parse;
+mod render;
+mod run;
+#[cfg(test)]
+mod testing;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,21 +23,21 @@ use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::skill::Diagnostic;
 use crate::skill::contract::CONTRACT_FILES;
 
-pub use argument::{Argument, NamedArgument, SourceSpan};
+pub(crate) use self::journal::digest::to_hex;
+pub use self::lint::RULES;
+pub use self::model::argument::{Argument, NamedArgument, SourceSpan};
+pub use self::model::condition::{Condition, Operand};
+pub use self::model::reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
+pub use self::model::step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
+pub use self::model::template::{Template, TemplatePiece};
+pub use self::parse::plan::{from_contract, from_sequence};
+pub use self::run::backend::StepBackend;
+pub use self::run::runner::PlanRunner;
+pub use self::run::schedule::Schedule;
+pub use self::run::step_failure::StepFailure;
 pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 pub use check::check;
-pub use condition::{Condition, Operand};
-pub(crate) use digest::to_hex;
-pub use drive::PlanRunner;
-pub use failure::StepFailure;
 pub use journal::{Journal, JournaledRun, journal_path};
-pub use read::{from_contract, from_sequence};
-pub use reference::{ExpressionError, PathSegment, Reference, ReferenceRoot};
-pub use rule::RULES;
-pub use schedule::Schedule;
-pub use stage::StepBackend;
-pub use step::{CallTarget, ForEach, OnFailure, Step, StepSpans};
-pub use template::{Template, TemplatePiece};
 
 /// Steps, read and not yet run.
 #[derive(Clone, Debug)]

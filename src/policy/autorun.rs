@@ -154,8 +154,8 @@ pub(crate) fn runs_on_build(path: &str) -> bool {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
         let is_configuration = || {
             let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-            let is_executable_file = SCRIPT_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(ending));
-            is_executable_file && (ending.eq_ignore_ascii_case("pth") || is_config_name(stem))
+            let is_program = SCRIPT_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(ending));
+            is_program && (ending.eq_ignore_ascii_case("pth") || is_config_name(stem))
         };
         (is_last && (RUN_ON_BUILD.iter().any(&is) || is_configuration()))
             || RUN_ON_BUILD_IN_FOLDER.iter().any(|(folder, known)| is(known) && is_in_folder(above, folder))

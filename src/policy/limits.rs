@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::overflow::OutputPolicy;
+use crate::policy::output_policy::OutputPolicy;
 
 /// The limits of one run. Every runtime holds the deadline and the output cap; what holds the others is said per field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +11,7 @@ use super::overflow::OutputPolicy;
 pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub timeout: Duration,
-    /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::heap::CountingAllocator) is
+    /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::alloc_counter::CountingAllocator) is
     /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a cage, where they are looked at
     /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
     pub memory: Option<u64>,

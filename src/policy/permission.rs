@@ -1,10 +1,10 @@
 //! One permission, `name` or `name:scope`, and the need it answers.
 
-mod reading;
+mod parse;
 
 use std::fmt;
 
-use super::protected::{PathProtection, is_within};
+use crate::policy::path_protection::{PathProtection, is_within};
 
 /// A permission a skill asks for or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///

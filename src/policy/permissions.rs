@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::permission::{Access, Permission};
-use super::protected::{PathProtection, is_within};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::policy::path_protection::{PathProtection, is_within};
 
 /// What a skill asks for. Reading the project is always asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::stop::{CancelToken, StopCause};
+use crate::policy::cancel::{CancelToken, StopCause};
 
 /// Raises [`StopCause::Deadline`] on each armed token when its time comes. The thread starts with the first deadline and
 /// ends with the watchdog.

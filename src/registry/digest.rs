@@ -2,9 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-use super::folder::SkillFolder;
 use crate::error::Result;
 use crate::host::Files;
+use crate::registry::skill_folder::SkillFolder;
 
 /// Bytes of files that are read; of files beyond that, size and time count.
 const MAX_READ_BYTES: u64 = 64 << 20;

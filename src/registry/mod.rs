@@ -3,36 +3,36 @@
 //! Discovery reads the heads of `SKILL.md` files and the contracts beside them, and nothing else; bodies, scripts and resources
 //! are read when they are asked for. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
 
-mod beside;
 mod broken;
+mod builtin;
 mod catalog;
+mod contract_file;
 mod digest;
-mod door;
-mod find;
-mod folder;
-mod head;
-mod home;
-mod look;
-mod order;
+mod frontmatter_reader;
+mod home_dirs;
+mod inspect;
+mod lookup;
 mod origin;
+mod parallel;
+mod precedence;
 mod problem;
 mod project;
 mod root;
 mod roots;
 mod scan;
-mod shipped;
-mod side_by_side;
 mod skill;
-mod user;
+mod skill_dir;
+mod skill_folder;
+mod user_roots;
 
+pub use self::builtin::BuiltinSkill;
+pub use self::home_dirs::contains_home_dir;
+pub use self::skill_folder::SkillFolder;
 pub use catalog::Catalog;
-pub use folder::SkillFolder;
-pub use home::contains_home_dir;
 pub use problem::Problem;
 pub use project::project_root;
 pub use root::{Root, Scope};
 pub use roots::Roots;
-pub use shipped::BuiltinSkill;
 pub use skill::Skill;
 
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ impl Registry {
             scan.add_builtin(roots.iter().count());
         }
         let Scan { mut skills, broken, mut problems, linked_folders: linked, .. } = scan;
-        problems.extend(order::rank_skills(&mut skills));
+        problems.extend(self::precedence::rank_skills(&mut skills));
         for problem in &problems {
             tracing::debug!(skipped = problem.skipped, "{problem}");
         }
@@ -84,7 +84,7 @@ impl Registry {
     /// `unknown-skill` when there is none, or several that the name fits equally; `invalid-skill` when there is one that
     /// does not load.
     pub fn find(&self, name: &str) -> Result<&Skill> {
-        find::find_skill(self, name, find::LookupScope::All)
+        self::lookup::find_skill(self, name, self::lookup::LookupScope::All)
     }
 
     /// The skill that another one means by that name. A skill of the user means none of a project by a plain name, and one inside
@@ -93,7 +93,7 @@ impl Registry {
     ///
     /// Fails as [`Registry::find`] does, and names the way out where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
-        find::find_skill(self, name, find::LookupScope::VisibleTo(caller))
+        self::lookup::find_skill(self, name, self::lookup::LookupScope::VisibleTo(caller))
     }
 
     /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.

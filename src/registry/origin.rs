@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::SkillFolder;
 use super::root::{Root, Scope};
+use crate::registry::skill_folder::SkillFolder;
 
 /// A root as its skills remember it.
 #[derive(Debug, PartialEq, Eq)]

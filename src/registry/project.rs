@@ -2,9 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::home::{contains_home_dir, is_mounted_whole};
 use super::origin::slash_separated;
-use crate::host::strangers::home_dirs;
+use crate::host::untrusted::home_dirs;
+use crate::registry::home_dirs::{contains_home_dir, is_mounted_whole};
 
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 ///

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::project::{absolute_path, path_in_project, real_path, unresolved_path_in_project};
 use super::root::{Root, Scope};
-use super::user;
+use crate::registry::user_roots;
 
 /// The folder of skills every client shares, and the one of clients that read only their own.
 const AGENTS_FOLDER: &str = ".agents";
@@ -27,7 +27,7 @@ impl Roots {
         let in_project = [own.as_str(), AGENTS_FOLDER]
             .map(|label| Root::new(Scope::Project, label, project.join(label).join("skills")));
         let roots = Self { has_builtin: true, ..Self::empty() };
-        in_project.into_iter().chain(user::roots(product)).fold(roots, Self::with)
+        in_project.into_iter().chain(user_roots::roots(product)).fold(roots, Self::with)
     }
 
     /// Nowhere.

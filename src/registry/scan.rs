@@ -6,17 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::beside;
 use super::broken::BrokenSkill;
-use super::folder::SkillFolder;
-use super::look::{FolderCandidate, SkillFile, inspect_folder};
 use super::origin::{RootOrigin, SkillAddress};
 use super::problem::Problem;
 use super::root::Root;
-use super::shipped::SHIPPED;
-use super::side_by_side;
 use super::skill::Skill;
 use crate::error::SkillError;
+use crate::registry::builtin::SHIPPED;
+use crate::registry::contract_file;
+use crate::registry::inspect::{FolderCandidate, SkillFile, inspect_folder};
+use crate::registry::parallel;
+use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Severity, SkillLocation, load};
 
 /// How deep below a root a skill may lie.
@@ -54,7 +54,7 @@ impl Scan {
             let space = if names > MAX_ENTRIES { 0 } else { MAX_FOLDERS - folders };
             self.cap_level(&mut level, space, root);
             folders += level.len();
-            let looked = side_by_side::parallel_map(&level, inspect_folder);
+            let looked = parallel::parallel_map(&level, inspect_folder);
             let mut below = Vec::new();
             for (spot, looked) in level.into_iter().zip(looked) {
                 names += looked.entry_count;
@@ -82,8 +82,10 @@ impl Scan {
             let file = "SKILL.md";
             let place = SkillLocation { directory: shipped.name, file_name: file };
             let parsed = load(shipped.file(file).unwrap_or_default(), place);
-            let beside =
-                parsed.manifest.as_ref().and_then(|manifest| beside::builtin_contract(shipped, manifest));
+            let beside = parsed
+                .manifest
+                .as_ref()
+                .and_then(|manifest| contract_file::builtin_contract(shipped, manifest));
             self.add_skill(
                 &origin,
                 SkillFolder::Builtin(shipped),
@@ -96,7 +98,7 @@ impl Scan {
     fn skip_visited(&mut self, level: Vec<FolderCandidate>) -> Vec<FolderCandidate> {
         let (links, mut unseen): (Vec<_>, Vec<_>) = level.into_iter().partition(|spot| spot.is_link);
         unseen.retain(|spot| self.visited_folders.insert(spot.real_path.clone()));
-        let targets = side_by_side::parallel_map(&links, |link| std::fs::canonicalize(&link.path));
+        let targets = parallel::parallel_map(&links, |link| std::fs::canonicalize(&link.path));
         for (link, target) in links.into_iter().zip(targets) {
             match target {
                 Ok(target) if link.real_path.starts_with(&target) => {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::beside::ContractFile;
-use super::folder::SkillFolder;
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use super::root::Scope;
 use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::registry::contract_file::ContractFile;
+use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
 /// Bytes a `SKILL.md` may have, body included: 1 MiB, as other clients have it.

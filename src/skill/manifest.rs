@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::report::DiagnosticSink;
-use super::unknown::{self, UnknownKey};
 use super::yaml::Entry;
-use super::{metadata, name, runtime, text, tools, version};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::unknown_keys;
+use crate::skill::unknown_keys::UnknownKey;
+use crate::skill::{allowed_tools, metadata, name, runtime, text_fields, version};
 
 /// The frontmatter of a skill that loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,15 +67,15 @@ pub(super) fn read(
 ) -> Option<Manifest> {
     let field = |key: &str| find(entries, key);
     let name = name::read(field("name"), directory, report);
-    let description = text::description(field("description"), report);
-    let license = text::license(field("license"), report);
-    let compatibility = text::compatibility(field("compatibility"), report);
+    let description = text_fields::description(field("description"), report);
+    let license = text_fields::license(field("license"), report);
+    let compatibility = text_fields::compatibility(field("compatibility"), report);
     let nested = metadata::entries(field("metadata"), report);
     let metadata = metadata::read(nested, report);
-    let allowed_tools = tools::read(field("allowed-tools"), report);
+    let allowed_tools = allowed_tools::read(field("allowed-tools"), report);
     let runtime = runtime::read(field("runtime"), find(nested, "runtime"), report);
     let version = version::read(find(nested, "version"), report);
-    let unknown = unknown::read(entries, report);
+    let unknown = unknown_keys::read(entries, report);
     let line = |entry: Option<&Entry>| entry.map(|entry| report.line(entry.node.span.start));
     let lines = ManifestLines {
         name: line(field("name")),

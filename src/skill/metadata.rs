@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::report::DiagnosticSink;
-use super::rule;
 use super::yaml::{Entry, Node, Value};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
 
 /// The entries of the metadata map; none when it is absent or something else.
 pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
@@ -14,7 +14,7 @@ pub(super) fn entries<'a>(entry: Option<&'a Entry>, report: &mut DiagnosticSink<
         Value::Scalar(_) if node.is_null() => &[],
         Value::Scalar(_) | Value::List(_) => {
             let message = "metadata must be a map of keys to strings";
-            report.add(&rule::METADATA_NOT_A_MAP, &node.span, message);
+            report.add(&lint::METADATA_NOT_A_MAP, &node.span, message);
             &[]
         }
     }
@@ -27,7 +27,7 @@ pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Map<St
         let keys = join_keys(nested.iter().map(|entry| entry.key.as_str()));
         let message = format!("metadata values must be strings; {keys} hold lists or maps");
         report
-            .add(&rule::METADATA_NESTED, &first.key_span, message)
+            .add(&lint::METADATA_NESTED, &first.key_span, message)
             .help("kept as it is; other clients may refuse it or turn it into text");
     }
     entries.iter().map(|entry| (entry.key.clone(), string_json(&entry.node))).collect()

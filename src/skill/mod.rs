@@ -5,34 +5,34 @@
 //! ([`Diagnostic`]), and two verdicts. [`Parsed::valid`] is the specification's, as a [`Profile`] reads it;
 //! [`Parsed::loads`] is the lenient one clients are advised to use, so that a cosmetic fault never hides a skill.
 
+mod allowed_tools;
 pub mod contract;
 mod diagnostic;
+mod diagnostic_sink;
 mod frontmatter;
+pub(crate) mod lint;
 mod manifest;
 mod metadata;
 mod name;
-mod parsed;
+mod parse;
 mod profile;
 mod repair;
-mod report;
-pub(crate) mod rule;
 mod runtime;
 mod skills_ref;
-mod text;
-mod tools;
-mod unknown;
+mod text_fields;
+mod unknown_keys;
 mod version;
 pub(crate) mod yaml;
 
 #[cfg(test)]
 mod tests;
 
+pub use self::lint::{RULES, Rule};
+pub use self::parse::{LoadedSkill, ParsedSkill, SkillLocation, load, parse};
+pub use self::unknown_keys::{KeyClass, UnknownKey};
 pub use contract::{Contract, ParsedContract, Schema};
 pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 pub use manifest::Manifest;
 pub use name::suggested_name;
-pub use parsed::{LoadedSkill, ParsedSkill, SkillLocation, load, parse};
 pub use profile::{Profile, UnknownProfile};
-pub use rule::{RULES, Rule};
-pub use unknown::{KeyClass, UnknownKey};

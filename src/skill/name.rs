@@ -4,9 +4,10 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::report::DiagnosticSink;
-use super::rule::{self, Rule};
 use super::yaml::{Entry, Node};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::lint::Rule;
 
 const MAX_CHARS: usize = 64;
 
@@ -17,7 +18,7 @@ pub(super) type NameProblem = (&'static Rule, String);
 pub(super) fn read(entry: Option<&Entry>, directory: &str, report: &mut DiagnosticSink<'_>) -> String {
     let Some(Entry { node, .. }) = entry else {
         let message = "Missing required field in frontmatter: name";
-        report.add_missing(&rule::NAME_MISSING, message).help(format!("add `name: {directory}`"));
+        report.add_missing(&lint::NAME_MISSING, message).help(format!("add `name: {directory}`"));
         return normalise(directory);
     };
     match name_text(node, report) {
@@ -37,21 +38,21 @@ pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<Nam
     let checks: [(bool, NameProblem); 5] = [
         (
             length > MAX_CHARS,
-            (&rule::NAME_TOO_LONG, format!("name exceeds {MAX_CHARS} character limit ({length} characters)")),
+            (&lint::NAME_TOO_LONG, format!("name exceeds {MAX_CHARS} character limit ({length} characters)")),
         ),
-        (name != name.to_lowercase(), (&rule::NAME_UPPERCASE, format!("name `{name}` must be lowercase"))),
+        (name != name.to_lowercase(), (&lint::NAME_UPPERCASE, format!("name `{name}` must be lowercase"))),
         (
             name.starts_with('-') || name.ends_with('-'),
-            (&rule::NAME_EDGE_HYPHEN, format!("name `{name}` cannot start or end with a hyphen")),
+            (&lint::NAME_EDGE_HYPHEN, format!("name `{name}` cannot start or end with a hyphen")),
         ),
         (
             name.contains("--"),
-            (&rule::NAME_DOUBLE_HYPHEN, format!("name `{name}` cannot contain consecutive hyphens")),
+            (&lint::NAME_DOUBLE_HYPHEN, format!("name `{name}` cannot contain consecutive hyphens")),
         ),
         (
             !name.chars().all(|c| c == '-' || is_allowed(c)),
             (
-                &rule::NAME_CHARACTERS,
+                &lint::NAME_CHARACTERS,
                 format!(
                     "name `{name}` contains invalid characters; only letters, digits and hyphens are allowed"
                 ),
@@ -65,16 +66,16 @@ pub(super) fn name_problems(name: &str, is_allowed: fn(char) -> bool) -> Vec<Nam
 pub(super) fn directory_mismatch(name: &str, directory: &str) -> Option<NameProblem> {
     let expected: String = directory.nfkc().collect();
     let message = || format!("directory name `{directory}` must match skill name `{name}`");
-    (expected != name).then(|| (&rule::NAME_MISMATCH, message()))
+    (expected != name).then(|| (&lint::NAME_MISMATCH, message()))
 }
 
 fn name_text<'a>(node: &'a Node, report: &mut DiagnosticSink<'_>) -> Option<&'a str> {
     let Some(raw) = node.text() else {
-        report.add(&rule::NAME_NOT_TEXT, &node.span, "name must be text, not a list or a map");
+        report.add(&lint::NAME_NOT_TEXT, &node.span, "name must be text, not a list or a map");
         return None;
     };
     if raw.trim().is_empty() || node.is_null() {
-        report.add(&rule::NAME_EMPTY, &node.span, "name must be a non-empty string");
+        report.add(&lint::NAME_EMPTY, &node.span, "name must be a non-empty string");
         return None;
     }
     Some(raw)
@@ -94,11 +95,11 @@ fn check_name(raw: &str, node: &Node, directory: &str, report: &mut DiagnosticSi
     }
     if name != raw.trim() {
         let message = format!("name is written differently from its NFKC form `{name}`");
-        report.add(&rule::NAME_NOT_NORMALISED, &node.span, message).help(format!("write `{name}`"));
+        report.add(&lint::NAME_NOT_NORMALISED, &node.span, message).help(format!("write `{name}`"));
     }
     if !name.is_ascii() {
         let message = "name holds letters outside a-z, which some clients refuse";
-        report.add(&rule::NAME_NOT_ASCII, &node.span, message);
+        report.add(&lint::NAME_NOT_ASCII, &node.span, message);
     }
     name
 }

@@ -1,8 +1,8 @@
 //! `runtime`: which language the skill's script is in, at top level or under `metadata`.
 
-use super::report::DiagnosticSink;
-use super::rule;
 use super::yaml::Entry;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
 
 /// The runtime named; where the two places differ, the top level counts and the difference is an error.
 pub(super) fn read(
@@ -13,7 +13,7 @@ pub(super) fn read(
     if let Some(entry) = top {
         let message = "runtime stands at top level, where strict validators refuse it";
         report
-            .add(&rule::RUNTIME_AT_TOP_LEVEL, &entry.key_span, message)
+            .add(&lint::RUNTIME_AT_TOP_LEVEL, &entry.key_span, message)
             .help("move it under `metadata:` to please them");
     }
     let (outer, inner) = (runtime_name(top, report), runtime_name(nested, report));
@@ -21,7 +21,7 @@ pub(super) fn read(
         && outer != inner
     {
         let message = format!("runtime is `{outer}` at top level and `{inner}` under metadata");
-        report.add(&rule::RUNTIME_DISAGREES, &entry.node.span, message).help("keep one of them");
+        report.add(&lint::RUNTIME_DISAGREES, &entry.node.span, message).help("keep one of them");
     }
     outer.or(inner)
 }
@@ -32,7 +32,7 @@ fn runtime_name(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Optio
         Some(text) if !text.is_empty() && !node.is_null() => Some(text.to_owned()),
         _ => {
             let message = "runtime must be a name such as `lua` or `external`";
-            report.add(&rule::RUNTIME_NOT_TEXT, &node.span, message);
+            report.add(&lint::RUNTIME_NOT_TEXT, &node.span, message);
             None
         }
     }

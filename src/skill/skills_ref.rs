@@ -10,11 +10,11 @@ use std::ops::Range;
 use super::diagnostic::{Diagnostic, Severity};
 use super::frontmatter::MAX_FRONTMATTER;
 use super::name::{self, normalise};
-use super::parsed::SkillLocation;
-use super::report::{DiagnosticSink, find_control_character};
-use super::rule;
-use super::text::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
 use super::yaml::{self, Entry, Node, Tree, Value, YamlError};
+use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
+use crate::skill::lint;
+use crate::skill::parse::SkillLocation;
+use crate::skill::text_fields::{MAX_COMPATIBILITY, MAX_DESCRIPTION};
 
 const FILES: [&str; 2] = ["SKILL.md", "skill.md"];
 const KEYS: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
@@ -36,7 +36,7 @@ pub(super) fn check(
     if FILES.contains(&place.file_name) {
         check_text(text, place, known, &mut report);
     } else {
-        report.add(&rule::FILE_NAME, &(0..0), "Missing required file: SKILL.md");
+        report.add(&lint::FILE_NAME, &(0..0), "Missing required file: SKILL.md");
     }
     let mut found = report.finish();
     let blocking = spec.iter().filter(|diagnostic| diagnostic.blocks);
@@ -56,12 +56,12 @@ fn check_text(
 ) {
     let Some(after) = text.strip_prefix("---") else {
         let message = "SKILL.md must start with YAML frontmatter (---)";
-        report.add(&rule::FRONTMATTER_MISSING, &(0..0), message);
+        report.add(&lint::FRONTMATTER_MISSING, &(0..0), message);
         return;
     };
     let Some(length) = after.find("---") else {
         let message = "SKILL.md frontmatter not properly closed with ---";
-        report.add_missing(&rule::FRONTMATTER_UNCLOSED, message);
+        report.add_missing(&lint::FRONTMATTER_UNCLOSED, message);
         return;
     };
     let yaml = 3..3 + length;
@@ -70,7 +70,7 @@ fn check_text(
             check_yaml(text, &yaml, place, tree, report);
         }
         _ if length > MAX_FRONTMATTER => {
-            report.add_missing(&rule::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");
+            report.add_missing(&lint::FRONTMATTER_TOO_LARGE, "frontmatter is larger than 64 KiB");
         }
         _ => check_yaml(text, &yaml, place, yaml::parse_within(text, &yaml).as_ref(), report),
     }
@@ -85,7 +85,7 @@ fn check_yaml(
 ) {
     if let Some(at) = find_control_character(&text[yaml.clone()]) {
         let at = yaml.start + at;
-        report.add(&rule::CONTROL_CHARACTER, &(at..at + 1), "the frontmatter holds a control character");
+        report.add(&lint::CONTROL_CHARACTER, &(at..at + 1), "the frontmatter holds a control character");
         return;
     }
     let tree = match tree {
@@ -96,13 +96,13 @@ fn check_yaml(
         }
     };
     if let Some((span, what)) = strict::first_refusal(text, yaml, tree) {
-        report.add(&rule::YAML_NOT_STRICT, &span, format!("Invalid YAML in frontmatter: {what}"));
+        report.add(&lint::YAML_NOT_STRICT, &span, format!("Invalid YAML in frontmatter: {what}"));
         return;
     }
     match &tree.root {
         Some(Node { value: Value::Map(entries), .. }) => check_entries(entries, place, report),
         _ => {
-            report.add_missing(&rule::NOT_A_MAP, "SKILL.md frontmatter must be a YAML mapping");
+            report.add_missing(&lint::NOT_A_MAP, "SKILL.md frontmatter must be a YAML mapping");
         }
     }
 }
@@ -124,16 +124,16 @@ fn check_keys(entries: &[Entry], report: &mut DiagnosticSink<'_>) {
     keys.sort_unstable();
     let (keys, allowed) = (keys.join(", "), KEYS.join(", "));
     let message = format!("Unexpected fields in frontmatter: {keys}; only {allowed} are allowed");
-    report.add(&rule::KEY_UNEXPECTED, &first.key_span, message).help("move them under `metadata:`");
+    report.add(&lint::KEY_UNEXPECTED, &first.key_span, message).help("move them under `metadata:`");
 }
 
 fn check_name(node: Option<&Node>, directory: &str, report: &mut DiagnosticSink<'_>) {
     let Some(node) = node else {
-        report.add_missing(&rule::NAME_MISSING, "Missing required field in frontmatter: name");
+        report.add_missing(&lint::NAME_MISSING, "Missing required field in frontmatter: name");
         return;
     };
     let Some(raw) = node.text().filter(|text| !text.trim().is_empty()) else {
-        report.add(&rule::NAME_EMPTY, &node.span, "name must be a non-empty string");
+        report.add(&lint::NAME_EMPTY, &node.span, "name must be a non-empty string");
         return;
     };
     let name = normalise(raw);
@@ -145,30 +145,30 @@ fn check_name(node: Option<&Node>, directory: &str, report: &mut DiagnosticSink<
 
 fn check_description(node: Option<&Node>, report: &mut DiagnosticSink<'_>) {
     let Some(node) = node else {
-        report.add_missing(&rule::DESCRIPTION_MISSING, "Missing required field in frontmatter: description");
+        report.add_missing(&lint::DESCRIPTION_MISSING, "Missing required field in frontmatter: description");
         return;
     };
     let Some(text) = node.text().filter(|text| !text.trim().is_empty()) else {
-        report.add(&rule::DESCRIPTION_EMPTY, &node.span, "description must be a non-empty string");
+        report.add(&lint::DESCRIPTION_EMPTY, &node.span, "description must be a non-empty string");
         return;
     };
     let length = text.chars().count();
     if length > MAX_DESCRIPTION {
         let message = format!("description exceeds {MAX_DESCRIPTION} character limit ({length} characters)");
-        report.add(&rule::DESCRIPTION_TOO_LONG, &node.span, message);
+        report.add(&lint::DESCRIPTION_TOO_LONG, &node.span, message);
     }
 }
 
 fn check_compatibility(node: &Node, report: &mut DiagnosticSink<'_>) {
     let Some(text) = node.text() else {
-        report.add(&rule::COMPATIBILITY_NOT_TEXT, &node.span, "compatibility must be a string");
+        report.add(&lint::COMPATIBILITY_NOT_TEXT, &node.span, "compatibility must be a string");
         return;
     };
     let length = text.chars().count();
     if length > MAX_COMPATIBILITY {
         let message =
             format!("compatibility exceeds {MAX_COMPATIBILITY} character limit ({length} characters)");
-        report.add(&rule::COMPATIBILITY_TOO_LONG, &node.span, message);
+        report.add(&lint::COMPATIBILITY_TOO_LONG, &node.span, message);
     }
 }
 

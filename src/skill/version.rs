@@ -2,9 +2,9 @@
 
 use semver::Version;
 
-use super::report::DiagnosticSink;
-use super::rule;
 use super::yaml::Entry;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
 
 const DEFAULT_VERSION: Version = Version::new(0, 0, 0);
 
@@ -17,11 +17,11 @@ pub(super) fn read(entry: Option<&Entry>, report: &mut DiagnosticSink<'_>) -> Ve
     }
     let Some(version) = complete_version(text) else {
         let message = format!("version `{text}` is not a semantic version; it counts as 0.0.0");
-        report.add(&rule::VERSION_NOT_SEMANTIC, &node.span, message).help("write it as MAJOR.MINOR.PATCH");
+        report.add(&lint::VERSION_NOT_SEMANTIC, &node.span, message).help("write it as MAJOR.MINOR.PATCH");
         return DEFAULT_VERSION;
     };
     let message = format!("version `{text}` is read as {version}");
-    report.add(&rule::VERSION_SHORT, &node.span, message).help(format!("write `version: \"{version}\"`"));
+    report.add(&lint::VERSION_SHORT, &node.span, message).help(format!("write `version: \"{version}\"`"));
     version
 }
 

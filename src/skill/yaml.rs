@@ -6,13 +6,14 @@
 //! alias is paid for in full before it is copied.
 
 mod builder;
-mod typed;
+mod core_schema;
 
 use std::ops::Range;
 
 use granit_parser::{ErrorKind, Parser, ScanError, options};
 
-use super::rule::{self, Rule};
+use crate::skill::lint;
+use crate::skill::lint::Rule;
 use builder::Builder;
 
 /// How deeply lists and maps may be nested.
@@ -184,8 +185,8 @@ impl NodeWeight {
 impl YamlError {
     pub(crate) fn help(&self) -> &'static str {
         match *self.rule {
-            rule::YAML_DUPLICATE_KEY => "keep one of them",
-            rule::YAML_TOO_DEEP | rule::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
+            lint::YAML_DUPLICATE_KEY => "keep one of them",
+            lint::YAML_TOO_DEEP | lint::YAML_TOO_BIG => "move the data to a file beside SKILL.md",
             _ => {
                 "put quotes around text that holds `: ` or ` #`, starts with a bracket, or has one inside `{}` or `[]`"
             }
@@ -196,13 +197,13 @@ impl YamlError {
         let at = error.marker().byte_offset().unwrap_or_default();
         match error.kind() {
             ErrorKind::RecursionLimitExceeded => Self::too_deep_error(at..at),
-            kind => Self { rule: &rule::YAML_INVALID, span: at..at, message: kind.to_string() },
+            kind => Self { rule: &lint::YAML_INVALID, span: at..at, message: kind.to_string() },
         }
     }
 
     fn too_deep_error(span: Range<usize>) -> Self {
         let message = format!("lists and maps are nested more than {MAX_DEPTH} deep");
-        Self { rule: &rule::YAML_TOO_DEEP, span, message }
+        Self { rule: &lint::YAML_TOO_DEEP, span, message }
     }
 }
 

@@ -78,7 +78,7 @@ fn a_journal_lets_a_run_go_on() {
 #[test]
 fn show_prints_the_plan_as_a_tree_and_says_why_one_does_not_run() {
     let steps = json!({"steps": [
-        {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "parse_on_failure": "retry(2, 1s)"},
+        {"id": "hits", "tool": "grep", "args": {"pattern": "TODO", "path": "$inputs.path"}, "on_failure": "retry(2, 1s)"},
         {"id": "first", "tool": "read_file", "args": {"path": "$steps.hits.outputs[0].file"}, "when": "$steps.hits.outputs"},
     ], "outputs_from": {"text": "$result[1]"}});
     let answer = sequence(&steps).metier(&["show", "x"]);
@@ -97,7 +97,7 @@ scripts/sequence.json (2 steps, one after another)
     assert!(answer.stdout.contains("yes, in tool-sequence"), "{}", answer.stdout);
     let plan = sequence(&steps).metier(&["show", "x", "--json"]).json()["plan"].take();
     assert_eq!(plan["steps"][0]["args"], json!({"pattern": "TODO", "path": "$inputs.path"}));
-    assert_eq!(plan["steps"][0]["parse_on_failure"], "retry(2, 1000ms)");
+    assert_eq!(plan["steps"][0]["on_failure"], "retry(2, 1000ms)");
     assert_eq!((&plan["form"], &plan["outputs_from"]), (&json!("sequence"), &steps["outputs_from"]));
     let broken = sequence(&json!([{"tool": "tree", "args": {"path": "$result[3]"}}]));
     let answer = broken.metier(&["show", "x"]);

@@ -57,7 +57,7 @@ fn untrusted_text_cannot_command_the_terminal() {
         .lua("bar", "for i = 1, 3 do ctx.progress('p\\27[2J\\u{202e}', i, 3) end")
         .shell("process", "printf 'o\\033[2J' >&2; printf 'o\\033[2J'; exit 1")
         .file(".metier/skills/told/SKILL.md", "---\nname: told\ndescription: \"d\\u202E\"\n---\n\u{1b}[2J\n");
-    let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "parse_on_failure": "continue"}, {"skill": "fails"}]);
+    let steps = json!([{"skill": "log"}, {"skill": "bar"}, {"skill": "fails", "on_failure": "continue"}, {"skill": "fails"}]);
     let project = project
         .skill(".metier/skills/plan")
         .file(".metier/skills/plan/scripts/sequence.json", steps.to_string())

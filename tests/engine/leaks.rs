@@ -246,7 +246,7 @@ fn a_plan_has_no_way_out_for_a_part_of_a_secret() {
         json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(180)}}]),
         json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1985)}}]),
         json!([get, {"id": "f", "tool": "fail", "args": {"other": padded(150), "say": padded(20)}}]),
-        json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1990)}, "parse_on_failure": "continue"}]),
+        json!([get, {"id": "f", "tool": "fail", "args": {"say": padded(1990)}, "on_failure": "continue"}]),
         json!([get, {"id": "e", "tool": "echo", "args": {"k": padded(190)}}, {"id": "f", "tool": "fail", "args": {"say": "$steps.e.outputs.k"}}]),
         json!([get, {"id": "r", "tool": "read_file", "args": {"path": key}}]),
         json!([get, {"id": "e", "tool": "echo", "args": {"n": key}}, {"id": "w", "tool": "whole", "args": {"n": "$steps.e.outputs.n"}}]),

@@ -21,7 +21,7 @@ fn trace(id: &str) -> Value {
 fn ar_t11_a_step_that_fails_stops_those_after_it_and_is_named() {
     let project = Project::new()
         .lua("auth", "", "error('no credentials')")
-        .contract("x", "write", "steps:\n- {id: login, skill: auth, args: {cluster: $inputs.c}, parse_on_failure: abort}\n- {id: b, tool: append, args: {path: trace, content: b}}\n");
+        .contract("x", "write", "steps:\n- {id: login, skill: auth, args: {cluster: $inputs.c}, on_failure: abort}\n- {id: b, tool: append, args: {path: trace, content: b}}\n");
     let outcome = project.run_with(&TOOLS, json!({"c": "prod"}));
     let (kind, sentence) = failure(&outcome);
     assert_eq!(kind, ErrorKind::Script);
@@ -62,7 +62,7 @@ fn a_failure_may_be_passed_over_or_end_the_run_well() {
         [("continue", json!([[], null]), "a\nc\n"), ("skip_rest", json!([[], null]), "a\n")]
     {
         let mut failing = json!({"id": "b", "tool": "fail"});
-        failing["parse_on_failure"] = word.into();
+        failing["on_failure"] = word.into();
         let steps = json!({"steps": [{"id": "t", "tool": "glob", "args": {"pattern": "*.none"}}, trace("a"), failing, trace("c")], "outputs_from": ["$steps.t.outputs", "$steps.b.outputs.deep"]});
         let project = Project::new().sequence("x", "write", &steps);
         let outcome = project.run(&TOOLS);
@@ -79,7 +79,7 @@ fn a_failure_may_be_passed_over_or_end_the_run_well() {
 #[test]
 fn a_step_is_tried_again_as_often_as_it_says_and_no_more() {
     for (times, after, ok) in [(2, 3, true), (1, 3, false), (10, 11, true)] {
-        let steps = json!([{"tool": "counted", "args": {"after": after}, "parse_on_failure": format!("retry({times}, 1ms)")}]);
+        let steps = json!([{"tool": "counted", "args": {"after": after}, "on_failure": format!("retry({times}, 1ms)")}]);
         let outcome = Project::new().sequence("x", "", &steps).run(&TOOLS);
         assert_eq!(outcome.result.is_ok(), ok, "{times} {after}");
         assert_eq!(outcome.steps[0].attempts, times + 1);
@@ -88,7 +88,8 @@ fn a_step_is_tried_again_as_often_as_it_says_and_no_more() {
 
 #[test]
 fn what_trying_again_cannot_change_is_not_tried_again() {
-    let steps = json!([{"tool": "write", "args": {"path": "a", "content": "x"}, "parse_on_failure": "retry(5, 60s)"}]);
+    let steps =
+        json!([{"tool": "write", "args": {"path": "a", "content": "x"}, "on_failure": "retry(5, 60s)"}]);
     let outcome = Project::new().sequence("x", "", &steps).run(&[]);
     assert_eq!(failure(&outcome).0, ErrorKind::Denied);
     assert_eq!(outcome.steps[0].attempts, 1);
@@ -96,7 +97,7 @@ fn what_trying_again_cannot_change_is_not_tried_again() {
 
 #[test]
 fn a_wait_between_tries_ends_with_the_run() {
-    let steps = json!([{"tool": "fail", "parse_on_failure": "retry(10, 60s)"}]);
+    let steps = json!([{"tool": "fail", "on_failure": "retry(10, 60s)"}]);
     let project = Project::new().sequence("x", "", &steps);
     let started = Instant::now();
     let limits = Limits::default().timeout(Duration::from_millis(300));
@@ -132,7 +133,7 @@ fn a_step_has_a_time_limit_of_its_own() {
     let project = Project::new().lua("endless", "", "while true do end").contract(
         "x",
         "",
-        "steps:\n- {id: a, skill: endless, timeout: 200ms, parse_on_failure: continue}\n- {id: b, tool: glob, args: {pattern: '*.none'}}\n",
+        "steps:\n- {id: a, skill: endless, timeout: 200ms, on_failure: continue}\n- {id: b, tool: glob, args: {pattern: '*.none'}}\n",
     );
     let outcome = project.run(&[]);
     assert_eq!(outcome.result.as_ref().unwrap(), &json!([]));
@@ -141,7 +142,7 @@ fn a_step_has_a_time_limit_of_its_own() {
 
 #[test]
 fn a_failing_item_is_named_and_may_be_passed_over() {
-    let steps = |word: &str| json!([{"tool": "read_file", "for_each": "$inputs.files", "args": {"path": "$item"}, "parse_on_failure": word}]);
+    let steps = |word: &str| json!([{"tool": "read_file", "for_each": "$inputs.files", "args": {"path": "$item"}, "on_failure": word}]);
     let input = json!({"files": ["a", "gone", "b"]});
     let project = Project::new().file("a", "1").file("b", "2").sequence("x", "", &steps("abort"));
     let (_, sentence) = failure(&project.run_with(&[], input.clone()));
@@ -153,7 +154,7 @@ fn a_failing_item_is_named_and_may_be_passed_over() {
 #[test]
 fn a_tool_that_panics_fails_its_step_and_leaves_nobody_waiting() {
     use metier::host::ClosureTools;
-    let steps = "steps:\n- {id: a, tool: boom, parse_on_failure: continue}\n- {id: b, tool: glob, args: {pattern: '*.none'}}\n";
+    let steps = "steps:\n- {id: a, tool: boom, on_failure: continue}\n- {id: b, tool: glob, args: {pattern: '*.none'}}\n";
     let project = Project::new().contract("x", "", steps);
     let tools = ClosureTools::new().tool("boom", "d", json!({}), |_, _| panic!("on purpose"));
     let outcome = project.builder().tools(tools).build().unwrap().run(x(&["tool:boom"]));

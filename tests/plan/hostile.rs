@@ -81,7 +81,7 @@ fn a_loop_over_a_million_items_meets_its_bound() {
 #[test]
 fn a_plan_of_retries_ends_with_the_first_step_that_runs_out_of_them() {
     let steps: Vec<Value> =
-        (0..1_000).map(|_| json!({"tool": "fail", "parse_on_failure": "retry(10, 1ms)"})).collect();
+        (0..1_000).map(|_| json!({"tool": "fail", "on_failure": "retry(10, 1ms)"})).collect();
     let project = Project::new().sequence("x", "", &Value::from(steps));
     let outcome = project.engine().run(
         Invocation::new("x")

@@ -132,8 +132,7 @@ fn a_step_that_was_interrupted_is_told_when_it_runs_again() {
 #[test]
 fn a_failure_that_was_passed_over_is_not_tried_again() {
     for word in ["continue", "skip_rest"] {
-        let failing =
-            json!({"id": "f", "tool": "read_file", "args": {"path": "later"}, "parse_on_failure": word});
+        let failing = json!({"id": "f", "tool": "read_file", "args": {"path": "later"}, "on_failure": word});
         let steps = json!({"steps": [trace("a"), failing, trace("b")], "outputs_from": ["$steps.f.outputs"]});
         let project = Project::new().sequence("x", "write", &steps);
         assert_eq!(run(&project, &WRITE, json!({})).result.unwrap(), json!([null]));
@@ -313,7 +312,7 @@ fn a_skill_that_nobody_may_call_or_that_takes_another_grant_makes_no_other_run()
 #[test]
 fn a_plan_that_is_tried_again_goes_on_where_it_failed() {
     let inner = json!([trace("y"), {"tool": "read_file", "args": {"path": "never"}}]);
-    let steps = json!([{"skill": "y", "parse_on_failure": "retry(2, 1ms)"}]);
+    let steps = json!([{"skill": "y", "on_failure": "retry(2, 1ms)"}]);
     let project = Project::new().sequence("x", "write", &steps).sequence("y", "write", &inner);
     assert_eq!(failure(&project.run(&WRITE)).0, ErrorKind::Io);
     assert_eq!(project.read("trace"), "y y y ", "without a journal all of it is done again");

@@ -75,7 +75,7 @@ fn a_tree_of_four_thousand_leaves_has_no_more_at_once_than_a_run_has_threads() {
 #[cfg(all(feature = "cli", target_os = "linux"))]
 #[test]
 fn a_tree_that_waits_and_asks_for_nothing_takes_no_more_threads_of_its_host() {
-    let project = tree("tool: read_file, args: {path: missing}, parse_on_failure: 'retry(9, 1s)'");
+    let project = tree("tool: read_file, args: {path: missing}, on_failure: 'retry(9, 1s)'");
     let mut host = std::process::Command::new(env!("CARGO_BIN_EXE_metier"))
         .args(["run", "x", "--timeout", "3s"])
         .current_dir(project.path(""))
@@ -103,7 +103,7 @@ concurrency: 16
 steps:
 - {id: a, skill: y, args: {n: 1}}
 - {id: b, skill: y, args: {n: 2}}
-- {id: lost, tool: read_file, args: {path: missing}, parse_on_failure: continue}
+- {id: lost, tool: read_file, args: {path: missing}, on_failure: continue}
 - {id: each, skill: y, for_each: {in: [3, 4, 5]}, args: {n: $item}}
 - {id: w, tool: append, args: {path: out, content: x}}
 - {id: c, skill: y, args: {n: $steps.a.outputs}}
@@ -261,7 +261,7 @@ fn threads_are_given_back_however_a_run_ends() {
     assert_eq!(left, 8, "a step panicked");
     let token = CancelToken::new();
     let own = token.clone();
-    let waits = wide(12, "tool: read_file, args: {path: missing}, parse_on_failure: 'retry(9, 1m)'");
+    let waits = wide(12, "tool: read_file, args: {path: missing}, on_failure: 'retry(9, 1m)'");
     let cancels = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         own.cancel();

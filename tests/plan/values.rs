@@ -114,7 +114,7 @@ fn ar_t10_outputs_of_a_skill_reach_a_later_one_with_their_type() {
         .contract(
             "x",
             "",
-            "skill:\n  composed_of:\n  - skill: cluster-auth\n    inputs_from: {cluster: $inputs.cluster}\n    parse_on_failure: abort\n  \
+            "skill:\n  composed_of:\n  - skill: cluster-auth\n    inputs_from: {cluster: $inputs.cluster}\n    on_failure: abort\n  \
              - skill: validate\n  - skill: helm-install\n    inputs_from:\n      kubeconfig: $steps.cluster-auth.outputs.kubeconfig\n      \
              label: 'valid: ${steps.validate.outputs.valid}'\n",
         );

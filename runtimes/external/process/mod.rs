@@ -1,11 +1,10 @@
 //! One process from its start to its last byte: fed, drained and stopped by one thread that sleeps until something happens.
 
-mod caged;
-mod door;
-mod exit;
-mod group;
-mod session;
-mod stream;
+mod exit_fd;
+pub(super) mod host_api_thread;
+pub(super) mod pipes;
+mod process_group;
+mod sandboxed;
 
 use std::fs::File;
 use std::io;
@@ -17,16 +16,18 @@ use std::process::{Command, ExitStatus};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
 
-use self::caged::SandboxedProcess;
-use self::door::HostApiThread;
-use self::group::ProcessGroup;
-use self::stream::{OutputReader, StdinWriter};
+use self::host_api_thread::HostApiThread;
+use self::pipes::{OutputReader, StdinWriter};
+use self::process_group::ProcessGroup;
+use self::sandboxed::SandboxedProcess;
 use super::super::sandbox::{LaunchRequest, Launcher, SupervisorReport};
-use super::api::{Connections, RequestHandler};
 use crate::policy::{CancelToken, Limits};
+use crate::runtimes::external::host_api::{Connections, RequestHandler};
 
-pub(super) use self::caged::{METIER_DIRS_VISIBLE, PROTECTED_PATHS_STEP, SandboxSetupError, check_setup};
-pub(super) use self::session::{CallOutcome, WaitOutcome, WorkerCall, WorkerSession};
+pub(super) use self::sandboxed::{METIER_DIRS_VISIBLE, PROTECTED_PATHS_STEP, SandboxSetupError, check_setup};
+pub(super) use crate::runtimes::external::worker::session::{
+    CallOutcome, WaitOutcome, WorkerCall, WorkerSession,
+};
 
 /// What to run.
 pub(super) struct ProcessOptions<'a> {
@@ -82,7 +83,7 @@ impl ProcessExit {
 }
 
 /// A started process with whatever it starts in turn.
-trait ProcessTree {
+pub(super) trait ProcessTree {
     /// Its standard streams, the first time they are asked for; input, output, error.
     fn take_stdio(&mut self) -> [Option<File>; 3];
     /// The host's end of the API, the first time it is asked for.
@@ -121,7 +122,7 @@ pub(super) fn run(request: ProcessOptions<'_>) -> io::Result<ProcessExit> {
 }
 
 /// Starts a process, as `start` has it, that is asked by lines on its standard input.
-fn start_tree(start: Launch<'_>, limits: &Limits) -> io::Result<Box<dyn ProcessTree + Send>> {
+pub(super) fn start_tree(start: Launch<'_>, limits: &Limits) -> io::Result<Box<dyn ProcessTree + Send>> {
     Ok(match start {
         Launch::Unsandboxed(mut command) => Box::new(ProcessGroup::start(&mut command, true, limits)?),
         Launch::Sandboxed(launcher, order) => Box::new(SandboxedProcess::start(launcher, &order, true)?),

@@ -1,12 +1,12 @@
 //! What running a script as a process promises.
 
-mod calls;
-mod ending;
+mod host_api;
+mod termination;
 #[path = "../../../tests/support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod not_run;
 mod resources;
-mod starting;
+mod startup;
 mod streams;
 mod workers;
 
@@ -165,7 +165,7 @@ impl TestRun {
 
 /// Whether a command is installed; says so where it is not.
 fn has_command(command: &str) -> bool {
-    let found = super::interpreter::search_path().iter().any(|folder| folder.join(command).is_file());
+    let found = crate::runtimes::external::interpreter::detect::search_path().iter().any(|folder| folder.join(command).is_file());
     if !found {
         not_run("an external script", &format!("{command} is not installed"));
     }

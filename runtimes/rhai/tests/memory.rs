@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::script;
+use crate::alloc_counter;
 use crate::error::ErrorKind;
 use crate::executor::SkillInput;
-use crate::heap;
 use crate::host::SkillContext;
 use crate::policy::Limits;
 
@@ -21,10 +21,10 @@ fn peak_of(source: &str, input: Value) -> (Option<ErrorKind>, u64) {
     let limits = Limits::default().memory(LIMIT).operations(3_000_000);
     let context = SkillContext::builder("test").limits(limits).build();
     let input = SkillInput::from(input);
-    heap::reset_peak();
-    let before = heap::net_bytes();
+    alloc_counter::reset_peak();
+    let before = alloc_counter::net_bytes();
     let ended = executor.execute_with_context(input, Some(&context)).err();
-    (ended.map(|error| error.kind()), u64::try_from(heap::peak_bytes() - before).unwrap())
+    (ended.map(|error| error.kind()), u64::try_from(alloc_counter::peak_bytes() - before).unwrap())
 }
 
 #[track_caller]

@@ -1,6 +1,6 @@
 //! What a Rhai script sees, and how it is stopped. The numbered cases are those of the hostile-script list, R1 to R13.
 
-mod leaks;
+mod closure_leaks;
 mod memory;
 mod nesting;
 mod stopping;

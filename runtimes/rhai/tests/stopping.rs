@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::super::engine::new_engine;
-use super::super::host;
 use super::{invalid, loaded, loaded_under, run, script, stopped};
 use crate::error::ErrorKind;
 use crate::executor::SkillInput;
 use crate::host::SkillContext;
 use crate::policy::{CancelToken, Limits, Watchdog};
+use crate::runtimes::rhai::host_api;
 
 /// Scripts that go on until they are stopped, one a line.
 const ENDLESS: &str = include_str!("endless.txt");
@@ -69,7 +69,7 @@ const BUILT_IN: &[&str] = &[
 /// Every function there is, by name; where a name takes other arguments the call fails and the next one is tried.
 fn names() -> BTreeSet<String> {
     let mut engine = new_engine();
-    host::install(&mut engine, &Arc::default());
+    host_api::install(&mut engine, &Arc::default());
     let registered =
         engine.collect_fn_metadata(None, |function| Some(function.metadata.name.to_string()), true);
     let mut names: BTreeSet<String> = registered.into_iter().collect();
@@ -255,10 +255,10 @@ fn arguments_and_answers_are_counted_before_they_are_built() {
         let limits = Limits::default().memory(memory).operations(u64::MAX);
         let context = SkillContext::builder("test").limits(limits).build();
         let executor = script(source);
-        crate::heap::reset_peak();
-        let before = crate::heap::net_bytes();
+        crate::alloc_counter::reset_peak();
+        let before = crate::alloc_counter::net_bytes();
         let ended = executor.execute_with_context(SkillInput::default(), Some(&context)).err();
-        (ended.map(|error| error.kind()), crate::heap::peak_bytes() - before)
+        (ended.map(|error| error.kind()), crate::alloc_counter::peak_bytes() - before)
     };
     for call in ["ctx.log(b, b, b)", "ctx.log(\"info\", b)", "ctx.write(b, b)"] {
         let (ended, peak) = run(&format!("{lists} {call}"), 64 << 20);

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use super::super::sandbox::*;
 use super::{LaunchHandle, Launcher};
 use crate::policy::SandboxLevel;
+use crate::runtimes::sandbox::*;
 
 /// What came of a program in a cage.
 struct LaunchResult {
@@ -64,7 +64,9 @@ fn run(launcher: &Launcher, order: &LaunchRequest) -> LaunchResult {
     File::from(pipe).read_to_end(&mut report).unwrap();
     drop(control);
     LaunchResult {
-        report: super::wire::decode(&report).ok().map(|(report, _)| report),
+        report: crate::runtimes::sandbox::linux::fork_server::ipc::decode(&report)
+            .ok()
+            .map(|(report, _)| report),
         stdout: said,
         stderr: complained,
         took: began.elapsed(),

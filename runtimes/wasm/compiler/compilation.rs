@@ -1,18 +1,18 @@
 //! The work itself: what is read of a module that an untrusted author wrote is read here, and nowhere else.
 
 use super::super::engine::{invalid_module, on_demand_engine};
-use super::super::facts::ModuleMetadata;
 use super::super::module::CheckedModule;
-use super::super::{rewrite, text};
 use super::CompiledModule;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
+use crate::runtimes::wasm::metadata::ModuleMetadata;
+use crate::runtimes::wasm::{instrument, wat};
 
 /// Compiles a module.
 pub(super) fn compile(script: &Script, counts: bool) -> Result<CompiledModule> {
-    let binary = text::to_binary(script)?;
+    let binary = wat::to_binary(script)?;
     let module = CheckedModule::new(&binary, script)?;
-    let rewritten = rewrite::instrument(&binary, &module).map_err(|error| {
+    let rewritten = instrument::instrument(&binary, &module).map_err(|error| {
         SkillError::new(ErrorKind::InvalidSkill, format!("{} cannot be read: {error}", script.path))
     })?;
     let facts = ModuleMetadata::from_module(module);

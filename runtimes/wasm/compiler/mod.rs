@@ -1,12 +1,12 @@
 //! Who compiles a module: a sandboxed process that does nothing else, with limits of its own, so that neither the time nor
 //! the memory it takes is the host's. The host compiles itself only where an embedder allows that and there is no such process.
 
+#[cfg(unix)]
+mod client;
 mod compilation;
+mod protocol;
 #[cfg(unix)]
-mod helper;
-mod message;
-#[cfg(unix)]
-mod process;
+mod server;
 #[cfg(not(unix))]
 mod helper {
     //! Systems where nothing can be started in a sandbox.
@@ -26,13 +26,13 @@ mod helper {
 }
 
 #[cfg(unix)]
-pub(crate) use process::compiler_main;
+pub(crate) use self::server::compiler_main;
 
-use super::facts::ModuleMetadata;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
+use crate::runtimes::wasm::metadata::ModuleMetadata;
 
 /// What is known of a module, and its machine code as `Engine::precompile_module` has it.
 pub(super) type CompiledModule = (ModuleMetadata, Vec<u8>);
@@ -54,8 +54,8 @@ pub(super) fn compile(
 ) -> Result<CompiledModule> {
     cancel.check()?;
     let (cancel, _armed) = shared.load_token(cancel);
-    let request = message::encode_request(script, counts);
-    let answer = match helper::send_request(shared, script, &request, &cancel) {
+    let request = self::protocol::encode_request(script, counts);
+    let answer = match self::client::send_request(shared, script, &request, &cancel) {
         Ok(answer) => answer,
         Err(CompileError::NoCompiler(_)) if shared.compiles_in_process() => {
             let compiled = compilation::compile(script, counts);
@@ -64,7 +64,7 @@ pub(super) fn compile(
         }
         Err(CompileError::NoCompiler(error) | CompileError::Failed(error)) => return Err(error),
     };
-    message::decode_response(&answer, script, counts)
+    self::protocol::decode_response(&answer, script, counts)
 }
 
 impl CompileError {

@@ -2,10 +2,10 @@
 
 mod answers;
 #[cfg(unix)]
-mod disk;
+mod cache;
 mod limits;
 mod loading;
-mod side_by_side;
+mod parallel;
 mod stopping;
 mod wasi;
 

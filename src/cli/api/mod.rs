@@ -1,7 +1,7 @@
 //! `metier api`: the functions a script may call on `ctx`, from the one table of them.
 
 mod definitions;
-mod page;
+mod reference_page;
 mod types;
 
 use clap::ValueEnum;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
         match args.stub {
             Some(Language::Lua) => definitions::luau(),
             Some(Language::Rhai) => definitions::rhai(),
-            None if args.markdown => page::markdown(),
+            None if args.markdown => self::reference_page::markdown(),
             None => listing(),
         }
         .trim_end(),

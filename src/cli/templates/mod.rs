@@ -127,11 +127,11 @@ fn fill_placeholders(template: &str, values: &[(&str, &str)]) -> String {
 /// A string as YAML: plain where no reader can take it for anything else, otherwise quoted as JSON does, which YAML reads.
 fn yaml_scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    let is_unsandboxed = text.starts_with(char::is_alphabetic)
+    let is_plain = text.starts_with(char::is_alphabetic)
         && text.chars().all(|c| c.is_alphanumeric() || " -.,;()/'".contains(c))
         && !text.ends_with(' ')
         && !WORDS.contains(&text.to_lowercase().as_str());
-    if is_unsandboxed { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use metier::skill::contract::{CONTRACT_FILES, ParsedContract, parse, parse_with_
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
-use super::around::{PlanContext, ProjectSkills};
-use super::rule;
 use super::skill_file;
-use super::unused::unused_steps;
+use crate::cli::validate::lints;
+use crate::cli::validate::project_skills::{PlanContext, ProjectSkills};
+use crate::cli::validate::unused_steps::unused_steps;
 
 /// The answer for one contract, as it is in JSON.
 #[derive(Serialize)]
@@ -110,7 +110,7 @@ fn entrypoint_diagnostics(
         {
             let path = &entrypoint.path;
             let message = format!("the entrypoint `{path}` is {told}, and the runtime is {declared}{place}");
-            let unfit = Diagnostic::new(&rule::ENTRYPOINT_UNFIT, text, &first_span(text, path), message);
+            let unfit = Diagnostic::new(&lints::ENTRYPOINT_UNFIT, text, &first_span(text, path), message);
             found.push(unfit.with_help("make them agree, or take out the runtime"));
         }
         let runtime = match &entrypoint.runtime {
@@ -124,7 +124,7 @@ fn entrypoint_diagnostics(
                 "the function `{function}` cannot be called: {runtime} scripts run from their first line"
             );
             let unfit =
-                Diagnostic::new(&rule::ENTRYPOINT_FUNCTION, text, &first_span(text, function), message);
+                Diagnostic::new(&lints::ENTRYPOINT_FUNCTION, text, &first_span(text, function), message);
             found.push(unfit.with_help("take `function` out"));
         }
         runtimes.extend(entrypoint.runtime.as_deref());
@@ -132,7 +132,7 @@ fn entrypoint_diagnostics(
     for name in runtimes {
         if let Err(error) = name.parse::<SkillRuntime>() {
             let mut unknown =
-                Diagnostic::new(&rule::RUNTIME_UNKNOWN, text, &first_span(text, name), error.message());
+                Diagnostic::new(&lints::RUNTIME_UNKNOWN, text, &first_span(text, name), error.message());
             // A contract is nobody's but ours, and by this one nothing runs.
             unknown.severity = Severity::Error;
             found.push(unknown.with_help(error.help().unwrap_or("remove the line")));
@@ -143,7 +143,7 @@ fn entrypoint_diagnostics(
 
 fn missing_entrypoint(path: &str, dir: &Dir, text: &str) -> Diagnostic {
     let message = format!("the entrypoint `{path}` is no file in the skill's folder");
-    let found = Diagnostic::new(&rule::ENTRYPOINT_MISSING, text, &first_span(text, path), message);
+    let found = Diagnostic::new(&lints::ENTRYPOINT_MISSING, text, &first_span(text, path), message);
     let in_scripts = format!("scripts/{path}");
     if dir.is_file(&in_scripts) { found.with_help(format!("write {in_scripts}")) } else { found }
 }

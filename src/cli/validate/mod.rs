@@ -1,15 +1,15 @@
 //! `metier validate`: skills held against the specification, contracts against themselves, and folders against what both say.
 
-mod around;
-mod checked;
 mod contract;
-mod folder;
+mod folder_checks;
+mod lints;
+mod project_skills;
 mod references;
-mod rule;
 mod sequence;
+mod skill;
 mod skill_file;
 mod target;
-mod unused;
+mod unused_steps;
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use metier::error::Result;
 use metier::skill::Profile;
 
+use self::project_skills::ProjectSkills;
+use self::skill::SkillValidation;
 use super::output;
-use super::render;
 use super::session::Session;
-use around::ProjectSkills;
-use checked::SkillValidation;
+use crate::cli::diagnostics;
 
 /// The options of `metier validate`.
 #[derive(clap::Args)]
@@ -62,12 +62,12 @@ fn print_text(checked: impl Iterator<Item = SkillValidation>) -> Result<usize> {
     let (mut valid, mut invalid) = (0, 0);
     for SkillValidation { diagnostics, file, text, contract, sequences, valid: is_valid, .. } in checked {
         let beside = contract.iter().flat_map(|beside| {
-            beside.diagnostics.iter().map(|found| render::render(&beside.path, &beside.text, found))
+            beside.diagnostics.iter().map(|found| diagnostics::render(&beside.path, &beside.text, found))
         });
         let steps = sequences.iter().flat_map(|steps| {
-            steps.diagnostics.iter().map(|found| render::render(&steps.path, &steps.text, found))
+            steps.diagnostics.iter().map(|found| diagnostics::render(&steps.path, &steps.text, found))
         });
-        let own = diagnostics.iter().map(|found| render::render(&file, &text, found));
+        let own = diagnostics.iter().map(|found| diagnostics::render(&file, &text, found));
         for shown in own.chain(beside).chain(steps) {
             output::print(&format!("{shown}\n"))?;
         }

@@ -8,9 +8,9 @@ use metier::plan;
 use metier::skill::{Contract, Diagnostic, Manifest, Schema, Severity};
 use serde::Serialize;
 
-use super::around::{PlanContext, ProjectSkills};
-use super::rule;
 use super::skill_file;
+use crate::cli::validate::lints;
+use crate::cli::validate::project_skills::{PlanContext, ProjectSkills};
 
 /// Where a sequence lies when nobody says where.
 pub const DEFAULT_PATH: &str = "scripts/sequence.json";
@@ -100,7 +100,7 @@ impl SequenceValidation {
             }
             Err(error) => {
                 let message = format!("failed to read {file}: {error}");
-                (String::new(), vec![Diagnostic::new(&rule::UNREADABLE, "", &(0..0), message)])
+                (String::new(), vec![Diagnostic::new(&lints::UNREADABLE, "", &(0..0), message)])
             }
         };
         Self { file, diagnostics, path, text }
@@ -120,7 +120,7 @@ fn sequence_diagnostics(
 ) -> Vec<Diagnostic> {
     if read.is_truncated {
         let message = format!("{file} is larger than {} MiB, and does not run", plan::Plan::MAX_BYTES >> 20);
-        return vec![Diagnostic::new(&rule::PLAN_TOO_LARGE, "", &(0..0), message)];
+        return vec![Diagnostic::new(&lints::PLAN_TOO_LARGE, "", &(0..0), message)];
     }
     let PlanContext { callees, identity } = neighbours;
     plan::diagnostics_with_callees(&read.bytes, file, inputs.map(Schema::json), identity, callees.as_ref())

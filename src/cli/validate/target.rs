@@ -8,8 +8,8 @@ use metier::error::SkillError;
 use metier::skill::{Diagnostic, Rule};
 use walkdir::{DirEntry, WalkDir};
 
-use super::around::ProjectSkills;
-use super::rule;
+use crate::cli::validate::lints;
+use crate::cli::validate::project_skills::ProjectSkills;
 
 /// The names a skill's file may have, the proper one first.
 const SKILL_FILES: [&str; 2] = ["SKILL.md", "skill.md"];
@@ -37,14 +37,14 @@ pub fn targets(path: &Path, around: &ProjectSkills) -> Vec<Target> {
         // Of a link to nowhere, a FIFO or a device called SKILL.md, reading it tells what is wrong.
         _ if is_skill_file_name(path) && path.symlink_metadata().is_ok() => vec![file_target(path)],
         Ok(false) => vec![
-            invalid_target(path, &rule::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
+            invalid_target(path, &lints::NOT_A_DIRECTORY, format!("Not a directory: {}", path.display()))
                 .with_help("name a skill's folder or its SKILL.md"),
         ],
         Err(error) if is_not_found(&error) => match around.skill_folder(path) {
             Ok(folder) => vec![file_target(&folder.join(skill_file_name(&folder).unwrap_or(SKILL_FILES[0])))],
             Err(help) => {
                 let message = format!("Path does not exist: {}", path.display());
-                vec![invalid_target(path, &rule::PATH_MISSING, message).with_help(help)]
+                vec![invalid_target(path, &lints::PATH_MISSING, message).with_help(help)]
             }
         },
         Err(error) => vec![unreadable_target(path, error)],
@@ -110,7 +110,7 @@ fn target_at(entry: &DirEntry) -> Option<Target> {
 fn no_skills_found(folder: &Path) -> Target {
     let misspelt = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let misspelt = misspelt.map(|entry| entry.path()).find(|path| is_skill_file_name(path));
-    let fault = invalid_target(folder, &rule::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
+    let fault = invalid_target(folder, &lints::SKILL_FILE_MISSING, "Missing required file: SKILL.md");
     match misspelt.as_deref().and_then(Path::file_name) {
         Some(name) => fault.with_help(format!("rename {} to SKILL.md", name.display())),
         None => fault.with_help("there is none in any folder below it either"),
@@ -119,7 +119,7 @@ fn no_skills_found(folder: &Path) -> Target {
 
 fn search_truncated(folder: &Path) -> Target {
     let message = format!("the search stopped at {MAX_ENTRIES} entries or {MAX_DEPTH} folders deep");
-    invalid_target(folder, &rule::TOO_MANY_FOLDERS, message)
+    invalid_target(folder, &lints::TOO_MANY_FOLDERS, message)
         .with_help("name the folders below it that hold skills")
 }
 
@@ -133,7 +133,7 @@ fn unsearchable_target(folder: &Path, error: walkdir::Error) -> Target {
 
 fn unreadable_target(path: &Path, error: io::Error) -> Target {
     let error = SkillError::io(format_args!("failed to read {}", path.display()), error);
-    invalid_target(path, &rule::UNREADABLE, error.message())
+    invalid_target(path, &lints::UNREADABLE, error.message())
 }
 
 fn invalid_target(path: &Path, rule: &Rule, message: impl Into<String>) -> Target {

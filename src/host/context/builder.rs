@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{ContextInner, HostApiClient, SkillContext};
 use crate::host::files::Files;
-use crate::host::journal::{Observer, RunLog};
+use crate::host::log::{Observer, RunLog};
 use crate::host::memory::HostMemory;
 use crate::host::providers::Providers;
 use crate::host::redaction::Redaction;
@@ -168,7 +168,7 @@ impl ContextBuilder {
     /// The context.
     pub fn build(self) -> SkillContext {
         // Whether it is there is asked where it matters.
-        crate::heap::ensure_reserve();
+        crate::alloc_counter::ensure_reserve();
         let memory = self.limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let own = || MemoryBudget::new(memory);
         let host_memory = self.host_memory.unwrap_or(memory);

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-use super::attempt::FileOperation;
-use super::links::FinalSymlink;
-pub use super::matches::GrepMatch;
-use super::matches::MatchSink;
 use super::read::not_regular_file;
 use super::walk::{EntryKind, Skipped, WalkFilter, WalkOptions};
-use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
+pub use crate::host::files::grep_sink::GrepMatch;
+use crate::host::files::grep_sink::MatchSink;
+use crate::host::files::operation::FileOperation;
+use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 use crate::policy::{CancelToken, Limits, ThreadBudget, ThreadPermit};
 
@@ -179,7 +179,7 @@ impl FilesView<'_> {
 
     fn target(&self, attempt: FileOperation<'_>) -> Result<(String, EntryKind)> {
         self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
-            let (dir, name) = (&self.files.dir, names::decode(path));
+            let (dir, name) = (&self.files.dir, name_encoding::decode(path));
             match (self.files.backend.open_dir)(dir, &name) {
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                     let file = (self.files.backend.open_file)(dir, &name)?;
@@ -317,7 +317,7 @@ impl GrepRun<'_> {
         path: &str,
         matches: &mut MatchSink<'_>,
     ) -> io::Result<()> {
-        let file = (self.view.files.backend.open_file)(&self.view.files.dir, &names::decode(path))?;
+        let file = (self.view.files.backend.open_file)(&self.view.files.dir, &name_encoding::decode(path))?;
         let mut reader = CancellableReader { file, cancel: self.cancel, longest };
         searcher.search_reader(&self.grep.matcher, &mut reader, &mut *matches)?;
         if matches.is_empty() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{Files, FilesView, names};
 use crate::error::{Result, SkillError};
+use crate::host::files::{Files, FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 
 /// The name of the files with the rules.
@@ -76,7 +76,7 @@ impl IgnoreRules {
 }
 
 fn read_rules(files: &Files, folder: &str) -> io::Result<String> {
-    let file = (files.backend.open_file)(&files.dir, &names::decode(folder).join(FILE_NAME))?;
+    let file = (files.backend.open_file)(&files.dir, &name_encoding::decode(folder).join(FILE_NAME))?;
     if !file.metadata()?.is_file() {
         return Err(super::read::not_regular_file());
     }

@@ -6,11 +6,11 @@ use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 
-use super::attempt::FileOperation;
-use super::links::FinalSymlink;
 use super::walk::MAX_RESULTS;
-use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::into_io_error;
 
 /// About the bytes of a name in a list, and of the value it becomes, beside its text.
@@ -54,10 +54,10 @@ impl FilesView<'_> {
                 let bytes = 5 * length as u64 + NAME_OVERHEAD_BYTES;
                 self.check_cancelled().and_then(|()| held.borrow_mut().grow(bytes)).map_err(into_io_error)
             };
-            (self.files.backend.read_dir)(&self.files.dir, &names::decode(path), &mut count)
+            (self.files.backend.read_dir)(&self.files.dir, &name_encoding::decode(path), &mut count)
         })?;
         let mut listed: Vec<String> =
-            entries.iter().map(|(name, _)| names::encode(name).into_owned()).collect();
+            entries.iter().map(|(name, _)| name_encoding::encode(name).into_owned()).collect();
         listed.sort_unstable();
         Ok(listed)
     }

@@ -5,24 +5,24 @@
 //! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard
 //! links, which are only ever written by putting a new file in their place.
 
-mod attempt;
-mod change;
-mod door;
+mod file_id;
 mod grep;
-mod identity;
+mod grep_sink;
 mod ignore_rules;
-mod links;
-#[cfg(target_os = "linux")]
-mod linux;
 mod list;
-mod matches;
-mod names;
+mod name_encoding;
+mod open;
+#[cfg(target_os = "linux")]
+mod openat2;
+mod operation;
+mod parent_dir;
 mod path;
-mod place;
 mod protected;
 mod read;
 mod remove;
+mod symlinks;
 mod walk;
+mod write;
 
 pub use grep::{Grep, GrepMatch, GrepResults};
 pub use list::Stat;
@@ -36,11 +36,11 @@ use std::path::{Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use self::door::OpenBackend;
+use self::open::OpenBackend;
 use self::protected::ProtectedCache;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::memory::{HostMemoryReservation, OperationLimits};
-use crate::host::own_folders::leads_into_metier_dir;
+use crate::host::metier_dirs::leads_into_metier_dir;
 use crate::policy::Permissions;
 
 /// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
@@ -55,9 +55,11 @@ pub struct Files {
 
 /// Paths below a root, `/`-separated, that are closed to scripts.
 fn reserved_paths(root: &Path) -> Vec<String> {
-    let own = super::temp_places::metier_dirs_in(root);
+    let own = crate::host::temp_dirs::metier_dirs_in(root);
     own.iter()
-        .filter_map(|own| Some(names::encode(own.strip_prefix(root).ok()?.as_os_str()).into_owned()))
+        .filter_map(|own| {
+            Some(self::name_encoding::encode(own.strip_prefix(root).ok()?.as_os_str()).into_owned())
+        })
         .collect()
 }
 
@@ -67,7 +69,9 @@ impl Files {
         self.reserved_paths.iter().any(|own| {
             path.strip_prefix(own.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || own.is_empty())
-        }) || leads_into_metier_dir(path, |other| (self.backend.exists)(&self.dir, &names::decode(other)))
+        }) || leads_into_metier_dir(path, |other| {
+            (self.backend.exists)(&self.dir, &self::name_encoding::decode(other))
+        })
     }
 
     /// Opens the tree below `root`. The root itself may be reached through links.
@@ -104,7 +108,7 @@ impl Files {
     /// The same tree, opened component by component, as systems without `openat2` have to.
     #[doc(hidden)]
     pub fn portable(self) -> Self {
-        Self { backend: door::PORTABLE, ..self }
+        Self { backend: self::open::PORTABLE, ..self }
     }
 
     /// The root, canonical, as it was when opened.
@@ -170,7 +174,7 @@ impl<'a> FilesView<'a> {
 
 #[cfg(target_os = "linux")]
 fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
-    linux::open_dir_nofollow(root)
+    self::openat2::open_dir_nofollow(root)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -180,10 +184,10 @@ fn opened_itself(root: &Path) -> std::io::Result<Dir> {
 
 #[cfg(target_os = "linux")]
 fn fastest_backend(dir: &Dir) -> OpenBackend {
-    if linux::is_supported(dir) { linux::OPENAT2 } else { door::PORTABLE }
+    if self::openat2::is_supported(dir) { self::openat2::OPENAT2 } else { self::open::PORTABLE }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn quickest_door(_dir: &Dir) -> OpenBackend {
-    door::PORTABLE
+    self::open::PORTABLE
 }

@@ -54,8 +54,8 @@ fn path_fault(path: &str) -> Option<String> {
 
 /// Whether there is nothing to resolve, as in almost every path.
 fn is_normalized(path: &str) -> bool {
-    let is_unsandboxed = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= MAX_NAME_BYTES;
-    !cfg!(windows) && path.split('/').all(is_unsandboxed)
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= MAX_NAME_BYTES;
+    !cfg!(windows) && path.split('/').all(is_plain)
 }
 
 /// An absolute path's text after the root.

@@ -12,11 +12,11 @@ use std::time::{Duration, SystemTime};
 
 use cap_fs_ext::MetadataExt;
 
-use super::attempt::FileOperation;
-use super::door::{NameCounter, NamedEntry};
 use super::walk::{EntryKind, WalkFilter, WalkOptions};
-use super::{Files, FilesView, names};
 use crate::error::{ErrorKind, Result};
+use crate::host::files::open::{NameCounter, NamedEntry};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::{Files, FilesView, name_encoding};
 use crate::host::git;
 use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
 use crate::policy::{CancelToken, PathProtection, Permissions};
@@ -149,7 +149,7 @@ impl FilesView<'_> {
             };
             if entry.kind == EntryKind::File
                 && let Some(stands_for) = stands_for
-                && let Ok(about) = self.files.metadata_nofollow(&names::decode(&entry.path))
+                && let Ok(about) = self.files.metadata_nofollow(&name_encoding::decode(&entry.path))
                 && about.nlink() > 1
             {
                 held.grow(entry.memory_size())?;
@@ -220,8 +220,8 @@ impl Files {
         }
         let found = self.find_alias(attempt, path, links).or_else(|| self.find_repository(attempt, path));
         if is_file && found.is_none() && links.is_empty() {
-            let is_dangling = |folder: &str| self.folder_info(folder).git_targets.is_empty();
-            if containing_folders(path, true).all(is_dangling)
+            let leads_nowhere = |folder: &str| self.folder_info(folder).git_targets.is_empty();
+            if containing_folders(path, true).all(leads_nowhere)
                 && self.unprotected_folders().len() < MAX_CACHED_FOLDERS
             {
                 self.unprotected_folders().insert(folder.to_owned());
@@ -275,7 +275,7 @@ impl Files {
                 || alias.file_id.is_some_and(|identity| {
                     let identities = way.get_or_insert_with(|| {
                         containing_folders(path, false)
-                            .map(|part| self.file_id(&names::decode(part)).ok())
+                            .map(|part| self.file_id(&name_encoding::decode(part)).ok())
                             .collect()
                     });
                     identities.contains(&Some(identity))
@@ -299,7 +299,7 @@ impl Files {
     }
 
     fn inspect_folder(&self, path: &str) -> FolderInfo {
-        let place = names::decode(path);
+        let place = name_encoding::decode(path);
         let has = |name: &str| (self.backend.exists)(&self.dir, &place.join(name));
         let is_repository = git::is_repository(has);
         if !has(".git") {
@@ -320,7 +320,7 @@ impl Files {
             return &[];
         }
         folder.config_targets.get_or_init(|| {
-            let place = self.root.join(names::decode(path));
+            let place = self.root.join(name_encoding::decode(path));
             let named = git::configured_paths(&place.join(".git"), &place);
             self.aliases(named, &super::walk::join_path(path, ".git"), false)
         })
@@ -331,7 +331,7 @@ impl Files {
         let inside = |place: PathBuf| {
             let path = place.strip_prefix(&self.root).ok()?;
             let identity = self.file_id(path).ok();
-            let path: Vec<_> = path.iter().map(names::encode).collect();
+            let path: Vec<_> = path.iter().map(name_encoding::encode).collect();
             let path = path.join("/");
             let is_own = crate::policy::is_within(&path, stands_for);
             let stands_for = stands_for.to_owned();
@@ -349,7 +349,7 @@ impl Files {
     fn is_or_becomes_repository(&self, folder: &str, path: &str) -> bool {
         let below = path.get(folder.len()..).unwrap_or_default().trim_start_matches('/');
         let next = below.split('/').next().unwrap_or_default();
-        let place = names::decode(folder);
+        let place = name_encoding::decode(folder);
         git::is_repository(|name| {
             next.eq_ignore_ascii_case(name) || (self.backend.exists)(&self.dir, &place.join(name))
         })
@@ -377,10 +377,10 @@ impl Files {
         };
         let secrets = PathProtection::default();
         let links = entries.into_iter().filter(|(_, kind)| *kind == EntryKind::Symlink);
-        let named = links.map(|(name, _)| names::encode(&name).into_owned());
+        let named = links.map(|(name, _)| name_encoding::encode(&name).into_owned());
         let named = named.filter(|name| secrets.protects_read(name) && !name.eq_ignore_ascii_case(".git"));
         let aliases = named.flat_map(|name| {
-            let real = std::fs::canonicalize(self.root.join(names::decode(&name)));
+            let real = std::fs::canonicalize(self.root.join(name_encoding::decode(&name)));
             self.aliases(real.into_iter().collect(), &name, true)
         });
         Ok(aliases.collect())

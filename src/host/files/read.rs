@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::attempt::FileOperation;
-use super::links::FinalSymlink;
-use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 use crate::policy::Limits;
 
@@ -84,7 +84,7 @@ impl FilesView<'_> {
 
     fn open(&self, attempt: FileOperation<'_>) -> Result<OpenedFile> {
         let (opened, about, path) = self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
-            let file = (self.files.backend.open_file)(&self.files.dir, &names::decode(path))?;
+            let file = (self.files.backend.open_file)(&self.files.dir, &name_encoding::decode(path))?;
             let metadata = file.metadata()?;
             match metadata.is_file() {
                 true => Ok((OpenedFile { file, size: metadata.len() }, metadata, path.to_owned())),

@@ -5,11 +5,11 @@ use std::io;
 use cap_fs_ext::DirExt;
 
 use super::FilesView;
-use super::attempt::FileOperation;
-use super::links::FinalSymlink;
-use super::place::ParentDir;
 use super::walk::{Entry, EntryKind, WalkFilter, WalkOptions};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::parent_dir::ParentDir;
+use crate::host::files::symlinks::FinalSymlink;
 use crate::host::memory::HostMemoryReservation;
 use crate::policy::{Access, CancelToken};
 

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use super::attempt::FileOperation;
-use super::door::NamedEntry;
 use super::ignore_rules::{self, IgnoreRules};
-use super::links::FinalSymlink;
-use super::{FilesView, names};
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::open::NamedEntry;
+use crate::host::files::operation::FileOperation;
+use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
 use crate::policy::{Access, CancelToken};
 
@@ -84,7 +84,8 @@ impl FilesView<'_> {
     /// Where a folder really is: its path with links resolved, if the run may look there.
     pub fn resolve_folder(&self, path: &str) -> Result<String> {
         self.with_resolved_path(FileOperation::inspect("search", path), FinalSymlink::Follow, |path| {
-            (self.files.backend.open_dir)(&self.files.dir, &names::decode(path)).map(|_| path.to_owned())
+            (self.files.backend.open_dir)(&self.files.dir, &name_encoding::decode(path))
+                .map(|_| path.to_owned())
         })
     }
 
@@ -195,7 +196,7 @@ impl Walker<'_> {
             *weight += bytes;
             held.grow(bytes).map_err(into_io_error)
         };
-        match (files.backend.read_dir)(&files.dir, &names::decode(&folder.path), &mut count) {
+        match (files.backend.read_dir)(&files.dir, &name_encoding::decode(&folder.path), &mut count) {
             Err(error) if folder.depth == 0 || is_skill_error(&error) => Err(self.operation.io_error(error)),
             Err(error) => {
                 self.skip(folder.path.clone(), error)?;
@@ -239,7 +240,7 @@ impl Walker<'_> {
     /// Passes by one name: over it, or with it as an entry, and with a folder to look into later.
     fn visit(&mut self, folder: &PendingFolder, (name, kind): NamedEntry) -> Result<Option<Entry>> {
         self.count_entry()?;
-        let name = names::encode(&name);
+        let name = name_encoding::encode(&name);
         if self.options.filter == WalkFilter::SkipHiddenAndIgnored && name.starts_with('.') {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use super::read::{ENCODING, content};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::args::MAX_PATH_BYTES;
 use crate::host::files::path_below;
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 use crate::policy::Access;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SampleRequest, SkillContext, ToolProvider, catch_panic, memory_size};
 
 pub(super) const TOOL: HostFunction = HostFunction {

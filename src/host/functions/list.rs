@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::findings::{AnswerOverhead, collect_entries};
 use super::search::{SEARCH_OPTIONS, SearchOptions};
 use crate::error::Result;
 use crate::host::files::EntryKind;
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::functions::walk_results::{AnswerOverhead, collect_entries};
 use crate::host::memory::HostMemoryReservation;
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const LIST_DIR: HostFunction = HostFunction {

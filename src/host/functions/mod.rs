@@ -2,23 +2,23 @@
 
 mod asset;
 mod call;
-mod change;
-mod findings;
+mod http;
 mod list;
+mod logging;
 mod read;
 mod search;
 mod settings;
-mod talk;
-mod web;
+mod walk_results;
+mod write;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::SkillContext;
 use super::files::FilesView;
-use super::guarded::catch_panic;
-use super::table::HostFunction;
 use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::catch_panic::catch_panic;
+use crate::host::function::HostFunction;
 
 /// The table, in the order of the documentation.
 pub(super) const FUNCTIONS: &[&HostFunction] = &[
@@ -31,20 +31,20 @@ pub(super) const FUNCTIONS: &[&HostFunction] = &[
     &search::GREP,
     &search::GLOB,
     &search::FIND,
-    &change::WRITE,
-    &change::APPEND,
-    &change::EDIT,
-    &change::MKDIR,
-    &change::REMOVE,
+    &self::write::WRITE,
+    &self::write::APPEND,
+    &self::write::EDIT,
+    &self::write::MKDIR,
+    &self::write::REMOVE,
     &asset::ASSET,
-    &talk::LOG,
-    &talk::PROGRESS,
+    &self::logging::LOG,
+    &self::logging::PROGRESS,
     &call::TOOL,
     &call::SKILL,
     &call::SAMPLE,
     &settings::CONFIG,
     &settings::SECRET,
-    &web::HTTP,
+    &self::http::HTTP,
 ];
 
 /// The project's files as this run may see them.
@@ -70,7 +70,7 @@ fn unavailable(what: &str) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::table::{AccessRule, Example};
+    use crate::host::function::{AccessRule, Example};
     use crate::host::{Files, Fixtures};
     use crate::policy::{PathProtection, Permission, Permissions, RequestedPermissions};
 
@@ -112,11 +112,11 @@ mod tests {
     #[test]
     fn every_function_that_needs_a_permission_is_denied_without_it() {
         for function in FUNCTIONS {
-            let is_world_readable = matches!(
+            let is_everybodys = matches!(
                 function.access,
                 AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot
             );
-            assert_eq!(is_world_readable, function.example.grants.is_empty(), "{}", function.name);
+            assert_eq!(is_everybodys, function.example.grants.is_empty(), "{}", function.name);
             // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
             let permission = match (function.access, function.example.grants) {
                 (AccessRule::Write(_), _) => "write",

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::host::files::FilesView;
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const READ_FILE: HostFunction = HostFunction {

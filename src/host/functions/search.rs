@@ -5,10 +5,10 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::findings::{AnswerOverhead, collect_entries, log_skipped};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::{Entry, Grep, GrepMatch, WalkFilter};
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::functions::walk_results::{AnswerOverhead, collect_entries, log_skipped};
 use crate::host::{Args, SkillContext};
 
 pub(super) const GREP: HostFunction = HostFunction {

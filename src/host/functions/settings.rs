@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
-use crate::host::table::{AccessRule, Example, HostFunction, Param, ValueType};
+use crate::host::function::{AccessRule, Example, HostFunction, Param, ValueType};
 use crate::host::{Args, SkillContext};
 
 pub(super) const CONFIG: HostFunction = HostFunction {

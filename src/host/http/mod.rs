@@ -4,15 +4,15 @@
 //! sends and reads over that `wire`, `hop` makes the next request of a redirect. `patience` bounds every wait.
 
 mod addresses;
-mod exchange;
+mod client;
+mod connect;
 mod headers;
-mod hop;
-mod patience;
-mod reach;
+mod request;
+mod send;
+mod timeout;
+mod transport;
 mod url;
-mod web;
-mod wire;
 
+pub use self::client::WebClient;
 pub(super) use headers::validate_headers;
 pub(super) use url::url_host;
-pub use web::WebClient;

@@ -121,8 +121,8 @@ fn canonical_host(host: &str) -> Result<String> {
             Err(_) => refused("names no host: what stands in brackets is not an IPv6 address"),
         };
     }
-    let is_unsandboxed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_unsandboxed);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.chars().all(is_plain);
     if host.len() > 253 || !host.split('.').all(is_label) {
         return refused(
             "names no host: letters, digits, `-` and `_`, in parts with single dots between them",

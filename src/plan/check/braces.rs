@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::Checker;
-use crate::plan::findings::quoted_excerpt;
-use crate::plan::reference::{Reference, ReferenceBody, ReferenceRoot, parse_reference_body};
-use crate::plan::{Argument, NamedArgument, Template, TemplatePiece, rule};
+use crate::plan::diagnostic_sink::quoted_excerpt;
+use crate::plan::model::reference::{Reference, ReferenceBody, ReferenceRoot, parse_reference_body};
+use crate::plan::{Argument, NamedArgument, Template, TemplatePiece, lint};
 
 impl Checker<'_> {
     pub(super) fn check_braces(&mut self, parameter: &NamedArgument) {
@@ -13,7 +13,7 @@ impl Checker<'_> {
         let message = format!("{{{{…}}}} in {} is only text", quoted_excerpt(&parameter.name));
         let help =
             format!("write {meant} for its value, or ${{{}}} beside other text", ReferenceBody(&meant));
-        self.diagnostics.add(&rule::BRACES, &parameter.place, message, help);
+        self.diagnostics.add(&lint::BRACES, &parameter.place, message, help);
     }
 }
 

@@ -76,7 +76,7 @@ skill:
   composed_of:
     - skill: cluster-auth
       inputs_from: {cluster: $inputs.cluster}
-      parse_on_failure: abort
+      on_failure: abort
     - skill: validate-chart
       inputs_from: {chart_path: $inputs.chart}
     - skill: helm-install
@@ -179,29 +179,29 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
         ("skill: validate-chart", "skill: cluster-auth", "step-id-twice", 8),
         ("skill: validate-chart", "{skill: a, tool: b}", "yaml-invalid", 0),
         ("skill: validate-chart", "skil: validate-chart", "step-call", 8),
-        ("parse_on_failure: abort", "parse_on_failure: retry(0)", "step-on-failure", 7),
-        ("parse_on_failure: abort", "parse_on_failure: retry(11)", "step-on-failure", 7),
-        ("parse_on_failure: abort", "parse_on_failure: retry(3, 61s)", "step-on-failure", 7),
-        ("parse_on_failure: abort", "parse_on_failure: retry(3, soon)", "step-on-failure", 7),
-        ("parse_on_failure: abort", "parse_on_failure: [abort]", "step-on-failure", 7),
-        ("parse_on_failure: abort", "after: helm-install", "step-after", 7),
-        ("parse_on_failure: abort", "after: {a: b}", "step-after", 7),
-        ("parse_on_failure: abort", "timeout: soon", "step-timeout", 7),
-        ("parse_on_failure: abort", "timeout: 0s", "step-timeout", 7),
-        ("parse_on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
-        ("parse_on_failure: abort", "when: $inputs.nobody", "reference-input", 7),
-        ("parse_on_failure: abort", "when: [a]", "step-when", 7),
-        ("parse_on_failure: abort", "id: 'a b'", "step-id", 7),
-        ("parse_on_failure: abort", "for_each: {as: x}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: $inputs.list, max: 0}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
-        ("parse_on_failure: abort", "for_each: null", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: words", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: 5}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: {in: {a: $inputs.list}}", "step-for-each", 7),
-        ("parse_on_failure: abort", "for_each: $inputs.chart", "step-for-each", 7),
+        ("on_failure: abort", "on_failure: retry(0)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(11)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(3, 61s)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: retry(3, soon)", "step-on-failure", 7),
+        ("on_failure: abort", "on_failure: [abort]", "step-on-failure", 7),
+        ("on_failure: abort", "after: helm-install", "step-after", 7),
+        ("on_failure: abort", "after: {a: b}", "step-after", 7),
+        ("on_failure: abort", "timeout: soon", "step-timeout", 7),
+        ("on_failure: abort", "timeout: 0s", "step-timeout", 7),
+        ("on_failure: abort", "when: $inputs.cluster =", "step-when", 7),
+        ("on_failure: abort", "when: $inputs.nobody", "reference-input", 7),
+        ("on_failure: abort", "when: [a]", "step-when", 7),
+        ("on_failure: abort", "id: 'a b'", "step-id", 7),
+        ("on_failure: abort", "for_each: {as: x}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, max: 0}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, max: 10001}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $inputs.list, as: inputs}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: $item}", "reference-unknown", 7),
+        ("on_failure: abort", "for_each: null", "step-for-each", 7),
+        ("on_failure: abort", "for_each: words", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: 5}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: {in: {a: $inputs.list}}", "step-for-each", 7),
+        ("on_failure: abort", "for_each: $inputs.chart", "step-for-each", 7),
         ("{chart_path: $inputs.chart}", "{chart_path: $inputs.list}", "parameter-type", 9),
         ("{chart_path: $inputs.chart}", "{chart_path: [$inputs.chart]}", "parameter-type", 9),
         (
@@ -211,7 +211,7 @@ fn ar_t12_what_leads_nowhere_is_found_where_it_stands() {
             9,
         ),
         ("{chart_path: $inputs.chart}", "{chart_path: $inputs.flag}", "parameter-optional", 9),
-        ("parse_on_failure: abort", "on_error: abort", "step-key-unknown", 7),
+        ("on_failure: abort", "on_error: abort", "step-key-unknown", 7),
         ("inputs_from: {cluster: $inputs.cluster}", "inputs_from: [a]", "step-args", 6),
         ("cluster: $inputs.cluster", "cluster: .nan", "step-args", 6),
         ("cluster: $inputs.cluster", "cluster: costs $5", "reference-syntax", 6),
@@ -229,7 +229,7 @@ fn a_way_out_is_named() {
     let help = |from: &str, to: &str| found(&DEPLOY.replacen(from, to, 1)).remove(0).help.unwrap();
     assert_eq!(help("outputs.kubeconfig", "outputs.kubeconfg"), "did you mean kubeconfig?");
     assert_eq!(help("$inputs.cluster", "$inputs.clutser"), "did you mean cluster?");
-    assert_eq!(help("parse_on_failure: abort", "on_failur: abort"), "did you mean parse_on_failure?");
+    assert_eq!(help("on_failure: abort", "on_failur: abort"), "did you mean on_failure?");
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn sentences_say_what_stands_there_and_what_was_meant() {
     let none = first(&format!("{steps}- {{tool: tree, args: {{path: '$result[7]'}}}}"));
     assert_eq!(none.help.as_deref(), Some("there are ab, fetch"));
     assert!(first("steps: [{tool: tree, id: 3}]").message.starts_with("\"3\" is no id"));
-    let retry = first("steps: [{tool: tree, parse_on_failure: {retry: 3}}]").message;
+    let retry = first("steps: [{tool: tree, on_failure: {retry: 3}}]").message;
     assert!(retry.starts_with("a map is nothing that can come"), "{retry}");
     assert!(first("steps: [{tool: tree, args: {path: 3}}]").message.ends_with("cannot be 3"));
 }

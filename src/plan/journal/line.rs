@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::exact;
-use crate::plan::{digest, json};
+use crate::plan::journal::digest;
+use crate::plan::parse::json_tree;
+use crate::strict_json;
 
 /// Hexadecimal digits of a checksum.
 const CHECKSUM_DIGITS: usize = 16;
@@ -31,8 +32,8 @@ pub(super) fn decode(line: &[u8]) -> Option<(String, Option<String>)> {
 
 /// The value of such a text, to the last digit.
 pub(super) fn parse_value(text: &str) -> Option<Value> {
-    exact::parse(text).ok()?;
-    json::parse_tree(text).to_json().ok()
+    strict_json::parse(text).ok()?;
+    json_tree::parse_tree(text).to_json().ok()
 }
 
 fn checksum(content: &str) -> String {

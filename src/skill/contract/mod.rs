@@ -8,19 +8,14 @@
 //! blocks leaves no contract, and then the skill is still listed, but does not run: an input could not be held against
 //! anything. Where both files name a thing, they agree, or that is a fault that blocks too; descriptions may differ.
 
-mod agreement;
-mod asks;
-mod bounds;
-mod check;
-mod dependencies;
-mod document;
-mod entrypoint;
-mod examples;
-mod facts;
-mod read;
+mod consistency;
+mod fields;
+mod parse;
 mod schema;
-mod told;
+mod self_check;
+mod serialize;
 
+mod sections;
 #[cfg(test)]
 mod tests;
 
@@ -28,14 +23,14 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Map, Value as Json};
 
-pub use asks::PermissionRequest;
-pub use bounds::ContractLimits;
-pub use dependencies::{Dependencies, Dependency};
-pub use document::{MAX_CONTRACT, ParsedContract, load, load_with_manifest, parse, parse_with_manifest};
-pub use entrypoint::Entrypoint;
-pub(crate) use entrypoint::SourceLocation;
-pub use examples::Example;
-pub use facts::ContractMetadata;
+pub use self::parse::{MAX_CONTRACT, ParsedContract, load, load_with_manifest, parse, parse_with_manifest};
+pub use self::sections::dependencies::{Dependencies, Dependency};
+pub use self::sections::entrypoints::Entrypoint;
+pub(crate) use self::sections::entrypoints::SourceLocation;
+pub use self::sections::examples::Example;
+pub use self::sections::limits::ContractLimits;
+pub use self::sections::metadata::ContractMetadata;
+pub use self::sections::permissions::PermissionRequest;
 pub use schema::{Schema, ValidationFailure};
 
 /// What the file may be called; there is to be one of them.
@@ -48,7 +43,7 @@ pub struct Contract {
     /// The skill's name, in Unicode NFKC.
     pub name: Option<String>,
     /// Its version.
-    #[serde(serialize_with = "told::text")]
+    #[serde(serialize_with = "self::serialize::text")]
     pub version: Option<semver::Version>,
     /// What it does, for people who read contracts.
     pub description: Option<String>,

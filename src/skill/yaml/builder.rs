@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use granit_parser::{Event, ScalarStyle, Span, StructureStyle};
 
-use crate::skill::report::find_control_character;
+use crate::skill::diagnostic_sink::find_control_character;
 
-use super::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError, rule};
+use super::{Entry, MAX_DEPTH, MAX_NODES, MAX_TEXT, Node, NodeWeight, Style, Tree, Value, YamlError, lint};
 
 /// A tree while it grows.
 #[derive(Default)]
@@ -124,7 +124,7 @@ impl Builder {
             return Ok(());
         }
         let message = format!("there are more than {MAX_NODES} values or {} KiB of text", MAX_TEXT / 1024);
-        Err(YamlError { rule: &rule::YAML_TOO_BIG, span: span.clone(), message })
+        Err(YamlError { rule: &lint::YAML_TOO_BIG, span: span.clone(), message })
     }
 
     fn attach(&mut self, node: Node) -> Result<(), YamlError> {
@@ -148,11 +148,11 @@ fn take_key(node: Node, keys: &mut HashSet<String>) -> Result<(String, Range<usi
     let span = node.span;
     let Value::Scalar(key) = node.value else {
         let message = "a key must be text, not a list or a map".to_owned();
-        return Err(YamlError { rule: &rule::YAML_KEY_NOT_TEXT, span, message });
+        return Err(YamlError { rule: &lint::YAML_KEY_NOT_TEXT, span, message });
     };
     if !keys.insert(key.clone()) {
         let message = format!("the key `{key}` appears twice");
-        return Err(YamlError { rule: &rule::YAML_DUPLICATE_KEY, span, message });
+        return Err(YamlError { rule: &lint::YAML_DUPLICATE_KEY, span, message });
     }
     Ok((key, span))
 }
@@ -163,11 +163,11 @@ fn refuse_controls(text: &str, span: &Span) -> Result<(), YamlError> {
         return Ok(());
     };
     let message = format!("an escape stands for the control character U+{:04X}", u32::from(control));
-    Err(YamlError { rule: &rule::CONTROL_CHARACTER, span: byte_range(span), message })
+    Err(YamlError { rule: &lint::CONTROL_CHARACTER, span: byte_range(span), message })
 }
 
 fn invalid_yaml(span: Range<usize>, message: &str) -> YamlError {
-    YamlError { rule: &rule::YAML_INVALID, span, message: message.to_owned() }
+    YamlError { rule: &lint::YAML_INVALID, span, message: message.to_owned() }
 }
 
 fn node(span: &Span, style: Style, value: Value) -> Node {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::super::super::rule::{self, Rule};
+use crate::skill::lint;
+use crate::skill::lint::Rule;
 
 /// What a constraint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,7 @@ pub(super) struct ConstraintProblem {
 pub(super) fn constraint_problems(name: &str, schema: &Map<String, Json>) -> Vec<ConstraintProblem> {
     let empty = unsatisfiable(schema).map(|(keyword, why)| {
         let message = format!("no `{name}` could fit: {why}");
-        ConstraintProblem { rule: &rule::CONSTRAINT_EMPTY, keyword, message, help: None }
+        ConstraintProblem { rule: &lint::CONSTRAINT_EMPTY, keyword, message, help: None }
     });
     let kind = schema.get("type").and_then(Json::as_str);
     let idle = kind
@@ -147,7 +148,7 @@ fn inapplicable(name: &str, kind: &str, schema: &Map<String, Json>) -> Option<Co
     };
     let Constraint { name: constraint, keyword, .. } = CONSTRAINTS.iter().find(says_nothing)?;
     let message = format!("{constraint} says nothing about `{name}`, which is of type {kind}");
-    Some(ConstraintProblem { rule: &rule::CONSTRAINT_IDLE, keyword, message, help: None })
+    Some(ConstraintProblem { rule: &lint::CONSTRAINT_IDLE, keyword, message, help: None })
 }
 
 /// A choice that is not of the type, as `1.0` without quotes is no text.
@@ -157,7 +158,7 @@ fn mistyped_choice(name: &str, kind: &str, schema: &Map<String, Json>) -> Option
     let message =
         format!("the choice {stray} of `{name}` is of type {}, and never fits {kind}", json_type(stray));
     let help = Some("put quotes around text");
-    Some(ConstraintProblem { rule: &rule::CONSTRAINT_IDLE, keyword: "enum", message, help })
+    Some(ConstraintProblem { rule: &lint::CONSTRAINT_IDLE, keyword: "enum", message, help })
 }
 
 fn has_type(value: &Json, kind: &str) -> bool {

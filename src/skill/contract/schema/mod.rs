@@ -10,19 +10,19 @@
 //! Nothing is fetched, references stay inside the schema, patterns match in linear time, and what a schema may cost is bounded
 //! before it is compiled.
 
-mod compiled;
+mod anchors;
 mod constraints;
+mod cost;
 mod defaults;
+mod json_schema;
 mod keywords;
-mod notation;
-mod part;
-mod pattern;
-mod places;
-mod raw;
+mod parameters;
+mod regex_cost;
+mod relax;
 mod signature;
-mod slips;
+mod typos;
+mod validator;
 mod violations;
-mod walk;
 
 use std::fmt;
 use std::ops::Range;
@@ -32,14 +32,14 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value as Json;
 
-use super::super::report::DiagnosticSink;
-use super::super::rule;
+use self::cost::SchemaCost;
+use self::validator::CompiledSchema;
 use super::super::yaml::Node;
-use compiled::CompiledSchema;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
 use defaults::Default;
-use walk::SchemaCost;
 
-pub(super) use slips::KeywordTypo;
+pub(super) use self::typos::KeywordTypo;
 pub use violations::ValidationFailure;
 
 /// What goes in or comes out, as a JSON Schema. Cheap to clone; clones share what was compiled.
@@ -66,7 +66,7 @@ pub(super) enum SchemaRole {
 /// Why a schema is none, and where in it.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaError {
-    pub(super) rule: &'static rule::Rule,
+    pub(super) rule: &'static lint::Rule,
     /// The place in the schema, as a JSON Pointer.
     pub(super) pointer: String,
     pub(super) message: String,
@@ -96,12 +96,12 @@ pub(super) fn read<'a>(
     report: &mut DiagnosticSink<'_>,
 ) -> Option<(Schema, SchemaSource<'a>)> {
     let node = node.filter(|node| !node.is_null())?;
-    let SchemaDraft { json, property_names: order, source } = if raw::is_schema(node) {
-        raw::read(node, side, report)?
+    let SchemaDraft { json, property_names: order, source } = if self::json_schema::is_schema(node) {
+        self::json_schema::read(node, side, report)?
     } else {
-        notation::read(node, side, report)?
+        self::parameters::read(node, side, report)?
     };
-    let weight = match walk::schema_cost(&json) {
+    let weight = match self::cost::schema_cost(&json) {
         Ok(weight) => weight,
         Err(fault) => {
             report.add(fault.rule, &source.span(&fault.pointer), fault.message);
@@ -130,7 +130,7 @@ impl SchemaSource<'_> {
     /// Keys of a JSON Schema that look like misspelt keywords, the first of them; parameters have none that pass.
     pub(super) fn keyword_typos(&self, most: usize) -> Vec<KeywordTypo> {
         match self {
-            Self::JsonSchema(node) => slips::find_typos(node, most),
+            Self::JsonSchema(node) => self::typos::find_typos(node, most),
             Self::Parameters { .. } => Vec::new(),
         }
     }
@@ -138,7 +138,7 @@ impl SchemaSource<'_> {
     /// Where the part at that JSON Pointer stands, or the nearest around it.
     pub(super) fn span(&self, pointer: &str) -> Range<usize> {
         match self {
-            Self::JsonSchema(node) => raw::span_at(node, pointer),
+            Self::JsonSchema(node) => self::json_schema::span_at(node, pointer),
             Self::Parameters { whole, places } => {
                 let holds = |place: &str| {
                     pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -164,7 +164,7 @@ impl Schema {
     }
 
     fn from_json(json: Json, defaults: impl Fn(&Json) -> Vec<Default>) -> Result<Self, String> {
-        let weight = walk::schema_cost(&json).map_err(|fault| fault.message)?;
+        let weight = self::cost::schema_cost(&json).map_err(|fault| fault.message)?;
         let order = json.get("properties").and_then(Json::as_object);
         let order = order.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
         let (defaults, compiled) = (defaults(&json), OnceLock::new());
@@ -226,10 +226,10 @@ impl Schema {
     fn default_errors(&self) -> Vec<SchemaError> {
         let deepest = defaults::max_depth(&self.0.defaults);
         // The schema is made ready once more for each level.
-        if deepest.saturating_mul(self.0.cost.parts) > walk::MAX_PARTS {
+        if deepest.saturating_mul(self.0.cost.parts) > self::cost::MAX_PARTS {
             let message =
                 format!("its defaults stand {deepest} objects deep, too deep for a schema of its size");
-            return vec![SchemaError { rule: &rule::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
+            return vec![SchemaError { rule: &lint::SCHEMA_TOO_LARGE, pointer: String::new(), message }];
         }
         let held_at = |depth: usize| {
             let schema = self.with_json(defaults::schema_at_depth(&self.0.json, depth));
@@ -241,7 +241,7 @@ impl Schema {
                 let names: Vec<&str> = violation.path.split('/').take(depth + 1).collect();
                 let pointer = names.join("/properties/");
                 let message = format!("a default does not fit: {violation}");
-                SchemaError { rule: &rule::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
+                SchemaError { rule: &lint::DEFAULT_INVALID, pointer: format!("{pointer}/default"), message }
             })
         };
         (1..=deepest).flat_map(held_at).collect()
@@ -256,7 +256,7 @@ impl Schema {
 
     /// The same for a part of a value, whose objects may lack fields.
     pub(super) fn relax(&self) -> Self {
-        self.with_json(part::relax(&self.0.json))
+        self.with_json(self::relax::relax(&self.0.json))
     }
 }
 

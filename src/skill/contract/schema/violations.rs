@@ -4,9 +4,9 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::{Map, Value as Json};
 
-use super::notation::escape_pointer;
 use super::{Schema, SchemaError};
 use crate::error::Violation;
+use crate::skill::contract::schema::parameters::escape_pointer;
 
 /// How many violations are told one by one.
 const MAX_VIOLATIONS: usize = 32;

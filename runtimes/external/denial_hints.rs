@@ -1,0 +1,300 @@
+//! Why a script in a cage may have failed: what its errors show, held against what the cage kept shut.
+//!
+//! The system says `Operation not permitted` and no more. What is said here is what the cage does for certain, and which grant
+//! would change it; whether that is what the script stumbled over, only its author can know.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::host::SkillContext;
+use crate::policy::Access;
+use crate::runtimes::external::interpreter::detect::{is_executable_file, search_path};
+use crate::runtimes::external::policy;
+
+/// What errors show when something was shut.
+struct DenialPattern {
+    /// In small letters; any row of them, all of the row.
+    error_texts: &'static [&'static [&'static str]],
+    /// What would have opened it.
+    access: fn() -> Access,
+    /// What the cage does.
+    explanation: &'static str,
+}
+
+/// The first that fits counts.
+const DENIAL_PATTERNS: [DenialPattern; 8] = [
+    DenialPattern {
+        error_texts: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
+        access: Access::shm,
+        explanation: "the cage has no memory that programs share by name (/dev/shm)",
+    },
+    DenialPattern {
+        error_texts: &[
+            &["pseudo-terminal"],
+            &["pty devices"],
+            &["openpty"],
+            &["forkpty"],
+            &["/dev/ptmx"],
+            &["/dev/pts"],
+            &["open terminal failed"],
+        ],
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage has no terminal and can make none",
+    },
+    DenialPattern {
+        error_texts: &[&["inotify"], &["syscall: 'watch'"], &["eperm: operation not permitted, watch"]],
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage cannot have the system watch files (inotify), but may look at them again and again",
+    },
+    DenialPattern {
+        error_texts: &[
+            &["flock", "function not implemented"],
+            &["flock", "errno 38"],
+            &["enosys", "lock"],
+            &["cannot lock", "function not implemented"],
+        ],
+        access: || Access::write("it"),
+        explanation: "a script that may write nothing of the project cannot lock whole files (flock)",
+    },
+    DenialPattern {
+        error_texts: &[
+            &["listen eperm: operation not permitted /"],
+            &["connect eperm /"],
+            &["dial unix"],
+            &["listen unix"],
+            &["af_unix", "operation not permitted"],
+            &["error connecting to /", "operation not permitted"],
+            &["no agent running"],
+            &["multiprocessing/managers.py", "eoferror"],
+            &["multiprocessing/connection.py", "operation not permitted"],
+        ],
+        access: Access::exec_unsandboxed,
+        explanation: "a script in a cage has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
+    },
+    DenialPattern {
+        error_texts: &[
+            &["docker daemon"],
+            &["docker.sock"],
+            &["d-bus", "bus"],
+            &["connection to server on socket"],
+            &["unix:///"],
+            &["/run/", ".sock"],
+        ],
+        access: Access::exec_unsandboxed,
+        explanation: "the cage reaches no service of this machine through a local socket, with or without the network",
+    },
+    DenialPattern {
+        error_texts: &[
+            &["could not resolve host"],
+            &["couldn't resolve host"],
+            &["couldn't connect to server"],
+            &["name resolution"],
+            &["name or service not known"],
+            &["gaierror"],
+            &["eai_again"],
+            &["getaddrinfo enotfound"],
+            &["code: 'enotfound'"],
+            &["failed to establish a new connection"],
+            &["urlopen error"],
+            &["/dev/tcp/"],
+            &["/dev/udp/"],
+            &["connect eperm"],
+            &["listen eperm"],
+            &["bind eperm"],
+            &["operation not permitted", "socket"],
+            &["operation not permitted", "connect"],
+            &["operation not permitted", "dial tcp"],
+            &["uv_interface_addresses"],
+        ],
+        access: Access::network,
+        explanation: "the cage allows no network",
+    },
+    // With the network, what is left are other kinds of sockets.
+    DenialPattern {
+        error_texts: &[&["operation not permitted", "socket"]],
+        access: Access::exec_unsandboxed,
+        explanation: "the cage opens sockets of the internet only, no local ones with a path (AF_UNIX)",
+    },
+];
+
+/// How systems and languages say that a file was refused.
+const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only file system", "erofs"];
+
+/// How much of the end of the errors is looked at, in bytes.
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
+
+/// What the cage has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
+pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
+    let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
+    let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
+    let text = &stderr[start..];
+    pattern_hint(ctx, &text.to_lowercase())
+        .or_else(|| denied_file_hint(ctx, project, text))
+        .or_else(|| missing_program_hint(text))
+}
+
+/// The last program that was not found, where it lies on the `PATH` of the user in what the cage does not show.
+fn missing_program_hint(text: &str) -> Option<String> {
+    let name = text.lines().rev().find_map(missing_program)?;
+    let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
+    let path = search_path().into_iter().find_map(is_there).filter(|path| !policy::is_system_path(path))?;
+    Some(format!(
+        "{} is outside of the system's folders, where a script in a cage finds interpreters only; install {name} for the \
+         whole system, or run with --allow exec:unsandboxed",
+        path.display()
+    ))
+}
+
+/// The program a line misses: in the words of shells, `env`, Python and Node.
+fn missing_program(line: &str) -> Option<&str> {
+    let before = |words: &str| line.strip_suffix(words)?.rsplit([' ', ':']).next();
+    let after = |words: &str| line.split_once(words).map(|(_, name)| name);
+    let name = before(": command not found")
+        .or_else(|| before(": not found"))
+        .or_else(|| after("env: ")?.strip_suffix(": No such file or directory"))
+        .or_else(|| after("FileNotFoundError: [Errno 2] No such file or directory: "))
+        .or_else(|| after("Error: spawn ")?.strip_suffix(" ENOENT"))?;
+    let name = name.trim_matches(['\'', '"', '‘', '’', '`']);
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._+-".contains(letter);
+    ((1..=64).contains(&name.len()) && name.chars().all(is_name) && !name.starts_with('.')).then_some(name)
+}
+
+fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<String> {
+    let fits =
+        |sign: &&DenialPattern| sign.error_texts.iter().any(|row| row.iter().all(|part| text.contains(part)));
+    let sign =
+        DENIAL_PATTERNS.iter().filter(fits).find(|sign| !ctx.permissions().allows(&(sign.access)()))?;
+    Some(format!("{}; if the script needs it, {}", sign.explanation, permission_hint(ctx, &(sign.access)())?))
+}
+
+/// The last file that was refused, and whether the cage could be why.
+fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
+    let written = text.lines().rev().find_map(denied_file)?;
+    let path = normalize_lexically(&project.join(written));
+    let real = canonicalize_existing(&path);
+    let shown = written.escape_debug();
+    let Ok(inside) = real.strip_prefix(project) else {
+        let is_system = policy::is_system_path(&path);
+        let reach = if is_system { "change nothing of the system" } else { "reach nothing there" };
+        let advice = if is_system {
+            "write to the project, or to $HOME"
+        } else {
+            "copy what it needs into the project"
+        };
+        let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
+        return (!is_own).then(|| {
+            format!("{shown} lies outside of the project, and scripts in a cage {reach}; {advice}")
+        });
+    };
+    let need = Access::write(inside.to_str()?);
+    if let Some(secret) = secret_hint(ctx, inside.to_str()?) {
+        return Some(format!(
+            "the cage keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
+        ));
+    }
+    match permission_hint(ctx, &need) {
+        Some(way_out) => Some(format!(
+            "the cage lets this script read the project, not change {shown}; if it should, {way_out}"
+        )),
+        // Granted, and refused all the same.
+        None => Some(format!(
+            "to change {shown} is granted, but a cage opens what exists when the run begins; make its folder before, or see \
+             whose it is"
+        )),
+    }
+}
+
+/// What would show a script a secret of the project's; nothing where the path is none or is shown. History is none.
+fn secret_hint(ctx: &SkillContext, path: &str) -> Option<String> {
+    let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+    let is_secret = ctx.permissions().protection().protects_read(path) && !is_history;
+    if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
+}
+
+/// The file a line complains about: in quotes, or the last word before the complaint.
+fn denied_file(line: &str) -> Option<&str> {
+    // Letters keep their places: the complaints are ASCII.
+    let small = line.to_ascii_lowercase();
+    let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| small.find(complaint))?;
+    let quoted = |(open, close): (char, char)| {
+        let (_, rest) = line.split_once(open)?;
+        rest.split_once(close).map(|(inner, _)| inner)
+    };
+    let quoted = [('\'', '\''), ('‘', '’'), ('"', '"'), ('`', '`')].into_iter().find_map(quoted);
+    let before = || line[..at].trim_end().trim_end_matches(':').rsplit([' ', '\t']).next();
+    quoted.or_else(before).filter(|path| !path.is_empty() && !path.contains('\0'))
+}
+
+/// What would allow it; nothing where it is allowed.
+fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<String> {
+    let refusal = ctx.permissions().require(need, "").err()?;
+    refusal.help().map(str::to_owned)
+}
+
+/// Without `.` and `..`, whatever the disk holds.
+fn normalize_lexically(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+        path
+    })
+}
+
+/// Where a path leads whose end may not exist.
+fn canonicalize_existing(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+    existing.map_or_else(
+        || path.to_owned(),
+        |(above, real)| path.strip_prefix(above).map_or_else(|_| path.to_owned(), |rest| real.join(rest)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_missing_program_is_found_in_the_words_of_many_tools() {
+        for line in [
+            "scripts/run.bash: line 3: cargo: command not found",
+            "sh: 1: cargo: not found",
+            "env: ‘cargo’: No such file or directory",
+            "/usr/bin/env: 'cargo': No such file or directory",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'cargo'",
+            "Error: spawn cargo ENOENT",
+        ] {
+            assert_eq!(missing_program(line), Some("cargo"), "{line}");
+        }
+        for line in [
+            "",
+            ": command not found",
+            "a: ../x: command not found",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'out/a'",
+            "cat: cargo: No such file or directory",
+            "all went well",
+        ] {
+            assert_eq!(missing_program(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_refused_file_is_found_in_the_words_of_many_tools() {
+        for (line, file) in [
+            ("PermissionError: [Errno 13] Permission denied: 'out/a.txt'", "out/a.txt"),
+            ("Error: EACCES: permission denied, open 'a b.txt'", "a b.txt"),
+            ("scripts/run.bash: line 3: out.txt: Permission denied", "out.txt"),
+            ("touch: cannot touch 'x': Read-only file system", "x"),
+            ("mkdir: cannot create directory ‘deep’: Permission denied", "deep"),
+            ("sh: 1: cannot create out: Permission denied", "out"),
+            ("fatal: cannot mkdir .git: Permission denied", ".git"),
+            ("error: could not lock config file .git/config: Permission denied", ".git/config"),
+        ] {
+            assert_eq!(denied_file(line), Some(file), "{line}");
+        }
+        for line in ["all went well", "Permission denied", ": Permission denied", ""] {
+            assert_eq!(denied_file(line), None, "{line}");
+        }
+    }
+}

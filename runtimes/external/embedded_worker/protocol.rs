@@ -1,0 +1,224 @@
+//! What a worker process is asked and what it answers. A message is a line: a header in JSON, and after a record separator,
+//! which no JSON text contains, a value of its own, so that a value may nest as deep here as in process.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{ErrorKind, Location, SkillError, Violation};
+use crate::executor::{Script, SkillRuntime};
+use crate::policy::{Limits, OutputPolicy};
+use crate::strict_json;
+
+/// The argument that makes a program the worker.
+pub(super) const WORKER_ARG: &str = "__metier-worker";
+
+const SEPARATOR: char = '\x1e';
+
+/// One run, as the worker is asked.
+pub(super) struct RunRequest {
+    pub(super) id: u64,
+    /// With the first run alone.
+    pub(super) script: Option<(SkillRuntime, Script)>,
+    pub(super) limits: Limits,
+    pub(super) input: Option<Value>,
+}
+
+/// What came of a run, as the worker says it.
+pub(super) type RunResult = Result<Value, SkillError>;
+
+/// The request, with the end of its line.
+pub(super) fn encode_request(
+    id: u64,
+    script: Option<(SkillRuntime, &Script)>,
+    limits: &Limits,
+    input: Option<&Value>,
+) -> Vec<u8> {
+    let script = script.map(|(runtime, script)| {
+        json!({
+            "runtime": runtime.name(),
+            "skill": script.skill,
+            "path": script.path,
+            "function": script.function,
+            "source": hex(&script.source),
+        })
+    });
+    let header = json!({
+        "id": id,
+        "script": script,
+        "memory": limits.memory,
+        "operations": limits.operations,
+        "output": limits.output,
+        "on_output": limits.on_output.name(),
+    });
+    encode_line(&header, input)
+}
+
+/// Reads a request; nothing where it is none, which the host never sends.
+pub(super) fn decode_request(line: &[u8]) -> Option<RunRequest> {
+    let (mut header, input) = decode_line(line).ok()?;
+    let text = |script: &Map<String, Value>, key: &str| Some(script.get(key)?.as_str()?.to_owned());
+    let script = match header.remove("script")? {
+        Value::Object(script) => {
+            let runtime = text(&script, "runtime")?.parse().ok()?;
+            let source = unhex(&text(&script, "source")?)?;
+            let function = text(&script, "function");
+            let (skill, path) = (text(&script, "skill")?, text(&script, "path")?);
+            Some((runtime, Script { skill, path, folder: None, source: source.into(), function }))
+        }
+        _ => None,
+    };
+    let number = |key: &str| header.get(key).and_then(Value::as_u64);
+    let policy: OutputPolicy = header.get("on_output")?.as_str()?.parse().ok()?;
+    let mut limits = Limits::default().output(number("output")?).on_output(policy);
+    limits.memory = number("memory");
+    limits.operations = number("operations");
+    Some(RunRequest { id: number("id")?, script, limits, input })
+}
+
+/// The answer to a request, with the end of its line.
+pub(super) fn encode_response(id: u64, answer: &RunResult) -> Vec<u8> {
+    match answer {
+        Ok(value) => encode_line(&json!({"id": id}), Some(value)),
+        Err(error) => encode_line(&json!({"id": id, "error": error}), None),
+    }
+}
+
+/// Reads the answer to the request of that number, or says why it is none.
+pub(super) fn decode_response(id: u64, line: &[u8]) -> Result<RunResult, String> {
+    let (mut header, value) = decode_line(line)?;
+    if header.remove("id") != Some(id.into()) {
+        return Err("the answer to another request".into());
+    }
+    let answer = match (header.remove("error"), value) {
+        (None, Some(value)) => Ok(value),
+        (Some(error), None) => Err(decode_error(error).ok_or("an error in no known form")?),
+        _ => return Err("neither a value nor an error".into()),
+    };
+    if header.is_empty() { Ok(answer) } else { Err("an answer with further keys".into()) }
+}
+
+/// An error as [`SkillError`] is written.
+pub(super) fn decode_error(error: Value) -> Option<SkillError> {
+    let Value::Object(mut parts) = error else { return None };
+    let text = |value: Value| match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    };
+    let number = |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+    let kind = ErrorKind::from_name(&text(parts.remove("kind")?)?)?;
+    let mut error = SkillError::new(kind, text(parts.remove("message")?)?);
+    if let Some(help) = parts.remove("help").and_then(text) {
+        error = error.with_help(help);
+    }
+    if let Some(Value::Object(mut place)) = parts.remove("location") {
+        let (line, column) = (number(place.get("line")), number(place.get("column")));
+        error = error.with_location(Location { file: text(place.remove("file")?)?, line, column });
+    }
+    if let Some(Value::Array(frames)) = parts.remove("traceback") {
+        error = error.with_traceback(frames.into_iter().filter_map(text).collect());
+    }
+    if let Some(Value::Array(found)) = parts.remove("violations") {
+        let violation = |found: Value| {
+            let Value::Object(mut found) = found else { return None };
+            let mut part = |key: &str| found.remove(key).and_then(text);
+            Some(Violation {
+                path: part("path")?,
+                keyword: part("keyword")?,
+                expected: part("expected")?,
+                found: part("found")?,
+            })
+        };
+        error = error.with_violations(found.into_iter().filter_map(violation).collect());
+    }
+    Some(error)
+}
+
+fn encode_line(header: &Value, value: Option<&Value>) -> Vec<u8> {
+    match value {
+        // Put together by hand: a value may be large, and is not copied into another.
+        Some(value) => format!("{header}{SEPARATOR}{value}\n"),
+        None => format!("{header}\n"),
+    }
+    .into_bytes()
+}
+
+fn decode_line(line: &[u8]) -> Result<(Map<String, Value>, Option<Value>), String> {
+    let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
+    let (header, value) = match text.trim_end_matches('\n').split_once(SEPARATOR) {
+        Some((header, value)) => (header, Some(value)),
+        None => (text, None),
+    };
+    let read = |text| strict_json::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"));
+    let Value::Object(header) = read(header)? else { return Err("JSON that is no object".into()) };
+    Ok((header, value.map(read).transpose()?))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let half = |digit: u8| char::from(digit).to_digit(16).and_then(|half| u8::try_from(half).ok());
+    text.as_bytes().chunks(2).map(|pair| Some(half(pair[0])? << 4 | half(*pair.get(1)?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        let script = Script {
+            skill: "s".into(),
+            path: "scripts/main.lua".into(),
+            folder: None,
+            source: (*b"\x00\n\xff\x1e").into(),
+            function: Some("f".into()),
+        };
+        let (limits, input) =
+            (Limits::default().memory(7).operations(9), json!({"a": "\u{1e}\n", "b": [null]}));
+        let text = encode_request(3, Some((SkillRuntime::Lua, &script)), &limits, Some(&input));
+        assert_eq!(text.iter().position(|byte| *byte == b'\n'), Some(text.len() - 1));
+        let run = decode_request(&text).unwrap();
+        let (runtime, read) = run.script.unwrap();
+        assert_eq!((run.id, runtime, run.input), (3, SkillRuntime::Lua, Some(input)));
+        assert_eq!((read.source, read.function), (script.source, script.function));
+        assert_eq!((run.limits.memory, run.limits.operations), (Some(7), Some(9)));
+        assert!(decode_request(&encode_request(4, None, &limits, None)).unwrap().input.is_none());
+    }
+
+    #[test]
+    fn an_answer_is_that_to_the_request_or_none() {
+        let deep = (0..127).fold(json!(1), |value, _| json!([value]));
+        for value in [json!(null), json!([]), json!({}), json!(u64::MAX), json!(-0.0), deep] {
+            let line = encode_response(3, &Ok(value.clone()));
+            assert_eq!(decode_response(3, &line).unwrap().unwrap(), value);
+        }
+        let violation =
+            Violation { path: "/a".into(), keyword: "type".into(), expected: "x".into(), found: "y".into() };
+        let error = SkillError::new(ErrorKind::Denied, "no")
+            .with_help("do")
+            .with_location(Location { file: "f".into(), line: Some(2), column: None })
+            .with_traceback(vec!["a".into()])
+            .with_violations(vec![violation]);
+        let read = decode_response(3, &encode_response(3, &Err(error.clone()))).unwrap().unwrap_err();
+        assert_eq!(json!(read), json!(error));
+        for wrong in [
+            "",
+            "x",
+            "[]",
+            "{\"id\":3}",
+            "{\"id\":4}\u{1e}1",
+            "{\"id\":3}\u{1e}1e999",
+            "{\"id\":3}\u{1e}1 2",
+            "{\"id\":3}\u{1e}{\"a\":1,\"a\":2}",
+            "{\"id\":3,\"more\":1}\u{1e}1",
+            "{\"id\":3,\"error\":{\"kind\":\"script\",\"message\":\"x\"}}\u{1e}1",
+            "{\"id\":3,\"error\":{\"kind\":\"other\",\"message\":\"x\"}}",
+            "{\"id\":3,\"error\":\"x\"}",
+        ] {
+            assert!(decode_response(3, wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The client of shell scripts: `metier ctx read_file README.md`, found on `PATH` and started as a program of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+use serde_json::{Value, json};
+
+use super::super::super::sandbox::inherited_fd;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{Param, ValueType, function, functions};
+use crate::runtimes::sandbox::compat::MSG_NOSIGNAL;
+use crate::strict_json;
+
+const USAGE: &str = "usage: metier ctx [--json] FUNCTION [ARGUMENT]...
+       metier ctx [--json] FUNCTION --args JSON
+       metier ctx [--json] input
+
+Calls a function of the host API. Text is printed as it is, other values as JSON, null not at all; --json prints JSON
+always. An argument that is no text or path is JSON; a text given as - is read from standard input; --args gives all
+arguments as one JSON list. The exit code is that of the error's kind, as for `metier run`.
+
+";
+
+/// Serves as the client where this program was started as `metier ctx` by a script that has the API, and ends; else goes on.
+pub(in super::super::super) fn client_main() {
+    let mut arguments = std::env::args_os();
+    let is_metier = arguments.next().is_some_and(|program| program.as_encoded_bytes().ends_with(b"metier"));
+    let is_client = is_metier && arguments.next().as_deref() == Some(OsStr::new("ctx"));
+    if let Some(number) = std::env::var_os("METIER_API_FD").filter(|_| is_client) {
+        std::process::exit(run_command(&number, arguments.collect()));
+    }
+}
+
+/// Answers on the standard streams; the exit code.
+fn run_command(number: &OsStr, arguments: Vec<OsString>) -> i32 {
+    let printed = CtxArgs::parse(arguments).and_then(|wish| match wish {
+        CtxArgs::Usage => print(&usage()),
+        CtxArgs::Call { function, args, json } => {
+            let value = HostClient::connect(number)?.call(&function, &args)?;
+            match &value {
+                Value::Null if !json => Ok(()),
+                Value::String(text) if !json => print(text),
+                value => print(&format!("{value}\n")),
+            }
+        }
+    });
+    let Err(error) = printed else { return 0 };
+    let help = error.help().filter(|help| !error.message().contains(help));
+    let help = help.map(|help| format!("; {help}")).unwrap_or_default();
+    writeln!(io::stderr(), "metier: {}{help}", error.message()).ok();
+    error.kind().exit_code().into()
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever reads has enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| SkillError::io("failed to write to standard output", error)),
+    }
+}
+
+fn usage() -> String {
+    let rows = functions().iter().map(|function| {
+        let words = function.params.iter().map(|param| {
+            let name = param.name.to_uppercase();
+            if param.required { format!(" {name}") } else { format!(" [{name}]") }
+        });
+        format!("  {}{}\n      {}\n", function.name, words.collect::<String>(), function.doc)
+    });
+    USAGE.chars().chain(rows.collect::<String>().chars()).collect()
+}
+
+/// What the command line asks for.
+enum CtxArgs {
+    Usage,
+    Call { function: String, args: Value, json: bool },
+}
+
+impl CtxArgs {
+    fn parse(arguments: Vec<OsString>) -> Result<Self> {
+        let text = |argument: OsString| {
+            argument
+                .into_string()
+                .map_err(|argument| usage_error(format!("{} is not UTF-8", argument.display())))
+        };
+        let words: Vec<String> = arguments.into_iter().map(text).collect::<Result<_>>()?;
+        let json = words.first().is_some_and(|word| word == "--json");
+        match words.get(usize::from(json)..).unwrap_or_default() {
+            [] => Ok(Self::Usage),
+            [help, ..] if help == "--help" || help == "-h" => Ok(Self::Usage),
+            [name, flag, list] if flag == "--args" => {
+                let args = strict_json::parse(list)
+                    .map_err(|reason| usage_error(format!("--args is no JSON: {reason}")))?;
+                Ok(Self::Call { function: name.clone(), args, json })
+            }
+            [name, args @ ..] => {
+                let params = function(name).map_or(&[][..], |function| function.params);
+                let kinds = params.iter().map(Some).chain(std::iter::repeat(None));
+                let args: Result<Vec<Value>> =
+                    args.iter().zip(kinds).map(|(arg, param)| parse_argument(arg, param)).collect();
+                Ok(Self::Call { function: name.clone(), args: args?.into(), json })
+            }
+        }
+    }
+}
+
+/// An argument as its parameter takes it.
+fn parse_argument(argument: &str, param: Option<&Param>) -> Result<Value> {
+    match param.map(|param| param.value_type) {
+        Some(ValueType::Text) if argument == "-" => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => usage_error("standard input is not UTF-8"),
+                _ => SkillError::io("failed to read standard input", error),
+            })?;
+            Ok(text.into())
+        }
+        Some(ValueType::Text | ValueType::Path) | None => Ok(argument.into()),
+        // What is no JSON is refused by the host, in the words it has for every language.
+        Some(_) => Ok(strict_json::parse(argument).unwrap_or_else(|_| argument.into())),
+    }
+}
+
+fn usage_error(sentence: impl Into<String>) -> SkillError {
+    SkillError::new(ErrorKind::InvalidArgument, sentence.into())
+}
+
+/// A line to the host.
+struct HostClient(BufReader<UnixStream>);
+
+impl HostClient {
+    fn connect(number: &OsStr) -> Result<Self> {
+        let connected = || -> io::Result<UnixStream> {
+            let number = number.to_str().and_then(|number| number.parse().ok());
+            let door = inherited_fd(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+            let (ours, theirs) = UnixStream::pair()?;
+            let rights = [theirs.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&rights));
+            sendmsg(&door, &[IoSlice::new(b"\0")], &mut ancillary, MSG_NOSIGNAL)?;
+            Ok(ours)
+        };
+        let unreached = |error| {
+            let sentence = format!("descriptor {} does not lead to the host: {error}", number.display());
+            SkillError::new(ErrorKind::Unavailable, sentence)
+        };
+        connected().map(|socket| Self(BufReader::new(socket))).map_err(unreached)
+    }
+
+    /// The answer to a call; when it is an error, the host is told that this process ends for it.
+    fn call(&mut self, function: &str, args: &Value) -> Result<Value> {
+        let answered = self.request(1, function, args)?;
+        if let Err(error) = &answered {
+            self.request(2, "fail", &json!([1, error.kind().exit_code()]))?.ok();
+        }
+        answered
+    }
+
+    fn request(&mut self, id: u32, call: &str, args: &Value) -> Result<Result<Value>> {
+        let mut text = String::new();
+        let request = format!("{}\n", json!({"id": id, "call": call, "args": args}));
+        let exchanged =
+            self.0.get_mut().write_all(request.as_bytes()).and_then(|()| self.0.read_line(&mut text));
+        exchanged.map_err(|error| SkillError::io("the host does not answer", error))?;
+        let hung_up = || SkillError::new(ErrorKind::Unavailable, "the host has hung up");
+        let mut answer: Value = serde_json::from_str(&text).map_err(|_| hung_up())?;
+        let part = |key: &str| answer.pointer(key).and_then(Value::as_str).map(str::to_owned);
+        let Some(kind) = part("/error/kind").and_then(|name| ErrorKind::from_name(&name)) else {
+            return Ok(Ok(answer["ok"].take()));
+        };
+        let error = SkillError::new(kind, part("/error/message").unwrap_or_default());
+        Ok(Err(match part("/error/help") {
+            Some(help) => error.with_help(help),
+            None => error,
+        }))
+    }
+}

@@ -1,0 +1,257 @@
+//! How a run ended, from what its process did: one outcome, the report in every case.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::super::sandbox::{Enforcement, LaunchRequest, SandboxPolicy, SupervisorReport};
+use super::process::{
+    CapturedOutput, METIER_DIRS_VISIBLE, PROTECTED_PATHS_STEP, ProcessExit, SandboxSetupError,
+};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillOutput;
+use crate::host::{ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillContext};
+use crate::policy::StopCause;
+use crate::runtimes::external::{denial_hints, limit_errors, stdout};
+
+/// Exit codes by which shells say what they could not do.
+const SHELL_EXIT_CODES: [(i32, &str); 2] = [
+    (
+        126,
+        "126 is how a shell says that a command could not be executed; look for a file that is not executable",
+    ),
+    (127, "127 is how a shell says that a command was not found; install it, or put it on PATH"),
+];
+
+/// How many characters of the script's last line of error output go into the message.
+const MAX_LAST_LINE_CHARS: usize = 300;
+
+/// Reports the process and gives the run's outcome. A stop counts before a limit, a limit before the exit code.
+pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) -> Result<SkillOutput> {
+    let cause = ctx.cancel().cause();
+    let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
+    let failure = cause
+        .map(StopCause::error)
+        .or_else(|| limit_errors::limit_error(ctx.limits(), name, &ended))
+        .or_else(|| exit_error(ctx, name, &ended));
+    if let Some(caged) = &ended.report {
+        ctx.report_sandbox(sandbox_report(caged));
+        warn_of_weaker_sandbox(ctx, name, caged);
+    }
+    let report = process_report(ended);
+    let outcome = match failure {
+        Some(error) => Err(error),
+        // The beginning of a JSON text is none, even where it can be read as one.
+        None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
+        None => stdout::parse_value(&report.stdout, ctx.limits()).map(SkillOutput::from),
+    };
+    ctx.report_process(report);
+    if outcome.is_ok() && !is_text {
+        crate::runtimes::external::executor::log_warning(
+            ctx,
+            format!("{name} wrote bytes that are not UTF-8; they were replaced"),
+        );
+    }
+    outcome
+}
+
+/// The error of a run whose process never started.
+pub(super) fn start_error(name: &str, project: &Path, source: std::io::Error) -> SkillError {
+    let attempt = format!("failed to run {name}");
+    if !project.is_dir() {
+        let sentence = format!("{attempt}: the project {} is gone", project.display());
+        return SkillError::new(ErrorKind::Unavailable, sentence);
+    }
+    if let Some(refused) = source.get_ref().and_then(|inner| inner.downcast_ref::<SandboxSetupError>()) {
+        let sentence = format!("{attempt}: the sandbox could not be put up ({refused})");
+        return match refused.hint() {
+            Some(help) => SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help),
+            None if refused.is_resource_shortage() => SkillError::new(ErrorKind::Unavailable, sentence)
+                .with_help("give it more memory or open files, or run it when the machine is less busy"),
+            None => sandbox_unavailable(sentence),
+        };
+    }
+    let wrong_arguments = match source.kind() {
+        std::io::ErrorKind::Unsupported => {
+            return sandbox_unavailable(format!(
+                "{attempt}: this build has no sandbox for processes on this system"
+            ));
+        }
+        std::io::ErrorKind::ArgumentListTooLong => "the arguments are too long",
+        std::io::ErrorKind::InvalidInput => "an argument contains a NUL character",
+        _ => return SkillError::io(attempt, source),
+    };
+    SkillError::new(ErrorKind::Usage, format!("{attempt}: {wrong_arguments}"))
+        .with_help("pass the data as input")
+        .with_source(source)
+}
+
+/// What of an order can keep its process from being started: why not all could be found that is to be protected, and which
+/// folders of metier's own are to be covered.
+pub(super) struct ProtectionGaps {
+    incomplete_reason: Option<String>,
+    metier_dir: Option<String>,
+}
+
+impl ProtectionGaps {
+    pub(super) fn in_request(order: &LaunchRequest, project: &Path) -> Self {
+        let guarded = order.cage.files.as_ref().map(|files| &files.protected_paths);
+        let own = guarded.and_then(|guarded| guarded.own.first()).map(Path::new);
+        let shown = |own: &Path| {
+            own.strip_prefix(project).unwrap_or(own).to_string_lossy().escape_debug().to_string()
+        };
+        Self {
+            incomplete_reason: guarded.and_then(|guarded| guarded.incomplete_reason.clone()),
+            metier_dir: own.map(shown),
+        }
+    }
+
+    pub(super) fn incomplete_reason(&self) -> Option<&str> {
+        self.incomplete_reason.as_deref()
+    }
+}
+
+/// The same error with what stood in the way, where that is what failed.
+pub(super) fn with_protection_gaps(error: SkillError, obstacles: ProtectionGaps) -> SkillError {
+    let says = |what: &str| error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(what);
+    let ProtectionGaps { incomplete_reason: more, metier_dir: own } = obstacles;
+    let more =
+        more.filter(|_| says(PROTECTED_PATHS_STEP)).or_else(|| own.filter(|_| says(METIER_DIRS_VISIBLE)));
+    let Some(more) = more else { return error };
+    let with_more = SkillError::new(ErrorKind::SandboxUnavailable, format!("{}: {more}", error.message()));
+    match error.help() {
+        Some(help) => with_more.with_help(help),
+        None => with_more,
+    }
+}
+
+fn sandbox_unavailable(sentence: String) -> SkillError {
+    SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(
+        "run it with the rights of the user by --allow exec:unsandboxed, if you trust it with them",
+    )
+}
+
+/// The error of a process that did not end well.
+pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) -> Option<SkillError> {
+    if ended.status.success() {
+        return None;
+    }
+    let end = match ended.status.code() {
+        Some(code) => format!("exited with code {code}"),
+        // The system's words are `signal: 9 (SIGKILL)`.
+        None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
+    };
+    let said = redacted_stderr(ctx, &ended.stderr);
+    let reason =
+        said.last_line().map(|line| format!(": {}", line.truncate(MAX_LAST_LINE_CHARS))).unwrap_or_default();
+    let error = SkillError::new(ErrorKind::Script, format!("{name} {end}{reason}"));
+    let by_code = || {
+        let row = SHELL_EXIT_CODES.into_iter().find(|(code, _)| ended.status.code() == Some(*code));
+        row.map(|(_, help)| help.to_owned())
+    };
+    Some(
+        match limit_errors::limit_hint(ctx.limits(), ended)
+            .or_else(|| sandbox_hint(ctx, ended, &said))
+            .or_else(by_code)
+        {
+            Some(help) => error.with_help(help),
+            None => error,
+        },
+    )
+}
+
+/// What the cage has to say to it, where there was one.
+fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<String> {
+    ended.report.as_ref()?;
+    denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
+}
+
+/// What it said on standard error, without secrets: a part of it would not show that it is one of a secret.
+fn redacted_stderr(ctx: &SkillContext, stderr: &CapturedOutput) -> Redacted<String> {
+    let said = String::from_utf8_lossy(&stderr.bytes).into_owned();
+    if stderr.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
+}
+
+/// Says where the cage was less than what this machine gives, or than one that is required.
+fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, caged: &SupervisorReport) {
+    for sentence in missing_restrictions(name, &caged.enforcement) {
+        crate::runtimes::external::executor::log_warning(ctx, sentence);
+    }
+}
+
+fn missing_restrictions(name: &str, held: &Enforcement) -> Vec<String> {
+    let lowered = held.is_downgraded.then(|| {
+        format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
+    });
+    // Where there are no namespaces that holds of every run.
+    let open = (held.namespaces && !held.protected_paths).then(|| {
+        format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
+    });
+    // Whether the network was to be shut is the grants' matter.
+    let cage = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
+    let missing = held.missing(&cage).map(|wall| format!("{name} ran in a cage that does not hold {wall}"));
+    lowered.into_iter().chain(open).chain(missing).collect()
+}
+
+/// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
+pub(super) fn sandbox_report(caged: &SupervisorReport) -> SandboxReport {
+    let held = caged.enforcement;
+    SandboxReport {
+        level: if held.namespaces { "namespaces" } else { "landlock" },
+        files: held.restricts_files(),
+        network: held.network_blocked,
+        unix_sockets: held.seccomp,
+        signals: held.restricts_signals(),
+        tree_kill: held.tree_gone,
+        protected_paths: held.protected_paths,
+        metadata_outside: held.read_only,
+        process_count: held.process_limit,
+    }
+}
+
+fn process_report(ended: ProcessExit) -> ProcessReport {
+    let used = ended.report.as_ref().map(|report| report.usage);
+    let usage = ProcessUsage {
+        cpu_ms: used.map(|used| used.cpu_us / 1000),
+        memory_bytes: used.map(|used| used.memory),
+        tree_memory_bytes: used.map(|used| used.peak_tree_memory),
+        stdout_bytes: ended.stdout.total_bytes,
+        stderr_bytes: ended.stderr.total_bytes,
+        left_behind: used.map(|used| used.left_behind),
+    };
+    ProcessReport {
+        usage,
+        exit_code: ended.status.code(),
+        signal: ended.signal,
+        stdout_truncated: ended.stdout.truncated,
+        stderr_truncated: ended.stderr.truncated,
+        stdout: lossy_utf8(ended.stdout.bytes),
+        stderr: lossy_utf8(ended.stderr.bytes),
+    }
+}
+
+pub(super) fn lossy_utf8(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cage_lacked_is_told() {
+        let whole = Enforcement { landlock_abi: 6, scope: true, seccomp: true, ..Enforcement::default() };
+        assert_eq!(missing_restrictions("x", &whole), [""; 0]);
+        assert_eq!(
+            missing_restrictions("x", &Enforcement { namespaces: true, protected_paths: true, ..whole }),
+            [""; 0]
+        );
+        let said = missing_restrictions("x", &Enforcement { namespaces: true, ..whole }).join("\n");
+        assert!(said.starts_with("x ran where not all that is protected"), "{said}");
+        let said = missing_restrictions("x", &Enforcement { is_downgraded: true, ..whole }).join("\n");
+        assert!(said.starts_with("x ran in the tier landlock"), "{said}");
+        let said = missing_restrictions("x", &Enforcement::default());
+        let held_by_none = ["files", "local sockets", "signals"];
+        assert_eq!(said, held_by_none.map(|wall| format!("x ran in a cage that does not hold {wall}")));
+    }
+}

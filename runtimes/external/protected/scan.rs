@@ -1,0 +1,580 @@
+//! What a grant to read or write a project does not open: version control, secrets, the folders of skills.
+//!
+//! The host API asks for each path it is given. A script in a cage opens files by itself, so that they have to be found before
+//! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
+//! of since is found by another one.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, DirEntry, FileType};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::host::metier_dirs::{PACKAGE_DIRS, is_metier_dir};
+use crate::host::temp_dirs::metier_dirs_in;
+use crate::host::{SkillContext, git};
+use crate::policy::{Access, runs_on_build};
+use crate::runtimes::sandbox::{ProtectedPaths, Version};
+
+/// Entries that are looked at.
+const MAX_ENTRIES: usize = 1 << 21;
+
+/// Entries between two looks at whether the run was stopped.
+const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
+
+/// Mounts that a cage needs besides those over what is guarded.
+const RESERVED_MOUNTS: usize = 1 << 10;
+
+/// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
+#[derive(Clone, Default, PartialEq)]
+pub(in crate::runtimes::external) struct Fingerprint {
+    read_only: BTreeMap<OsString, InodeStamp>,
+    hidden: BTreeMap<OsString, InodeStamp>,
+    is_incomplete: bool,
+}
+
+/// Device and number, which another file may have when this one is gone, and when it was made, where that is known.
+type InodeStamp = Option<(u64, u64, Option<SystemTime>)>;
+
+impl Fingerprint {
+    pub(in crate::runtimes::external) fn new(guarded: &ProtectedPaths) -> Self {
+        let marked = |path: &OsString| (path.clone(), inode_stamp(Path::new(path)));
+        let all = |paths: &[OsString]| paths.iter().map(marked).collect();
+        Self {
+            read_only: all(&guarded.read_only),
+            hidden: all(&guarded.hidden),
+            is_incomplete: guarded.incomplete_reason.is_some(),
+        }
+    }
+}
+
+fn inode_stamp(path: &Path) -> InodeStamp {
+    let found = path.symlink_metadata().ok()?;
+    Some((found.dev(), found.ino(), found.created().ok()))
+}
+
+/// What is guarded in the project and there when the run begins.
+pub(in crate::runtimes::external) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
+    let mut walk = ProtectedScan {
+        ctx,
+        project,
+        can_write: !ctx.permissions().writable_paths().is_empty(),
+        entry_count: 0,
+        read_only: BTreeSet::new(),
+        hidden: BTreeSet::new(),
+        hard_linked_files: HashSet::new(),
+        build_files: Vec::new(),
+        incomplete_reason: None,
+        queue: VecDeque::new(),
+        covered_dirs: metier_dirs_in(project),
+        metier_dirs: Vec::new(),
+    };
+    let top = ScanDir { is_protected: true, ..ScanDir::top(project) };
+    match walk.script_access("") {
+        ScriptAccess::ReadWrite => {
+            // Skills come first, whatever else there is.
+            walk.protect_skill_dirs();
+            walk.queue.push_back(ScanDir::top(project));
+        }
+        ScriptAccess::Read | ScriptAccess::Denied => walk.protect_dir(top),
+    }
+    walk.scan_queue();
+    walk.protect_hard_links();
+    walk.into_protected_paths()
+}
+
+struct ProtectedScan<'a> {
+    ctx: &'a SkillContext,
+    project: &'a Path,
+    can_write: bool,
+    entry_count: usize,
+    read_only: BTreeSet<PathBuf>,
+    hidden: BTreeSet<PathBuf>,
+    /// Files among them that have several names.
+    hard_linked_files: HashSet<(u64, u64)>,
+    build_files: Vec<(OsString, Version)>,
+    /// Why not all of it was found.
+    incomplete_reason: Option<String>,
+    /// Outer folders come first: what matters most lies at the top.
+    queue: VecDeque<ScanDir>,
+    /// metier's own folders, which are covered whole, and those of them that were found here, of other hosts.
+    covered_dirs: Vec<PathBuf>,
+    metier_dirs: Vec<PathBuf>,
+}
+
+#[derive(Default)]
+struct ScanDir {
+    full_path: PathBuf,
+    /// From the project, `/`-separated. Names that are not text hold no name that is guarded.
+    relative_path: String,
+    /// Whether it is kept whole already.
+    is_read_only: bool,
+    /// Whether the folders in it are a package manager's.
+    is_package_dir: bool,
+    /// Whether something on the way to it is guarded, so that the names below say too little.
+    is_protected: bool,
+}
+
+impl ScanDir {
+    fn top(project: &Path) -> Self {
+        Self { full_path: project.to_owned(), ..Self::default() }
+    }
+}
+
+/// What a script may do with a path.
+#[derive(PartialEq)]
+enum ScriptAccess {
+    ReadWrite,
+    Read,
+    Denied,
+}
+
+impl ProtectedScan<'_> {
+    /// Looks into the folders that wait, and those found on the way.
+    fn scan_queue(&mut self) {
+        while let Some(folder) = self.queue.pop_front() {
+            if let Err(why) = self.scan_dir(&folder) {
+                let path = if folder.relative_path.is_empty() { "." } else { &folder.relative_path };
+                self.incomplete_reason = Some(format!("{} {why}", path.escape_debug()));
+                break;
+            }
+        }
+    }
+
+    fn scan_dir(&mut self, folder: &ScanDir) -> Result<(), String> {
+        let unread = |error: std::io::Error| format!("could not be read ({error})");
+        let entries = match fs::read_dir(&folder.full_path) {
+            Ok(entries) => entries,
+            // Who cannot look into it has no secrets there that the script could read.
+            Err(error) if is_inaccessible(&folder.full_path, &error) => return Ok(()),
+            Err(error) => return Err(unread(error)),
+        };
+        let mut parts = [false; git::REPOSITORY_ENTRIES.len()];
+        for entry in entries {
+            let entry = entry.map_err(unread)?;
+            self.count_entry()?;
+            let (name, kind) = (entry.file_name(), entry.file_type().map_err(unread)?);
+            if let Some(part) = git::REPOSITORY_ENTRIES.iter().position(|part| name == *part) {
+                parts[part] = true;
+            }
+            self.visit_entry(folder, &name.to_string_lossy(), entry.path(), kind);
+        }
+        let has = |name: &str| {
+            git::REPOSITORY_ENTRIES.iter().zip(parts).any(|(part, is_there)| is_there && *part == name)
+        };
+        if self.can_write
+            && !folder.is_read_only
+            && git::is_repository(has)
+            && !self.is_write_granted(&folder.relative_path)
+        {
+            // What lies in it waits already.
+            self.read_only.insert(folder.full_path.clone());
+        }
+        Ok(())
+    }
+
+    fn count_entry(&mut self) -> Result<(), String> {
+        self.entry_count += 1;
+        if self.entry_count > MAX_ENTRIES {
+            return Err(format!(
+                "and what lies beyond it was not looked at, after {MAX_ENTRIES} files and folders"
+            ));
+        }
+        let is_stopped =
+            self.entry_count.is_multiple_of(CANCEL_CHECK_INTERVAL) && self.ctx.cancel().is_cancelled();
+        if is_stopped { Err("was being looked at when the run was stopped".to_owned()) } else { Ok(()) }
+    }
+
+    /// Passes by one name in a folder.
+    fn visit_entry(&mut self, folder: &ScanDir, name: &str, place: PathBuf, kind: FileType) {
+        if self.cover_metier_dir(&place, kind) {
+            return;
+        }
+        let path = if folder.relative_path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", folder.relative_path)
+        };
+        let is_folder = kind.is_dir();
+        let is_plain = is_folder && !is_git_dir_name(name) && !folder.is_package_dir;
+        let is_guarded = folder.is_protected || self.is_protected_name(&path);
+        if !is_guarded {
+            if self.can_write && kind.is_file() && runs_on_build(&path) {
+                self.build_files.extend(file_version(&place).map(|version| (place.clone().into(), version)));
+            }
+            if folder.is_read_only && kind.is_file() {
+                self.note_hard_links(&place);
+            }
+            if is_plain {
+                let is_downloaded = PACKAGE_DIRS.contains(&name);
+                self.queue.push_back(ScanDir {
+                    full_path: place,
+                    relative_path: path,
+                    is_read_only: folder.is_read_only,
+                    is_package_dir: is_downloaded,
+                    is_protected: is_guarded,
+                });
+            }
+            return;
+        }
+        let may = self.script_access(&path);
+        if is_git_dir_name(name) && may == ScriptAccess::Read {
+            self.protect_git_targets(&place, &folder.full_path);
+        }
+        let inner = ScanDir {
+            full_path: place,
+            relative_path: path,
+            is_read_only: folder.is_read_only,
+            is_package_dir: false,
+            is_protected: is_guarded,
+        };
+        match may {
+            ScriptAccess::Denied if is_folder && self.has_granted_entry(&inner) => {
+                self.queue.push_back(inner)
+            }
+            ScriptAccess::Denied => self.hide(&inner.full_path, kind),
+            ScriptAccess::Read if is_plain => self.protect_dir(inner),
+            ScriptAccess::Read => {
+                if !inner.is_read_only {
+                    self.read_only.insert(inner.full_path.clone());
+                }
+                self.note_hard_links_below(&inner.full_path, kind);
+            }
+            ScriptAccess::ReadWrite if is_plain => self.queue.push_back(inner),
+            ScriptAccess::ReadWrite => {}
+        }
+    }
+
+    /// Whether this is one of metier's own folders.
+    fn cover_metier_dir(&mut self, place: &Path, kind: FileType) -> bool {
+        if self.covered_dirs.iter().any(|closed| closed == place) {
+            return true;
+        }
+        let is_found = kind.is_dir() && is_metier_dir(place);
+        if is_found {
+            self.covered_dirs.push(place.to_owned());
+            self.metier_dirs.push(place.to_owned());
+        }
+        is_found
+    }
+
+    /// Hides a secret: where it is a link, what it leads to in the project as well.
+    fn hide(&mut self, place: &Path, kind: FileType) {
+        self.hidden.insert(place.to_owned());
+        self.note_hard_links_below(place, kind);
+        if !kind.is_symlink() {
+            return;
+        }
+        let real = match fs::canonicalize(place) {
+            Ok(real) => real,
+            Err(error) if is_dangling(&error) => return,
+            Err(error) => {
+                // What only leads to others' folders is out of a script's reach as well.
+                let leads_out =
+                    fs::read_link(place).is_ok_and(|to| to.is_absolute() && !to.starts_with(self.project));
+                if !(leads_out && error.kind() == std::io::ErrorKind::PermissionDenied) {
+                    self.incomplete_reason =
+                        Some(format!("{} cannot be followed: {error}", self.display_path(place)));
+                }
+                return;
+            }
+        };
+        if self.project.starts_with(&real) {
+            self.incomplete_reason =
+                Some(format!("{} is a link to the whole project", self.display_path(place)));
+        } else if let Some(kind) = self.file_type_inside(&real) {
+            self.hidden.insert(real.clone());
+            self.note_hard_links_below(&real, kind);
+        }
+    }
+
+    fn file_type_inside(&self, real: &Path) -> Option<FileType> {
+        let about = real.symlink_metadata().ok()?;
+        real.starts_with(self.project).then(|| about.file_type())
+    }
+
+    /// Keeps a folder whole; what is to be hidden in it is looked for.
+    fn protect_dir(&mut self, folder: ScanDir) {
+        if folder.is_read_only || self.read_only.insert(folder.full_path.clone()) {
+            self.queue.push_back(ScanDir { is_read_only: true, ..folder });
+        }
+    }
+
+    /// Keeps what a `.git` leads to, and what its configuration makes git run, where it lies in the project and no grant names it.
+    fn protect_git_targets(&mut self, git: &Path, tree: &Path) {
+        if !self.can_write {
+            return;
+        }
+        for place in git::linked_paths(git).into_iter().chain(git::configured_paths(git, tree)) {
+            let Ok(path) = place.strip_prefix(self.project) else { continue };
+            let path = path.to_string_lossy().into_owned();
+            if self.project.starts_with(&place) {
+                // Nothing could be written at all.
+                self.incomplete_reason =
+                    Some(format!("{} leads to the whole project", self.display_path(git)));
+            } else if !self.is_write_granted(&path)
+                && let Ok(about) = place.symlink_metadata()
+            {
+                self.note_hard_links_below(&place, about.file_type());
+                self.read_only.insert(place);
+            }
+        }
+    }
+
+    /// Whether a grant names what lies at this path and may be changed for it.
+    fn is_write_granted(&self, path: &str) -> bool {
+        self.ctx.permissions().with_protected_path(path, false).allows(&Access::write(path))
+    }
+
+    fn protect_skill_dirs(&mut self) {
+        for path in self.ctx.permissions().protection().skill_folders() {
+            if self.script_access(path) != ScriptAccess::Read {
+                continue;
+            }
+            for link in symlinks_along(self.project, Path::new(path)) {
+                self.read_only.insert(link);
+            }
+            let place = self.project.join(path);
+            if place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                let is_real = fs::canonicalize(&place).is_ok_and(|real| real == place);
+                if is_real {
+                    let path = path.to_owned();
+                    self.protect_dir(ScanDir {
+                        full_path: place,
+                        relative_path: path,
+                        is_protected: true,
+                        ..ScanDir::default()
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether the names in a path hint at something guarded; the folder it lies in does not.
+    fn is_protected_name(&self, path: &str) -> bool {
+        let protection = self.ctx.permissions().protection();
+        protection.protects_read_of_last(path) || protection.protects_change_of_last(path)
+    }
+
+    fn script_access(&self, path: &str) -> ScriptAccess {
+        let permissions = self.ctx.permissions();
+        let protection = permissions.protection();
+        if !protection.protects_write(path) || permissions.allows(&Access::write(path)) {
+            return ScriptAccess::ReadWrite;
+        }
+        // The history of a project is no secret in it: programs ask it all the time.
+        let is_secret = protection.protects_read(path) && !path.split('/').any(is_git_dir_name);
+        if is_secret && !permissions.allows(&Access::read(path)) {
+            ScriptAccess::Denied
+        } else {
+            ScriptAccess::Read
+        }
+    }
+
+    /// Whether a grant names something in a folder of secrets.
+    fn has_granted_entry(&self, folder: &ScanDir) -> bool {
+        let mut names = fs::read_dir(&folder.full_path).into_iter().flatten().filter_map(Result::ok);
+        names.any(|entry| {
+            let name = entry.file_name();
+            self.script_access(&format!("{}/{}", folder.relative_path, name.to_string_lossy()))
+                != ScriptAccess::Denied
+        })
+    }
+
+    /// Remembers a file that has other names.
+    fn note_hard_links(&mut self, place: &Path) {
+        let about = place.symlink_metadata().ok().filter(|about| about.is_file() && about.nlink() > 1);
+        self.hard_linked_files.extend(about.map(|about| (about.dev(), about.ino())));
+    }
+
+    /// The same for all files in a folder, but for what git only keeps there.
+    fn note_hard_links_below(&mut self, place: &Path, kind: FileType) {
+        const GIT_STORAGE_DIRS: [&str; 4] = ["objects", "refs", "logs", "lfs"];
+        let mut waiting = Vec::new();
+        match kind {
+            kind if kind.is_dir() => waiting.push(place.to_owned()),
+            kind if kind.is_file() => self.note_hard_links(place),
+            _ => {}
+        }
+        while let Some(folder) = waiting.pop() {
+            for entry in self.entries(&folder) {
+                if let Err(why) = self.count_entry() {
+                    self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
+                    return;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                if self.cover_metier_dir(&entry.path(), kind) {
+                    continue;
+                }
+                if kind.is_dir() && !GIT_STORAGE_DIRS.iter().any(|stored| entry.file_name() == *stored) {
+                    waiting.push(entry.path());
+                } else if kind.is_file() {
+                    self.note_hard_links(&entry.path());
+                }
+            }
+        }
+    }
+
+    /// Guards the other names of files that are guarded by one, wherever they lie in what the script can read.
+    fn protect_hard_links(&mut self) {
+        if self.hard_linked_files.is_empty() || self.incomplete_reason.is_some() {
+            return;
+        }
+        let numbers: HashSet<u64> = self.hard_linked_files.iter().map(|(_, number)| *number).collect();
+        let secret: HashSet<(u64, u64)> = self.hidden.iter().filter_map(|place| file_id(place)).collect();
+        let in_hidden = self.inodes_in_hidden();
+        let skill = self.ctx.skill_files().ok().map(|files| files.root().to_owned());
+        let mut waiting = vec![self.project.to_owned()];
+        waiting.extend(skill.filter(|skill| !skill.starts_with(self.project)));
+        while let Some(folder) = waiting.pop() {
+            for entry in self.entries(&folder) {
+                if let Err(why) = self.count_entry() {
+                    self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
+                    return;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                let place = entry.path();
+                if kind.is_dir() && !self.hidden.contains(&place) && !self.covered_dirs.contains(&place) {
+                    waiting.push(place);
+                } else if kind.is_file() && numbers.contains(&entry.ino()) {
+                    let found = file_id(&place).filter(|found| self.hard_linked_files.contains(found));
+                    let Some(found) = found else { continue };
+                    if secret.contains(&found) || in_hidden.contains(&found.1) {
+                        self.hidden.insert(place);
+                    } else {
+                        self.read_only.insert(place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The numbers of the files in folders that are hidden whole.
+    fn inodes_in_hidden(&mut self) -> HashSet<u64> {
+        let is_folder = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|about| about.is_dir());
+        let mut waiting: Vec<PathBuf> = self.hidden.iter().filter(is_folder).cloned().collect();
+        let mut numbers = HashSet::new();
+        while let Some(folder) = waiting.pop() {
+            for entry in self.entries(&folder) {
+                if let Err(why) = self.count_entry() {
+                    self.incomplete_reason = Some(format!("{} {why}", self.display_path(&folder)));
+                    return numbers;
+                }
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
+                    _ => _ = numbers.insert(entry.ino()),
+                }
+            }
+        }
+        numbers
+    }
+
+    /// What is in a folder. Where nobody could look, though the script can, not all is found.
+    fn entries(&mut self, folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+        let entries = fs::read_dir(folder);
+        if let Some(error) = entries.as_ref().err().filter(|error| !is_inaccessible(folder, error)) {
+            self.incomplete_reason =
+                Some(format!("{} could not be read ({error})", self.display_path(folder)));
+        }
+        entries.into_iter().flatten().filter_map(Result::ok)
+    }
+
+    fn display_path(&self, place: &Path) -> String {
+        let path = place.strip_prefix(self.project).unwrap_or(place);
+        path.to_string_lossy().escape_debug().to_string()
+    }
+
+    fn into_protected_paths(self) -> ProtectedPaths {
+        let Self {
+            read_only: kept,
+            hidden,
+            hard_linked_files: linked,
+            build_files: built,
+            metier_dirs: own,
+            incomplete_reason: mut more,
+            ..
+        } = self;
+        if kept.len() + hidden.len() > RESERVED_MOUNTS && more.is_none() {
+            let room = remaining_mounts().saturating_sub(RESERVED_MOUNTS);
+            if kept.len() + hidden.len() > room {
+                more = Some(format!(
+                    "there are {} of them, and the kernel allows {room} more mounts",
+                    kept.len() + hidden.len()
+                ));
+            }
+        }
+        let all = |places: BTreeSet<PathBuf>| places.into_iter().map(OsString::from).collect();
+        let linked = linked.into_iter().collect();
+        let own = own.into_iter().map(OsString::from).collect();
+        ProtectedPaths {
+            read_only: all(kept),
+            hidden: all(hidden),
+            own,
+            incomplete_reason: more,
+            hard_linked_files: linked,
+            build_files: built,
+        }
+    }
+}
+
+/// Mounts that the kernel still allows.
+fn remaining_mounts() -> usize {
+    const DEFAULT_MOUNT_MAX: usize = 100_000;
+    let most = fs::read_to_string("/proc/sys/fs/mount-max").ok();
+    let most = most.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT_MOUNT_MAX);
+    let used = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    most.saturating_sub(used.split(|byte| *byte == b'\n').count())
+}
+
+/// Whether there is nothing by now, or it is somebody else's who lets the user in no more than the script. What is the user's own
+/// a script could open.
+fn is_inaccessible(folder: &Path, error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let is_own =
+        || fs::symlink_metadata(folder).is_ok_and(|about| about.uid() == rustix::process::getuid().as_raw());
+    match error.kind() {
+        NotFound | NotADirectory => true,
+        PermissionDenied => !is_own(),
+        _ => false,
+    }
+}
+
+/// Whether a link leads to nothing: there is none, or it goes in a circle.
+fn is_dangling(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+        || matches!(error.raw_os_error(), Some(nix::libc::ELOOP | nix::libc::ENAMETOOLONG))
+}
+
+fn file_version(place: &Path) -> Option<Version> {
+    let about = place.symlink_metadata().ok()?;
+    Some((about.dev(), about.ino(), about.size(), about.ctime(), about.ctime_nsec()))
+}
+
+fn file_id(place: &Path) -> Option<(u64, u64)> {
+    let about = place.symlink_metadata().ok()?;
+    Some((about.dev(), about.ino()))
+}
+
+/// The links in a project that a path in it leads through, without links on the way to each.
+fn symlinks_along(project: &Path, path: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut place = project.to_owned();
+    for part in path {
+        place.push(part);
+        if place.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+            links.push(place.clone());
+        }
+        let Ok(real) = fs::canonicalize(&place) else { break };
+        if !real.starts_with(project) {
+            break;
+        }
+        place = real;
+    }
+    links
+}
+
+pub(in crate::runtimes::external) fn is_git_dir_name(name: &str) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}

@@ -1,0 +1,105 @@
+//! The script on disk: where it lies, and that it still is what was loaded.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::Script;
+use crate::host::Files;
+
+/// A script inside its skill's folder.
+pub(super) struct ScriptFile {
+    /// The path inside the folder, fit to be shown.
+    name: String,
+    /// Absolute.
+    folder: PathBuf,
+    path: PathBuf,
+    /// The same inside the folder.
+    relative_path: String,
+    source: Arc<[u8]>,
+}
+
+impl ScriptFile {
+    /// The file of a script; `invalid-skill` when it has no folder or its path leads out of it.
+    pub(super) fn new(script: &Script) -> Result<Self> {
+        let name = printable(&script.path);
+        let Some(folder) = &script.folder else {
+            let sentence = format!("{name} has no folder on disk, and an interpreter needs a file to run");
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("copy the skill to a folder, or write the script in an embedded language"));
+        };
+        let is_inside = Path::new(&script.path).components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || script.path.is_empty() || script.path.contains('\0') {
+            return Err(outside_error(&name));
+        }
+        let folder = std::path::absolute(folder)
+            .map_err(|error| SkillError::io(format_args!("failed to find {}", folder.display()), error))?;
+        let (path, inside) = (folder.join(&script.path), script.path.clone());
+        Ok(Self { path, relative_path: inside, name, folder, source: script.source.clone() })
+    }
+
+    /// The name errors carry: the path inside the folder, control characters escaped.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bytes that were loaded.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn source(&self) -> &[u8] {
+        &self.source
+    }
+
+    /// The skill's folder, absolute.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. Where it does not,
+    /// [`ScriptFile::unchanged`] has the reason.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn is_unchanged_in(&self, folder: &Files) -> bool {
+        folder.unrestricted().read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)
+    }
+
+    /// The absolute path. It is for whoever knows that the script is there.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The absolute path, once the file there is known to be a regular one inside the folder that holds the bytes that
+    /// were loaded. Someone who may write there can still win a race against the interpreter.
+    pub(super) fn verified_path(&self) -> Result<PathBuf> {
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                let sentence = format!("{} is gone from {}", self.name, self.folder.display());
+                SkillError::new(ErrorKind::Unavailable, sentence)
+            }
+            _ => SkillError::io(format_args!("failed to read {}", self.name), error),
+        };
+        let folder = std::fs::canonicalize(&self.folder).map_err(failed)?;
+        let real = std::fs::canonicalize(&self.path).map_err(failed)?;
+        if !real.starts_with(folder) {
+            return Err(outside_error(&self.name));
+        }
+        if !std::fs::metadata(&real).map_err(failed)?.is_file() {
+            let sentence = format!("{} is not a file", self.name);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence));
+        }
+        if *std::fs::read(&real).map_err(failed)? != *self.source {
+            let sentence = format!("{} has changed since it was loaded", self.name);
+            return Err(SkillError::new(ErrorKind::InvalidSkill, sentence).with_help("run it again"));
+        }
+        Ok(self.path.clone())
+    }
+}
+
+fn outside_error(name: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidSkill, format!("{name} leads out of the skill's folder"))
+        .with_help("copy the script into the skill's folder")
+}
+
+/// A path may hold line breaks and terminal codes; a sentence must not.
+fn printable(path: &str) -> String {
+    if path.chars().any(char::is_control) { path.escape_debug().to_string() } else { path.to_owned() }
+}

@@ -1,0 +1,271 @@
+//! Files of the system's configuration that programs people use fail without.
+//!
+//! A file is read by every script in a sandbox when it is named here, belongs to root, and every user of the machine may read
+//! it. Named is what says how programs behave, file by file: a folder could be given a password tomorrow. Where a password may
+//! stand beside settings, the file is opened only if it has none.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::runtimes::external::policy::is_system_path;
+
+/// Which system this is, what `file` and `man` go by, how lines are edited, the names of ports.
+const CONFIG_FILES: [&str; 16] = [
+    "/etc/debian_version",
+    "/etc/lsb-release",
+    "/etc/redhat-release",
+    "/etc/fedora-release",
+    "/etc/centos-release",
+    "/etc/system-release",
+    "/etc/alpine-release",
+    "/etc/arch-release",
+    "/etc/SuSE-release",
+    "/etc/magic",
+    "/etc/magic.mime",
+    "/etc/manpath.config",
+    "/etc/man_db.conf",
+    "/etc/inputrc",
+    "/etc/services",
+    "/etc/protocols",
+];
+
+/// Without them, where they are, Git ends and wget complains. An address in them may hold a name and a password.
+const FILES_WITH_CREDENTIALS: [&str; 2] = ["/etc/gitconfig", "/etc/wgetrc"];
+
+/// Where Debian and its kin keep Java, whose settings are links from there to a folder in `/etc` for each version.
+const JVM_DIR: &str = "/usr/lib/jvm";
+
+/// The link that names such a folder.
+const JAVA_SECURITY_FILE: &str = "security/java.security";
+
+/// What Java reads in such a folder; never the passwords of `management`.
+const JAVA_CONFIG_FILES: [&str; 17] = [
+    JAVA_SECURITY_FILE,
+    "security/java.policy",
+    "security/default.policy",
+    "security/nss.cfg",
+    "security/blocked.certs",
+    "security/blacklisted.certs",
+    "security/public_suffix_list.dat",
+    "security/policy/unlimited/default_US_export.policy",
+    "security/policy/unlimited/default_local.policy",
+    "security/policy/limited/default_US_export.policy",
+    "security/policy/limited/default_local.policy",
+    "security/policy/limited/exempt_local.policy",
+    "net.properties",
+    "logging.properties",
+    "management/management.properties",
+    "jfr/default.jfc",
+    "jfr/profile.jfc",
+];
+
+/// What lies beside them and says nothing.
+const JAVA_README: &str = "security/policy/README.txt";
+
+/// Folders of such settings: one rule instead of 13, of which each takes a start some six calls, while nothing else lies in them.
+const JAVA_CONFIG_DIRS: [&str; 2] = ["security", "jfr"];
+
+/// How many folders of Java are looked at.
+const MAX_JVMS: usize = 32;
+
+/// How many entries such a folder has at most.
+const MAX_DIR_ENTRIES: usize = 64;
+
+/// Larger ones than this are nobody's settings, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Those of the files that are there and may be read.
+pub(super) fn readable_config() -> Vec<PathBuf> {
+    let named = CONFIG_FILES.into_iter().map(PathBuf::from).filter(|path| is_world_readable(path));
+    let java = java_etc_dirs().into_iter().flat_map(|folder| java_config(&folder));
+    let with_addresses = FILES_WITH_CREDENTIALS.into_iter().map(PathBuf::from);
+    let with_addresses = with_addresses.filter(|path| is_world_readable(path) && has_no_credentials(path));
+    named.chain(java).chain(with_addresses).collect()
+}
+
+/// Whether this is a file of root's that every user may read.
+fn is_world_readable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| {
+        about.is_file() && about.uid() == 0 && about.mode() & 0o004 != 0 && about.len() <= MAX_FILE_BYTES
+    })
+}
+
+/// Names of settings that hold a credential or lead to one, in small letters.
+const CREDENTIAL_WORDS: [&str; 10] = [
+    "password",
+    "passwd",
+    "token",
+    "secret",
+    "extraheader",
+    "authorization",
+    "cookie",
+    "private_key",
+    "credential",
+    "include",
+];
+
+/// Whether no setting in this file holds a credential, or an address with one; what is only remarked counts as well.
+fn has_no_credentials(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| {
+        let text = text.to_lowercase();
+        text.lines().all(|line| {
+            // A mail address in a remark is none.
+            let has_address =
+                line.contains('@') && (!line.trim_start().starts_with('#') || line.contains("://"));
+            !has_address && !CREDENTIAL_WORDS.iter().any(|name| line.contains(name))
+        })
+    })
+}
+
+/// The folders in `/etc` to which the settings of the Javas lead that are installed.
+fn java_etc_dirs() -> BTreeSet<PathBuf> {
+    let installed = fs::read_dir(JVM_DIR).into_iter().flatten().filter_map(Result::ok).take(MAX_JVMS);
+    let settings =
+        installed.filter_map(|java| fs::read_link(java.path().join("conf").join(JAVA_SECURITY_FILE)).ok());
+    let folders = settings.filter_map(|link| link.ancestors().nth(2).map(Path::to_path_buf));
+    folders.filter(|folder| is_java_etc_dir(folder)).collect()
+}
+
+/// Whether it is `/etc/java-17-openjdk` or the like.
+fn is_java_etc_dir(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    folder.parent() == Some(Path::new("/etc")) && name.is_some_and(|name| name.starts_with("java-"))
+}
+
+/// What may be read of such a folder: as few paths as say it.
+fn java_config(folder: &Path) -> Vec<PathBuf> {
+    // The list of virtual machines has the name of the processor in its own.
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let machines = format!("jvm-{processor}.cfg");
+    let settings = JAVA_CONFIG_FILES.into_iter().chain([machines.as_str()]).map(|name| folder.join(name));
+    let settings: Vec<PathBuf> = settings.filter(|path| is_world_readable(path)).collect();
+    let readme = folder.join(JAVA_README);
+    let is_known =
+        |path: &Path| settings.iter().any(|known| known == path) || path == readme && is_world_readable(path);
+    let whole = JAVA_CONFIG_DIRS.into_iter().map(|name| folder.join(name));
+    let whole: Vec<PathBuf> = whole.filter(|folder| contains_only(folder, &is_known)).collect();
+    let apart = settings.iter().filter(|path| !whole.iter().any(|folder| path.starts_with(folder)));
+    apart.chain(&whole).filter(|path| !is_system_path(path)).cloned().collect()
+}
+
+/// Whether this is a folder in which only root may write, and everything in it such a folder as well or a file that is known.
+fn contains_only(folder: &Path, is_known: &impl Fn(&Path) -> bool) -> bool {
+    let is_roots = |about: &fs::Metadata| about.is_dir() && about.uid() == 0 && about.mode() & 0o022 == 0;
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    folder.symlink_metadata().is_ok_and(|about| is_roots(&about))
+        && entries.enumerate().all(|(number, entry)| {
+            number < MAX_DIR_ENTRIES
+                && entry.is_ok_and(|entry| match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => contains_only(&entry.path(), is_known),
+                    Ok(kind) => kind.is_file() && is_known(&entry.path()),
+                    Err(_) => false,
+                })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_password_beside_settings_keeps_the_file_shut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings");
+        for text in [
+            "[url \"https://ann:hidden@host/\"]\n\tinsteadOf = https://host/\n",
+            "[http]\n\textraHeader = Authorization: Basic aGlkZGVu\n",
+            "http_password = hidden\n",
+            "HTTP_PASSWD=hidden\n",
+            "https_proxy = http://ann:hidden@proxy:80/\n",
+            "# https_proxy = http://ann:hidden@proxy:80/\n",
+            "[credential]\n\thelper = store\n",
+            "[include]\n\tpath = /root/more\n",
+            "header = Cookie: id=hidden\n",
+            "header = Authorization: Basic aGlkZGVu\n",
+        ] {
+            fs::write(&path, text).unwrap();
+            assert!(!has_no_credentials(&path), "{text}");
+        }
+        for text in
+            ["", "[safe]\n\tdirectory = *\n", "# From: Ann <ann@host>\npassive_ftp = on\n", "tries = 3\n"]
+        {
+            fs::write(&path, text).unwrap();
+            assert!(has_no_credentials(&path), "{text}");
+        }
+        fs::write(&path, b"\xff").unwrap();
+        assert!(!has_no_credentials(&path) && !has_no_credentials(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn only_what_every_user_may_read_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings");
+        fs::write(&path, "x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(
+            !is_world_readable(&path)
+                && !is_world_readable(folder.path())
+                && !is_world_readable(&folder.path().join("none"))
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(is_world_readable(&path), rustix::process::geteuid().is_root());
+        for secret in ["/etc/shadow", "/etc/gshadow", "/etc/ssh/ssh_host_ed25519_key"] {
+            assert!(!is_world_readable(Path::new(secret)), "{secret}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_lies_in_the_configuration_and_is_named_file_by_file() {
+        for path in readable_config() {
+            let is_of_java = JAVA_CONFIG_DIRS.iter().any(|name| path.ends_with(name));
+            assert!(path.starts_with("/etc") && (path.is_file() || is_of_java), "{}", path.display());
+            let path = path.to_str().unwrap();
+            for secret in ["shadow", "/ssh/", "private", "jmxremote", "passw"] {
+                assert!(!path.contains(secret), "{path}");
+            }
+        }
+        assert!(is_java_etc_dir(Path::new("/etc/java-17-openjdk")));
+        for folder in ["/etc", "/etc/ssh", "/root/java-17", "/etc/x/java-17", "/"] {
+            assert!(!is_java_etc_dir(Path::new(folder)), "{folder}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_java_is_open_as_one_while_nothing_else_lies_in_it() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let stage = tempfile::tempdir().unwrap();
+        let folder = stage.path().join("java-17");
+        fs::create_dir_all(folder.join("security/policy/limited")).unwrap();
+        let policy = folder.join("security/java.policy");
+        for name in [JAVA_SECURITY_FILE, "security/java.policy", JAVA_README, "net.properties", "unknown"] {
+            fs::write(folder.join(name), "x").unwrap();
+        }
+        let whole = [folder.join("net.properties"), folder.join("security")];
+        let apart = [folder.join(JAVA_SECURITY_FILE), policy.clone(), folder.join("net.properties")];
+        assert_eq!(java_config(&folder), whole);
+
+        let stranger = folder.join("security/policy/limited/token");
+        fs::write(&stranger, "x").unwrap();
+        assert_eq!(java_config(&folder), apart, "a file that is not known");
+        fs::remove_file(&stranger).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &stranger).unwrap();
+        assert_eq!(java_config(&folder), apart, "a link");
+        fs::remove_file(&stranger).unwrap();
+        fs::set_permissions(&policy, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(java_config(&folder), [apart[0].clone(), apart[2].clone()], "a file that is root's alone");
+        fs::set_permissions(&policy, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(folder.join("security"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(java_config(&folder), apart, "a folder in which everybody may write");
+        fs::set_permissions(folder.join("security"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(java_config(&folder), whole);
+    }
+}

@@ -1,0 +1,126 @@
+//! What a kept process is asked, and what it answers: a line of JSON each.
+
+use serde_json::{Map, Value};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillInput;
+use crate::strict_json;
+
+/// The request of that number: `{"id": 1, "input": .., "args": [..]}`, with the end of its line.
+pub(in crate::runtimes::external) fn encode_request(id: u64, input: &SkillInput) -> Vec<u8> {
+    let args = Value::from(input.args.clone());
+    // Put together by hand: the input may be large, and is not copied.
+    let input = input.value.as_ref().unwrap_or(&Value::Null);
+    format!("{{\"id\":{id},\"input\":{input},\"args\":{args}}}\n").into_bytes()
+}
+
+/// An answer: the value or the script's own error, or nothing that could be one.
+pub(in crate::runtimes::external) enum Response {
+    Ok(Value),
+    /// Its sentence, and the way out where it names one.
+    Failed(String, Option<String>),
+    /// Why it is none.
+    Invalid(String),
+}
+
+/// Reads the answer to the request of that number: `{"id": 1, "ok": ..}`, or `{"id": 1, "error": {"message": .., "help": ..}}`
+/// where the error may be its sentence alone.
+pub(in crate::runtimes::external) fn decode_response(id: u64, line: &[u8]) -> Response {
+    parse_response(id, line).unwrap_or_else(Response::Invalid)
+}
+
+fn parse_response(id: u64, line: &[u8]) -> Result<Response, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "a line that is not UTF-8")?;
+    let value = strict_json::parse(text).map_err(|reason| format!("a line that is no JSON: {reason}"))?;
+    let Value::Object(mut parts) = value else { return Err("JSON that is no object".into()) };
+    let answered = parts.remove("id").ok_or("an answer without an `id`")?;
+    if answered != id {
+        return Err("the answer to a request that it was not asked".into());
+    }
+    let answer = match (parts.remove("ok"), parts.remove("error")) {
+        (Some(value), None) => Response::Ok(value),
+        (None, Some(Value::String(message))) => Response::Failed(message, None),
+        (None, Some(Value::Object(error))) => parse_failure(error)?,
+        (None, Some(_)) => return Err("an `error` that is neither a sentence nor an object".into()),
+        _ => return Err("an answer that has not one of `ok` and `error`".into()),
+    };
+    if parts.is_empty() { Ok(answer) } else { Err("an answer with further keys".into()) }
+}
+
+fn parse_failure(mut error: Map<String, Value>) -> Result<Response, String> {
+    let mut text = |key: &str| match error.remove(key) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let message = text("message").ok_or("an `error` without a `message`")?;
+    Ok(Response::Failed(message, text("help")))
+}
+
+impl Response {
+    /// The value, or the run's error. Whether the process kept to the protocol.
+    pub(in crate::runtimes::external) fn into_result(self, script: &str) -> (Result<Value>, bool) {
+        let failure = |sentence| SkillError::new(ErrorKind::Script, sentence);
+        match self {
+            Self::Ok(value) => (Ok(value), true),
+            Self::Failed(message, help) => {
+                let error = failure(format!("{script} failed: {message}"));
+                let error = match help {
+                    Some(help) => error.with_help(help),
+                    None => error,
+                };
+                (Err(error), true)
+            }
+            Self::Invalid(what) => {
+                let error = failure(format!("{script} wrote {what}"))
+                    .with_help(r#"a worker answers {"id": 1, "input": ..} by one line {"id": 1, "ok": ..}, and writes nothing else to standard output"#);
+                (Err(error), false)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_is_one_line() {
+        let input = SkillInput { value: Some(json!({"a": "b\nc"})), args: vec!["x\n".into()] };
+        let line = String::from_utf8(encode_request(7, &input)).unwrap();
+        assert_eq!(line, "{\"id\":7,\"input\":{\"a\":\"b\\nc\"},\"args\":[\"x\\n\"]}\n");
+        let nothing = String::from_utf8(encode_request(1, &SkillInput::default())).unwrap();
+        assert_eq!(nothing, "{\"id\":1,\"input\":null,\"args\":[]}\n");
+    }
+
+    #[test]
+    fn an_answer_is_that_to_the_request_or_none() {
+        let said = |line: &str| decode_response(3, line.as_bytes()).into_result("x");
+        assert_eq!(said(r#"{"id": 3, "ok": [1]}"#).0.unwrap(), json!([1]));
+        assert_eq!(said(r#"{"id": 3, "ok": null}"#).0.unwrap(), Value::Null);
+        let (failed, kept) = said(r#"{"id": 3, "error": {"message": "no", "help": "do"}}"#);
+        let failed = failed.unwrap_err();
+        assert_eq!((failed.message(), failed.help(), kept), ("x failed: no", Some("do"), true));
+        assert!(said(r#"{"id": 3, "error": "no"}"#).1);
+        for wrong in [
+            "",
+            "x",
+            "[]",
+            "{}",
+            r#"{"ok": 1}"#,
+            r#"{"id": 4, "ok": 1}"#,
+            r#"{"id": "3", "ok": 1}"#,
+            r#"{"id": 3}"#,
+            r#"{"id": 3, "ok": 1, "error": "x"}"#,
+            r#"{"id": 3, "ok": 1, "more": 1}"#,
+            r#"{"id": 3, "error": 5}"#,
+            r#"{"id": 3, "error": {}}"#,
+            r#"{"id": 3, "ok": 1e999}"#,
+            r#"{"id": 3, "ok": 1} {"id": 3, "ok": 1}"#,
+        ] {
+            let (result, kept) = said(wrong);
+            assert!(result.is_err() && !kept, "{wrong}");
+        }
+        assert!(!decode_response(3, b"\xff").into_result("x").1);
+    }
+}

@@ -1,0 +1,142 @@
+//! Memory of a run where no allocator counts: Rhai's own size limits, and now and then a look at what is in sight.
+//!
+//! Both are approximate, and slow. The size limits weigh a container at every call on it, which makes filling a list
+//! quadratic; what a caller's variables and half-made expressions hold is out of sight. See [`crate::alloc_counter`] for the cure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Scope};
+
+use crate::alloc_counter;
+use crate::runtimes::rhai::bounded_std::data_too_large;
+
+/// When a run is weighed next, and what it may weigh.
+pub(super) struct MemoryEstimator {
+    created: Instant,
+    /// Microseconds since `born`.
+    next_check: AtomicU64,
+    limit: AtomicU64,
+    /// How many more reads need no look at the clock.
+    free_reads: AtomicU32,
+}
+
+/// A small script is over after so many reads, and a hostile one has grown what it had a few times at most.
+const FREE_READS: u32 = 8;
+
+/// The least time between two weighings, and the longest. Between them it is as long as the last weighing took: that bounds
+/// what they cost to half of the run, and what grows in between to a few times what was there.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+
+/// Text shorter than this is no reason to look at the clock.
+const SMALL_TEXT: usize = 4096;
+
+/// Nesting of values that are weighed.
+const MAX_DEPTH: usize = 400;
+
+impl MemoryEstimator {
+    /// Gives an engine a meter, if it needs one.
+    pub(super) fn install(engine: &mut Engine) -> Option<Arc<Self>> {
+        (!alloc_counter::is_counting()).then(|| {
+            let meter = Arc::new(Self::new());
+            let weighing = meter.clone();
+            #[allow(deprecated)] // says that it may change, not that it will go
+            engine.on_var(move |name, _, context| weighing.check_scope(name, context.scope()).map(|()| None));
+            meter
+        })
+    }
+
+    fn new() -> Self {
+        Self {
+            created: Instant::now(),
+            next_check: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            free_reads: AtomicU32::new(0),
+        }
+    }
+
+    /// A run begins that may weigh this much, in bytes.
+    pub(super) fn begin(&self, engine: &mut Engine, limit: u64) {
+        let most = |weight: usize| usize::try_from(limit).unwrap_or(usize::MAX) / weight;
+        engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(256));
+        self.limit.store(limit, Ordering::Relaxed);
+        self.free_reads.store(FREE_READS, Ordering::Relaxed);
+        self.schedule_check(MIN_PAUSE);
+    }
+
+    /// A script reads this variable: weighs everything in sight if it is time. The error cannot be caught by scripts.
+    fn check_scope(&self, name: &str, scope: &Scope) -> Result<(), Box<EvalAltResult>> {
+        // One run, one thread: nobody else counts in between.
+        let free = self.free_reads.load(Ordering::Relaxed);
+        if free > 0 {
+            self.free_reads.store(free - 1, Ordering::Relaxed);
+            return Ok(());
+        }
+        let may_be_large = scope.get(name).is_some_and(may_be_large);
+        if !may_be_large || self.elapsed_micros() < self.next_check.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let mut left = self.limit.load(Ordering::Relaxed);
+        for (_, _, value) in scope.iter_raw() {
+            left =
+                subtract_size(value, MAX_DEPTH, left).ok_or_else(|| data_too_large("The script's data"))?;
+        }
+        self.schedule_check(started.elapsed().clamp(MIN_PAUSE, MAX_PAUSE));
+        Ok(())
+    }
+
+    fn schedule_check(&self, pause: Duration) {
+        let pause = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        self.next_check.store(self.elapsed_micros() + pause, Ordering::Relaxed);
+    }
+
+    fn elapsed_micros(&self) -> u64 {
+        u64::try_from(self.created.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What is left of these bytes after the value, nothing if it is heavier or nested too deep. Text that several values
+/// share is counted for each, as it would be written out for each.
+fn subtract_size(value: &Dynamic, depth: usize, left: u64) -> Option<u64> {
+    let left = left.checked_sub(size_of::<Dynamic>() as u64)?;
+    // A shared value that is being changed right now is weighed the next time.
+    if value.is_shared() && value.is_locked() {
+        return Some(left);
+    }
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return left.checked_sub(text.len() as u64);
+    }
+    if let Ok(array) = value.as_array_ref() {
+        let depth = depth.checked_sub(1)?;
+        return array.iter().try_fold(left, |left, item| subtract_size(item, depth, left));
+    }
+    if let Ok(map) = value.as_map_ref() {
+        let depth = depth.checked_sub(1)?;
+        return map.iter().try_fold(left, |left, (key, field)| {
+            subtract_size(field, depth, left)?.checked_sub((size_of_val(key) + key.len()) as u64)
+        });
+    }
+    if let Ok(blob) = value.as_blob_ref() {
+        return left.checked_sub(blob.len() as u64);
+    }
+    match value.read_lock::<FnPtr>() {
+        Some(function) => {
+            let depth = depth.checked_sub(1)?;
+            function.curry().iter().try_fold(left, |left, held| subtract_size(held, depth, left))
+        }
+        None => Some(left),
+    }
+}
+
+fn may_be_large(value: &Dynamic) -> bool {
+    if value.is_shared() {
+        return true;
+    }
+    match value.as_immutable_string_ref() {
+        Ok(text) => text.len() >= SMALL_TEXT,
+        Err(_) => value.is_array() || value.is_map() || value.is_blob() || value.is_fnptr(),
+    }
+}

@@ -1,0 +1,201 @@
+//! The host's end: a helper that is started when it is first needed, and started again when it is gone.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{
+    Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getegid, geteuid, kill_process, pidfd_open, waitpid,
+};
+
+use crate::policy::SandboxLevel;
+use crate::runtimes::sandbox::linux::fork_server::ipc;
+use crate::runtimes::sandbox::linux::fork_server::ipc::{LaunchFds, LaunchMessage};
+use crate::runtimes::sandbox::linux::fork_server::server;
+use crate::runtimes::sandbox::linux::sys;
+use crate::runtimes::sandbox::linux::sys::ForkResult;
+use crate::runtimes::sandbox::linux::{FORK_SERVER_ARG, child};
+use crate::runtimes::sandbox::{ForkServerSource, LaunchRequest, SupervisorReport, wait_readable};
+
+/// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
+pub(in crate::runtimes::sandbox::linux) static HAS_MAIN_HOOK: AtomicBool = AtomicBool::new(false);
+
+/// Starts programs in cages. One for an engine; its helper ends with it.
+#[derive(Default)]
+pub(crate) struct Launcher {
+    source: ForkServerSource,
+    level: SandboxLevel,
+    client: Mutex<Option<ForkServerClient>>,
+}
+
+/// A program that was started, and the host's ends of it.
+pub(crate) struct LaunchHandle {
+    /// Hangs up the other end when dropped, which kills the tree.
+    pub(crate) control: OwnedFd,
+    /// Readable once the tree is gone.
+    pub(crate) report: OwnedFd,
+}
+
+struct ForkServerClient {
+    socket: OwnedFd,
+    /// A child of this process, which nobody else waits for.
+    pid: Pid,
+    /// Whose rights it has.
+    effective_ids: (Uid, Gid),
+}
+
+impl Launcher {
+    pub(crate) fn new(source: ForkServerSource, tier: SandboxLevel) -> Self {
+        Self { source, level: tier, client: Mutex::default() }
+    }
+
+    /// Has the helper start the program, with these ends of its standard streams and of the host API.
+    pub(crate) fn start(
+        &self,
+        order: &LaunchRequest,
+        streams: [OwnedFd; 3],
+        api: Option<OwnedFd>,
+    ) -> io::Result<LaunchHandle> {
+        let (control_read, control) = io::pipe()?;
+        let (report, report_write) = io::pipe()?;
+        let [stdin, stdout, stderr] = streams;
+        let ends = LaunchFds {
+            stdin,
+            stdout,
+            stderr,
+            api,
+            control: control_read.into(),
+            report: report_write.into(),
+        };
+        let parcel = LaunchMessage::new(order, self.level, ends)?;
+        let mut helper = self.lock_client();
+        *helper = Some(match helper.take().map(|running| running.submit(&parcel)) {
+            Some(Ok(running)) => running,
+            // There is none yet, or it was killed.
+            _ => ForkServerClient::spawn(&self.source)?.submit(&parcel)?,
+        });
+        Ok(LaunchHandle { control: control.into(), report: report.into() })
+    }
+
+    /// The program that serves as the helper: one whose `main` begins with the hook. None where a copy of the host serves.
+    pub(crate) fn server_program(&self) -> Option<PathBuf> {
+        match &self.source {
+            ForkServerSource::Program(path) => std::path::absolute(path).ok(),
+            ForkServerSource::CurrentProgram if HAS_MAIN_HOOK.load(Ordering::Relaxed) => {
+                std::env::current_exe().ok()
+            }
+            ForkServerSource::CurrentProgram => None,
+        }
+    }
+
+    /// Whether the program that serves as the helper is this very one.
+    #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
+    pub(crate) fn uses_current_program(&self) -> bool {
+        self.source == ForkServerSource::CurrentProgram
+    }
+
+    #[cfg(test)]
+    pub(in crate::runtimes::sandbox::linux) fn signal_server(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.server_pid()).unwrap(), signal).unwrap();
+    }
+
+    #[cfg(test)]
+    pub(in crate::runtimes::sandbox::linux) fn server_pid(&self) -> i32 {
+        self.lock_client().as_ref().unwrap().pid.as_raw_pid()
+    }
+
+    fn lock_client(&self) -> MutexGuard<'_, Option<ForkServerClient>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LaunchHandle {
+    /// Kills the tree and waits until it is gone; no report means that the stub was killed.
+    pub(crate) fn kill_and_wait(self) -> Option<SupervisorReport> {
+        drop(self.control);
+        if !wait_readable(&self.report) {
+            return None;
+        }
+        let mut text = Vec::new();
+        File::from(self.report).read_to_end(&mut text).ok()?;
+        ipc::decode(&text).ok().map(|(report, _)| report)
+    }
+}
+
+impl ForkServerClient {
+    fn spawn(source: &ForkServerSource) -> io::Result<Self> {
+        let (socket, theirs) = ipc::socket_pair()?;
+        let pid = match source {
+            ForkServerSource::Program(path) => spawn_program(path, theirs)?,
+            // The link leads to the running program even when its file was replaced.
+            ForkServerSource::CurrentProgram if HAS_MAIN_HOOK.load(Ordering::Relaxed) => {
+                spawn_program(Path::new("/proc/self/exe"), theirs)?
+            }
+            ForkServerSource::CurrentProgram => fork_copy(&theirs)?,
+        };
+        Ok(Self { socket, pid, effective_ids: effective_ids() })
+    }
+}
+
+impl ForkServerClient {
+    /// The helper, where it has the order now; no other one may have it then. Of a host that has given up rights it is none.
+    fn submit(self, parcel: &LaunchMessage) -> io::Result<Self> {
+        let no_answer = || io::Error::other("the helper that starts processes does not answer");
+        if self.effective_ids != effective_ids() {
+            return Err(no_answer());
+        }
+        ipc::send_launch(&self.socket, parcel).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::TOOMANYREFS) => io::Error::other(
+                "programs of this user have as many descriptors on their way through sockets as this one may have open; try again, or raise its `ulimit -n`",
+            ),
+            _ => no_answer(),
+        })?;
+        if !wait_readable(&self.socket) {
+            // What it said at the last moment is still to be read.
+            kill_process(self.pid, Signal::KILL).ok();
+        }
+        let said = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
+        if said.is_ok_and(|length| length > 0) { Ok(self) } else { Err(no_answer()) }
+    }
+}
+
+/// Who this process is.
+fn effective_ids() -> (Uid, Gid) {
+    (geteuid(), getegid())
+}
+
+fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
+    let mut command = Command::new(path);
+    command.arg(FORK_SERVER_ARG).env_clear().stdin(socket).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// A copy of this process that serves. It takes as long as the host has memory, once.
+fn fork_copy(theirs: &OwnedFd) -> io::Result<Pid> {
+    match sys::fork()? {
+        ForkResult::Child => {
+            child::IS_HOST_COPY.store(true, Ordering::Relaxed);
+            server::serve(&theirs)
+        }
+        ForkResult::Parent(pid) => Ok(pid),
+    }
+}
+
+impl Drop for ForkServerClient {
+    /// Hangs up, and waits for the helper to go, which it does at once unless somebody has stopped it.
+    fn drop(&mut self) {
+        ipc::send_shutdown(&self.socket);
+        shutdown(&self.socket, Shutdown::Both).ok();
+        let is_going = pidfd_open(self.pid, PidfdFlags::empty()).map_or(true, |end| wait_readable(&end));
+        if !is_going {
+            kill_process(self.pid, Signal::KILL).ok();
+        }
+        retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
+    }
+}

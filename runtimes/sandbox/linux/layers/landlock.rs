@@ -1,0 +1,267 @@
+//! Landlock: which files a script may open, and that its signals stay inside.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat};
+use rustix::io::Errno;
+
+use crate::runtimes::sandbox::{Enforcement, FileRules, PinnedPath};
+
+/// The newest rules this was written for; an older kernel enforces those it knows.
+const TARGET_ABI: ABI = ABI::V9;
+
+/// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel knows how.
+pub(in crate::runtimes::sandbox::linux) fn scope_signals() -> io::Result<bool> {
+    let entered = || -> Result<RestrictionStatus, RulesetError> {
+        // A layer that does not know `Refer` refuses to move files between folders.
+        let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
+        let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.scope(Scope::Signal)?.create()?;
+        ruleset.add_rules(root.into_iter().map(Ok::<_, RulesetError>))?.log_same_exec(false)?.restrict_self()
+    };
+    entered().map(|status| abi(&status) >= 6).map_err(io::Error::other)
+}
+
+/// Rules made before there is an order: what one like it reads of the system.
+pub(in crate::runtimes::sandbox::linux) struct PreparedRuleset {
+    ruleset: RulesetCreated,
+    shut_network: bool,
+    /// The paths, and what they led to.
+    read_paths: Vec<(OsString, Option<FileId>)>,
+    /// Files in which the kernel tells of itself. One that nobody holds it may forget when memory is short; by the same number
+    /// it then tells it anew, and no rule is for that.
+    procfs_fds: Vec<OwnedFd>,
+}
+
+/// Device and number.
+type FileId = (u64, u64);
+
+impl PreparedRuleset {
+    pub(in crate::runtimes::sandbox::linux) fn build(
+        rules: &FileRules,
+        shut_network: bool,
+    ) -> io::Result<Self> {
+        let made = || -> Result<Self, RulesetError> {
+            let (mut created, mut read, mut held) = (empty_ruleset(shut_network)?, Vec::new(), Vec::new());
+            for path in &rules.read {
+                let found =
+                    open_following_symlinks(path).and_then(|opened| Ok((fstat(&opened)?, opened))).ok();
+                read.push((path.clone(), found.as_ref().map(|(about, _)| file_id(about))));
+                let Some((about, opened)) = found else { continue };
+                created = created.add_rule(rule_for_file(&opened, &about, read_access()))?;
+                if Path::new(path).starts_with("/proc") {
+                    held.push(opened);
+                }
+            }
+            Ok(Self { ruleset: created, shut_network, read_paths: read, procfs_fds: held })
+        };
+        made().map_err(io::Error::other)
+    }
+
+    /// Whether these paths are this order's as well, and lead to what they led to.
+    fn matches(&self, rules: &FileRules, shut_network: bool) -> bool {
+        let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(file_id);
+        let now = rules.read.iter().map(|path| (path, found(path)));
+        self.shut_network == shut_network
+            && now.eq(self.read_paths.iter().map(|(path, found)| (path, *found)))
+    }
+}
+
+fn file_id(about: &Stat) -> FileId {
+    (about.st_dev, about.st_ino)
+}
+
+/// Confines this process to the rules, some of which may have been made ahead; what the kernel enforces of them is the answer.
+pub(in crate::runtimes::sandbox::linux) fn confine(
+    rules: &FileRules,
+    shut_network: bool,
+    ahead: Option<PreparedRuleset>,
+) -> io::Result<Enforcement> {
+    let status = apply_ruleset(rules, shut_network, ahead).map_err(io::Error::other)?;
+    let abi = abi(&status);
+    Ok(Enforcement { landlock_abi: abi, scope: abi >= 6, ..Enforcement::default() })
+}
+
+fn apply_ruleset(
+    rules: &FileRules,
+    shut_network: bool,
+    ahead: Option<PreparedRuleset>,
+) -> Result<RestrictionStatus, RulesetError> {
+    let ahead = ahead.filter(|ahead| ahead.matches(rules, shut_network));
+    let left = if ahead.is_some() { &[][..] } else { &rules.read };
+    let system = left.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
+    let own = rules.own.iter().filter_map(|place| read_rule(open_pinned(place).ok()?));
+    let write = rules.write.iter().filter_map(|place| write_rule(open_pinned(place).ok()?));
+    // One after the other: each has a file open.
+    let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
+    let (created, held) = match ahead {
+        Some(PreparedRuleset { ruleset: created, procfs_fds: held, .. }) => (created, held),
+        None => (empty_ruleset(shut_network)?, Vec::new()),
+    };
+    let status = created.add_rules(all)?.restrict_self();
+    drop(held);
+    status
+}
+
+/// A set without rules: nothing may be opened.
+fn empty_ruleset(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
+    let everything = AccessFs::from_all(TARGET_ABI);
+    let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(TARGET_ABI))?;
+    if shut_network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(TARGET_ABI))?;
+    }
+    ruleset.create()
+}
+
+fn read_access() -> BitFlags<AccessFs> {
+    AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+fn read_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+    rule_for_fd(opened, read_access())
+}
+
+fn write_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
+    // No device is made, none is steered, and no socket of the host's is reached by its path.
+    let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
+    rule_for_fd(opened, AccessFs::from_all(TARGET_ABI) & !not)
+}
+
+/// The rule for what was opened; a file has fewer rights than a folder.
+fn rule_for_fd(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
+    let about = fstat(&opened).ok()?;
+    Some(rule_for_file(opened, &about, access))
+}
+
+fn rule_for_file<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -> PathBeneath<F> {
+    let is_folder = FileType::from_raw_mode(about.st_mode).is_dir();
+    PathBeneath::new(opened, if is_folder { access } else { access & AccessFs::from_file(TARGET_ABI) })
+}
+
+const PATH_FD_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Wherever the path leads: `/bin` is a link.
+fn open_following_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    openat(CWD, path, PATH_FD_FLAGS, Mode::empty())
+}
+
+/// What the host has decided on, by its path and by what it is.
+pub(in crate::runtimes::sandbox::linux) fn open_pinned(place: &PinnedPath) -> rustix::io::Result<OwnedFd> {
+    let opened = open_no_symlinks(&place.path)?;
+    let about = fstat(&opened)?;
+    let is_another = place.file_id.is_some_and(|known| known != file_id(&about));
+    if is_another { Err(Errno::STALE) } else { Ok(opened) }
+}
+
+/// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
+pub(in crate::runtimes::sandbox::linux) fn open_no_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, PATH_FD_FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Filters of containers that are older than this call.
+        Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
+        opened => opened,
+    }
+}
+
+/// The same, where a link at the end is what is meant.
+pub(in crate::runtimes::sandbox::linux) fn open_final_symlink(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match openat2(CWD, path, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
+        opened => opened,
+    }
+}
+
+/// The same from folder to folder.
+fn open_by_components(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let mut here = open_following_symlinks(OsStr::new("/"))?;
+    for part in Path::new(path).components() {
+        match part {
+            Component::RootDir => continue,
+            Component::Normal(name) => {
+                here = openat(&here, name, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty())?
+            }
+            _ => return Err(Errno::INVAL),
+        }
+        if FileType::from_raw_mode(fstat(&here)?.st_mode).is_symlink() {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(here)
+}
+
+fn abi(status: &RestrictionStatus) -> u8 {
+    match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn rules_made_ahead_are_for_paths_that_lead_to_what_they_led_to_and_for_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path).into_os_string();
+        for name in ["one", "other"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        symlink("one", at("link")).unwrap();
+        let rules = |paths: &[&str]| {
+            let read = paths.iter().map(|path| at(path)).collect();
+            FileRules { read, ..FileRules::default() }
+        };
+        let usual = rules(&["link", "other", "free", "/proc/stat"]);
+        let ahead = PreparedRuleset::build(&usual, true).unwrap();
+        assert!(ahead.matches(&usual, true) && !ahead.matches(&usual, false));
+        // Its number is no sign of what it is, so that it is kept from being forgotten.
+        assert_eq!(ahead.procfs_fds.len(), 1);
+        for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
+            assert!(!ahead.matches(&rules(others), true), "{others:?}");
+        }
+        let swap = |one: &str, other: &str| {
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(CWD, at(one), CWD, at(other), flags).unwrap();
+        };
+        swap("one", "other");
+        assert!(!ahead.matches(&usual, true));
+        swap("one", "other");
+        std::fs::write(at("free"), "").unwrap();
+        assert!(!ahead.matches(&usual, true));
+        std::fs::remove_file(at("free")).unwrap();
+        assert!(ahead.matches(&usual, true));
+        // The rule holds what it is for, so that nothing else gets its number.
+        std::fs::remove_file(at("one")).unwrap();
+        std::fs::write(at("one"), "").unwrap();
+        assert!(!ahead.matches(&usual, true));
+    }
+
+    #[test]
+    fn a_link_anywhere_on_a_path_leads_nowhere_however_the_path_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = std::fs::canonicalize(folder.path()).unwrap().join("x");
+        let at = |path: &str| folder.join(path).into_os_string();
+        std::fs::create_dir_all(at("real/deep")).unwrap();
+        std::fs::write(at("real/deep/file"), "").unwrap();
+        symlink("real", at("link")).unwrap();
+        symlink("deep/file", at("real/last")).unwrap();
+        for open in [open_no_symlinks, open_by_components] {
+            for plain in ["", "real", "real/deep/file"] {
+                let (opened, found) = (fstat(open(&at(plain)).unwrap()), rustix::fs::stat(at(plain)));
+                assert_eq!(opened.unwrap().st_ino, found.unwrap().st_ino, "{plain}");
+            }
+            for link in ["link", "link/deep", "link/deep/file", "real/last"] {
+                assert_eq!(open(&at(link)).unwrap_err(), Errno::LOOP, "{link}");
+            }
+            assert_eq!(open(&at("real/nothing")).unwrap_err(), Errno::NOENT);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The restrictions of the kernel, one file each.
+
+pub(super) mod capabilities;
+pub(super) mod landlock;
+pub(super) mod mount_alias;
+pub(super) mod mounts;
+pub(super) mod namespaces;
+pub(super) mod netns;
+pub(super) mod seccomp;

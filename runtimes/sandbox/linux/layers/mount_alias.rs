@@ -1,0 +1,87 @@
+//! Whether something can be reached by another path, where what is mounted over the first does not lie.
+//!
+//! Landlock goes by what a folder is, not by its name: what may be read at one place may be read at every other.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Whether some of what lies at these paths lies at others as well. Where the kernel will not say, it does.
+pub(in crate::runtimes::sandbox::linux) fn have_mount_alias(paths: &[OsString]) -> bool {
+    if paths.is_empty() {
+        return false;
+    }
+    let Ok(text) = std::fs::read_to_string("/proc/thread-self/mountinfo") else { return true };
+    let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+    paths.iter().any(|path| has_mount_alias(&mounts, Path::new(path)))
+}
+
+/// A mount: of which device, from which folder on, and where.
+struct Mount<'a> {
+    device: &'a str,
+    root: PathBuf,
+    mount_point: PathBuf,
+}
+
+fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
+    // Of those at the same place the last is what is seen.
+    let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.mount_point));
+    let Some((number, own)) =
+        shown.max_by_key(|(number, mount)| (mount.mount_point.components().count(), *number))
+    else {
+        return true;
+    };
+    let Ok(below) = path.strip_prefix(&own.mount_point) else { return true };
+    let place = own.root.join(below);
+    let others =
+        mounts.iter().enumerate().filter(|(other, mount)| *other != number && mount.device == own.device);
+    let mut others = others.map(|(_, other)| other);
+    others.any(|other| place.starts_with(&other.root) || other.root.starts_with(&place))
+}
+
+/// `36 35 98:0 /from /at rw,noatime …`
+fn parse_mountinfo_line(line: &str) -> Option<Mount<'_>> {
+    let mut words = line.split(' ').skip(2);
+    Some(Mount { device: words.next()?, root: unescape(words.next()?), mount_point: unescape(words.next()?) })
+}
+
+/// Spaces and their like are written as three digits.
+fn unescape(text: &str) -> PathBuf {
+    let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_shown_twice_when_another_mount_of_its_device_holds_some_of_it() {
+        let usual = "22 27 0:21 / /proc rw - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+28 27 254:1 / /home rw - ext4 /dev/vdb rw
+29 27 0:25 / /tmp rw - tmpfs tmpfs rw";
+        let with = |line: &str| {
+            let text = format!("{usual}\n{line}");
+            let mounts: Vec<Mount<'_>> = text.lines().filter_map(parse_mountinfo_line).collect();
+            has_mount_alias(&mounts, Path::new("/home/a/my project"))
+        };
+        for twice in [
+            "30 27 254:1 /a /mnt rw - ext4 /dev/vdb rw",
+            "30 27 254:1 /a/my\\040project /mnt rw - ext4 /dev/vdb rw",
+            "30 27 254:1 /a/my\\040project/secrets /mnt rw - ext4 /dev/vdb rw",
+            "30 27 254:1 / /mnt rw - ext4 /dev/vdb rw",
+            // Over itself: what is beneath cannot be reached, but nobody looks that closely.
+            "30 27 254:1 /a/my\\040project /home/a/my\\040project rw - ext4 /dev/vdb rw",
+        ] {
+            assert!(with(twice), "{twice}");
+        }
+        for once in [
+            "30 27 254:1 /b /mnt rw - ext4 /dev/vdb rw",
+            "30 27 254:1 /a/my /mnt rw - ext4 /dev/vdb rw",
+            "30 27 254:0 /a /mnt rw - ext4 /dev/vda rw",
+            "",
+        ] {
+            assert!(!with(once), "{once}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Mounts: everything can be read only, but for what may be written; and in there, but for what is guarded.
+//!
+//! What may be written is copied before the rest is shut and put back over itself afterwards. It stays what it was when the
+//! run began, whatever becomes of its path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Stat, fstat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree,
+};
+
+use crate::runtimes::sandbox::linux::layers::landlock::{open_final_symlink, open_no_symlinks, open_pinned};
+use crate::runtimes::sandbox::linux::layers::mount_alias::have_mount_alias;
+use crate::runtimes::sandbox::linux::memory_monitor::read_lossy;
+use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
+use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
+
+/// What goes over a path.
+enum MountStep {
+    /// The copy of what is there, as it could be changed before.
+    Writable(OwnedFd),
+    /// What is there by then, so that it stays there.
+    Pin,
+    /// The same, to be read only.
+    ReadOnly,
+    /// Nothing that could be opened.
+    Hide,
+    /// The same, or nothing runs.
+    HideOrFail,
+}
+
+/// Does what no order changes: nothing of what happens to these mounts is seen elsewhere, and `/proc` shows this namespace's
+/// processes only, which is the answer. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
+///
+/// What is taken out while there is no order goes here as well: it would else be in use.
+pub(in crate::runtimes::sandbox::linux) fn prepare() -> io::Result<bool> {
+    mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
+}
+
+/// Puts up all mounts, and says whether everything guarded is.
+///
+/// After an error the mounts are in no state to run anything in.
+pub(in crate::runtimes::sandbox::linux) fn apply(files: &FileRules, shared: Option<u64>) -> io::Result<bool> {
+    mount_setattr(&CWD, c"/", MountChange::Private)?;
+    // Before there are mounts of ours but `/proc`. What can only be read needs no more than one place where it cannot be changed.
+    let is_shown_twice = have_mount_alias(&files.protected_paths.hidden);
+    let steps = steps(files, shared)?;
+    // Nothing is put over the root, and nothing need be where all of it may be written.
+    if !files.write.iter().any(|place| place.path == ROOT) {
+        mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
+    }
+    let mut guarded = files.protected_paths.incomplete_reason.is_none() && !is_shown_twice;
+    let linked: BTreeSet<(u64, u64)> = files.protected_paths.hard_linked_files.iter().copied().collect();
+    // Outer paths come before inner ones.
+    for (path, step) in &steps {
+        match step {
+            MountStep::Writable(copy) => attach_copy(copy, path)?,
+            MountStep::Pin => guarded &= pin(path).is_ok(),
+            MountStep::ReadOnly => guarded &= make_read_only(path, &linked).is_ok(),
+            MountStep::Hide => guarded &= hide(path, &linked).is_ok(),
+            // This process's own are there as long as it runs; another user's may go at any time.
+            MountStep::HideOrFail => match hide(path, &linked) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                hidden => hidden?,
+            },
+        }
+    }
+    Ok(guarded)
+}
+
+/// Everything there is.
+const ROOT: &str = "/";
+
+/// What to do at which path; `shared` is how much memory may be shared by name.
+fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, MountStep>> {
+    let ProtectedPaths { read_only: kept, hidden, own, .. } = &files.protected_paths;
+    let all_kept: BTreeSet<&Path> = kept.iter().map(Path::new).collect();
+    let is_below_kept = |path: &Path| path.ancestors().any(|above| all_kept.contains(above));
+    let open: BTreeMap<PathBuf, &PinnedPath> =
+        files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
+    // What lies in another needs no copy of its own, unless something guarded lies between them.
+    let mut needed: Vec<PathBuf> = Vec::new();
+    for path in open.keys() {
+        let is_own = is_below_kept(path) || path.as_os_str() == DEV_SHM;
+        if is_own || !needed.iter().any(|outer| path.starts_with(outer)) {
+            needed.push(path.clone());
+        }
+    }
+    let mut steps = BTreeMap::new();
+    for path in own.iter().chain(kept).chain(hidden).flat_map(|path| dirs_between(Path::new(path), &needed)) {
+        if !is_below_kept(&path) && !steps.contains_key(&path) {
+            steps.insert(path, MountStep::Pin);
+        }
+    }
+    for path in needed.into_iter().filter(|path| path.as_os_str() != ROOT) {
+        if let Some(copy) = copy_mount(open[&path], shared)? {
+            steps.insert(path, MountStep::Writable(copy));
+        }
+    }
+    steps.extend(kept.iter().map(|path| (path.into(), MountStep::ReadOnly)));
+    steps.extend(hidden.iter().map(|path| (path.into(), MountStep::Hide)));
+    steps.extend(own.iter().map(|path| (path.into(), MountStep::HideOrFail)));
+    Ok(steps)
+}
+
+/// The folders from a folder that may be written down to something guarded in it. Mounted on themselves they cannot be renamed,
+/// and what they hold cannot be replaced by way of that.
+fn dirs_between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
+    let root = open.iter().filter(|root| guarded.starts_with(root)).max_by_key(|root| root.as_os_str().len());
+    let Some(root) = root else { return Vec::new() };
+    guarded.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
+}
+
+/// A copy of the mount at a file or a folder; nothing where there is neither. Devices can be written to anyway.
+fn copy_mount(place: &PinnedPath, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(found) = open_pinned(place) else { return Ok(None) };
+    let is_mountable = matches!(file_type(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
+    if place.path == DEV_SHM {
+        return Ok(Some(new_tmpfs(c"1777", shared)?));
+    }
+    if is_mountable { Ok(Some(clone_mount(&found)?)) } else { Ok(None) }
+}
+
+fn attach_copy(copy: &OwnedFd, path: &Path) -> io::Result<()> {
+    let there = open_no_symlinks(path.as_os_str())?;
+    let is_same = {
+        let (one, other) = (fstat(copy)?, fstat(&there)?);
+        (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+    };
+    if !is_same && path.as_os_str() != DEV_SHM {
+        return Err(Errno::STALE.into());
+    }
+    attach(copy, &there)
+}
+
+fn pin(path: &Path) -> io::Result<()> {
+    let there = open_no_symlinks(path.as_os_str())?;
+    attach(&clone_mount(&there)?, &there)
+}
+
+fn make_read_only(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let there = open_final_symlink(path.as_os_str())?;
+    let copy = clone_mount(&there)?;
+    mount_setattr(&copy, c"", MountChange::ReadOnly)?;
+    attach(&copy, &there)?;
+    check_hard_links(&fstat(&there)?, linked)
+}
+
+/// Puts a device that cannot be opened over a file, and an empty folder that cannot be entered over a folder.
+fn hide(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let there = open_final_symlink(path.as_os_str())?;
+    let about = fstat(&there)?;
+    let nothing = if file_type(&about) == FileType::Directory {
+        new_tmpfs(c"000", None)?
+    } else {
+        clone_mount(&open_no_symlinks(OsStr::new("/dev/null"))?)?
+    };
+    mount_setattr(&nothing, c"", MountChange::ReadOnlyNoDevices)?;
+    attach(&nothing, &there)?;
+    check_hard_links(&about, linked)
+}
+
+/// A file with a name that nobody knows cannot be guarded by the others.
+fn check_hard_links(about: &Stat, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
+    let is_single = file_type(about) != FileType::RegularFile || about.st_nlink <= 1;
+    let is_known = is_single || linked.contains(&(about.st_dev, about.st_ino));
+    if is_known { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+}
+
+fn file_type(about: &Stat) -> FileType {
+    FileType::from_raw_mode(about.st_mode)
+}
+
+fn clone_mount(found: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(found, c"", flags)?)
+}
+
+fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(what, c"", there, c"", flags)?)
+}
+
+/// Where programs share memory by name. Theirs is nobody else's, and goes with them.
+pub(in crate::runtimes::sandbox::linux) const DEV_SHM: &str = "/dev/shm";
+
+/// The name that a cage's own memory has in the list of mounts.
+const TMPFS_SOURCE: &str = "metier-cage";
+
+/// Whether the memory that is shared by name is this cage's own.
+pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
+    let mounts = read_lossy("/proc/thread-self/mountinfo").unwrap_or_default();
+    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-cage rw,size=131072k
+    let is_there = |line: &&str| line.split(' ').nth(4) == Some(DEV_SHM);
+    let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));
+    kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(TMPFS_SOURCE))
+}
+
+/// Files that there may be in such memory; each takes about a kilobyte.
+const MAX_INODES: &str = "65536";
+
+/// A new file system in memory, with these rights for its root and so many bytes.
+fn new_tmpfs(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
+    let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&new, c"source", TMPFS_SOURCE)?;
+    fsconfig_set_string(&new, c"mode", mode)?;
+    if let Some(most) = most {
+        fsconfig_set_string(&new, c"size", most.to_string())?;
+        // Each is a file, or as much of its attributes.
+        fsconfig_set_string(&new, c"nr_inodes", MAX_INODES)?;
+    }
+    fsconfig_create(&new)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&new, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}

@@ -1,0 +1,67 @@
+//! What a stub is there for: one order, and where it is to be carried out.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::runtimes::sandbox::linux::child::SetupError;
+use crate::runtimes::sandbox::linux::fork_server::ipc::LaunchMessage;
+use crate::runtimes::sandbox::linux::layers::namespaces::{EnteredNamespaces, NamespaceConfig};
+use crate::runtimes::sandbox::linux::supervisor;
+use crate::runtimes::sandbox::linux::supervisor::IdleSupervisor;
+
+/// An order, and where it is to be carried out.
+pub(in crate::runtimes::sandbox::linux) struct LaunchTask {
+    pub(in crate::runtimes::sandbox::linux) message: LaunchMessage,
+    /// Namespaces that this process is the first in and has to furnish; without any it is among the processes of the machine.
+    pub(in crate::runtimes::sandbox::linux) namespaces: Option<NamespaceConfig>,
+    /// Hears that the script comes next. Who hangs up before has started nothing.
+    pub(in crate::runtimes::sandbox::linux) ready_fd: OwnedFd,
+}
+
+impl LaunchTask {
+    /// Makes this process, which was just split off, a stub and runs the order to its end. The answer is its exit code.
+    pub(in crate::runtimes::sandbox::linux) fn run(self) -> i32 {
+        let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
+            return 1;
+        };
+        let ready = IdleSupervisor::new(self.message.profile, None, entered.is_some());
+        set_up_and_supervise(self.message, self.ready_fd, entered, ready)
+    }
+}
+
+/// Runs an order to its end by a stub that is ready, in the namespaces it has entered. `said` hears that the script comes next.
+pub(in crate::runtimes::sandbox::linux) fn set_up_and_supervise(
+    mut parcel: LaunchMessage,
+    said: OwnedFd,
+    entered: Option<EnteredNamespaces>,
+    ready: Result<IdleSupervisor, SetupError>,
+) -> i32 {
+    let Ok(order) = parcel.request.decode() else { return 1 };
+    let cage = &order.cage;
+    let is_uncovered = entered.is_none()
+        && cage.required
+        && cage.files.as_ref().is_some_and(|files| !files.protected_paths.own.is_empty());
+    let furnished =
+        entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.set_up(files, cage.limits));
+    let lost = |ready: Result<IdleSupervisor, SetupError>, step: &'static str, error| {
+        ready.into_iter().for_each(IdleSupervisor::kill_child);
+        (Err((step, error)), None)
+    };
+    let (ready, made) = match furnished.transpose() {
+        // Whoever requires a cage is given all of it that there is on this machine, or none.
+        // Nothing but a mount keeps what lies in the project from being seen.
+        Ok(_) if is_uncovered => lost(ready, "own folders", Errno::OPNOTSUPP.into()),
+        Ok(_) if parcel.is_downgraded && cage.required => lost(ready, "namespaces", Errno::AGAIN.into()),
+        Ok(Some(made)) if !made.protected_paths && cage.required => {
+            lost(ready, "protected paths", Errno::NOTSUP.into())
+        }
+        Err(error) if cage.required => lost(ready, "namespaces", error),
+        Ok(made) => (ready, made),
+        Err(_) => return 1,
+    };
+    rustix::io::write(&said, b"x").ok();
+    drop(said);
+    parcel.nproc_rlimit = made.and_then(|made| made.nproc_rlimit);
+    supervisor::supervise(&order, parcel, ready, made)
+}

@@ -1,0 +1,156 @@
+//! A run's own folder, and its end: whatever a script left in it, the host neither stumbles over it nor leaves it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Stat, fstat, lstat};
+
+use crate::host::DirCleaner;
+use crate::host::temp_dirs;
+use crate::host::temp_dirs::{PrivateTempDir, ProcessTempDir};
+use crate::host::visibility_lock::VisibilityLock;
+use crate::runtimes::sandbox::cleanup::CleanupThreads;
+
+/// A folder for home and temporary files, the user's alone. Removed when dropped, once nobody is left who could change it; what
+/// takes long is left to the sweeper.
+///
+/// No two runs have the same one, however clean it was left: times, flags, attributes and the size of a folder would tell the next
+/// script of the last, and whoever was handed it could still come in.
+pub(crate) struct RunTempDir {
+    folder: PathBuf,
+    /// Goes after it.
+    place: Arc<ProcessTempDir>,
+    cleanup: Arc<CleanupThreads>,
+    /// What the script sees besides.
+    _in_sight: VisibilityLock,
+}
+
+/// Files and folders that are removed at once.
+const MAX_SYNC_REMOVALS: usize = 2048;
+
+impl RunTempDir {
+    /// One that lies in none of these folders, which the script sees; no host puts anything of its own there before it is gone.
+    pub(crate) fn new(sweeper: &Arc<CleanupThreads>, avoided: &[&Path]) -> io::Result<Self> {
+        let (folder, place) = PrivateTempDir::outside(avoided)?.into_parts();
+        Ok(Self { folder, place, cleanup: Arc::clone(sweeper), _in_sight: VisibilityLock::acquire(avoided) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for RunTempDir {
+    fn drop(&mut self) {
+        // Most scripts leave nothing in it.
+        if std::fs::remove_dir(&self.folder).is_ok() {
+            return;
+        }
+        let Ok(mut clearing) = DirCleaner::open(&self.folder) else { return };
+        if matches!(clearing.remove_entries(MAX_SYNC_REMOVALS), Ok(false)) {
+            let (folder, place) = (self.folder.clone(), Arc::clone(&self.place));
+            self.cleanup.take(move || {
+                remove(&folder, |_| true);
+                drop(Arc::clone(&place));
+            });
+        } else {
+            std::fs::remove_dir(&self.folder).ok();
+        }
+    }
+}
+
+/// A folder of another process's: its path, and what says that it is still the same.
+#[derive(PartialEq, Eq)]
+pub(crate) struct CleanupDir(PathBuf, (u64, u64));
+
+impl CleanupDir {
+    /// What is at this path now, where that is a folder.
+    pub(crate) fn at(path: PathBuf) -> Option<Self> {
+        let found = lstat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
+        Some(Self(path, file_id(&found)))
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        lstat(&self.0).is_ok_and(|found| file_id(&found) == self.1)
+    }
+
+    /// Removes it, unless it is gone or another one by now.
+    pub(crate) fn remove_if(&self) {
+        if self.is_unchanged() {
+            remove(&self.0, |found| file_id(found) == self.1);
+        }
+        // With all else that its host has left.
+        self.0.ancestors().skip(1).take(2).for_each(temp_dirs::clean_up_after_host);
+    }
+}
+
+fn remove(folder: &Path, is_it: impl Fn(&Stat) -> bool) {
+    let Ok(mut clearing) = DirCleaner::open(folder) else { return };
+    if fstat(&clearing.top).is_ok_and(|found| is_it(&found)) {
+        clearing.remove_entries(usize::MAX).ok();
+        std::fs::remove_dir(folder).ok();
+    }
+}
+
+fn file_id(found: &Stat) -> (u64, u64) {
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "they are of other types elsewhere")]
+    (found.st_dev as u64, found.st_ino as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn nothing_is_left_of_it_and_nothing_else_is_touched() {
+        let beside = tempfile::tempdir().unwrap();
+        fs::write(beside.path().join("kept"), "kept").unwrap();
+        let scratch = RunTempDir::new(&Arc::default(), &[]).unwrap();
+        let path = scratch.path().to_owned();
+        fs::create_dir_all(path.join("a/b/c")).unwrap();
+        fs::create_dir_all(path.join("lifted-0/lifted-1")).unwrap();
+        fs::write(path.join("lifted-2"), "").unwrap();
+        fs::write(path.join("a/b/c/file"), "").unwrap();
+        std::os::unix::fs::symlink(beside.path(), path.join("a/link")).unwrap();
+        fs::set_permissions(path.join("a/b"), Permissions::from_mode(0o0)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+        assert_eq!(fs::read(beside.path().join("kept")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn an_empty_one_goes_whatever_became_of_its_mode_and_no_run_gets_it_again() {
+        let sweeper = Arc::default();
+        let paths = [0o700, 0o0, 0o777].map(|mode| {
+            let scratch = RunTempDir::new(&sweeper, &[]).unwrap();
+            assert_eq!(fs::metadata(scratch.path()).unwrap().permissions().mode() & 0o777, 0o700);
+            fs::set_permissions(scratch.path(), Permissions::from_mode(mode)).unwrap();
+            let path = scratch.path().to_owned();
+            drop(scratch);
+            path
+        });
+        assert!(paths.iter().all(|path| !path.exists()));
+        assert!(paths[0] != paths[1] && paths[1] != paths[2]);
+    }
+
+    #[test]
+    fn what_takes_long_is_gone_with_the_sweeper() {
+        let sweeper = Arc::new(CleanupThreads::default());
+        let scratches: Vec<RunTempDir> = (0..4).map(|_| RunTempDir::new(&sweeper, &[]).unwrap()).collect();
+        let paths: Vec<PathBuf> = scratches.iter().map(|scratch| scratch.path().to_owned()).collect();
+        for path in &paths {
+            for number in 0..MAX_SYNC_REMOVALS {
+                fs::create_dir_all(path.join(format!("{number}/inner"))).unwrap();
+            }
+            fs::set_permissions(path.join("7"), Permissions::from_mode(0o0)).unwrap();
+        }
+        drop(scratches);
+        drop(sweeper);
+        assert!(paths.iter().all(|path| !path.exists()));
+    }
+}

@@ -1,0 +1,85 @@
+//! The functions of `extism:host/env`, as Extism's plug-in kits know them, and the few that rewritten modules call.
+
+use wasmparser::ValType::{self, I32, I64};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::LogLevel;
+use crate::runtimes::wasm::run_state::RunState;
+
+/// One function: what it takes and answers with as WebAssembly has it, and what it does.
+pub(super) struct KernelFunction {
+    pub(super) name: &'static str,
+    pub(super) params: &'static [ValType],
+    pub(super) result: Option<ValType>,
+    pub(super) body: KernelFn,
+}
+
+/// Integers come and go as 64 bits, whatever their width. An error ends the run.
+type KernelFn = fn(&mut RunState, &[u64]) -> Result<u64>;
+
+const fn kernel_function(name: &'static str, params: &'static [ValType], body: KernelFn) -> KernelFunction {
+    KernelFunction { name, params, result: None, body }
+}
+
+impl KernelFunction {
+    const fn returns(self, result: ValType) -> Self {
+        Self { result: Some(result), ..self }
+    }
+}
+
+/// What plug-ins may import of Extism.
+pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
+    kernel_function("alloc", &[I64], |run, args| run.allocate(args[0])).returns(I64),
+    kernel_function("free", &[I64], |run, args| run.release(args[0])),
+    kernel_function("length", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
+    kernel_function("length_unsafe", &[I64], |run, args| Ok(run.memory.length(args[0]))).returns(I64),
+    kernel_function("load_u8", &[I64], |run, args| run.memory.load(args[0], 1)).returns(I32),
+    kernel_function("load_u64", &[I64], |run, args| run.memory.load(args[0], 8)).returns(I64),
+    kernel_function("store_u8", &[I64, I32], |run, args| run.memory.save(args[0], 1, args[1]).map(|()| 0)),
+    kernel_function("store_u64", &[I64, I64], |run, args| run.memory.save(args[0], 8, args[1]).map(|()| 0)),
+    kernel_function("input_offset", &[], |run, _| Ok(run.input_offset)).returns(I64),
+    kernel_function("input_length", &[], |run, _| Ok(run.memory.length(run.input_offset))).returns(I64),
+    kernel_function("input_load_u8", &[I64], |run, args| run.load_input(args[0], 1)).returns(I32),
+    kernel_function("input_load_u64", &[I64], |run, args| run.load_input(args[0], 8)).returns(I64),
+    kernel_function("output_set", &[I64, I64], |run, args| run.set_output(args[0], args[1])),
+    kernel_function("error_set", &[I64], |run, args| run.set_error(args[0])),
+    // Settings come by `config` of the host API, in every language.
+    kernel_function("config_get", &[I64], |run, args| run.release(args[0])).returns(I64),
+    kernel_function("var_get", &[I64], |run, args| run.load_variable(args[0])).returns(I64),
+    kernel_function("var_set", &[I64, I64], |run, args| run.set_variable(args[0], args[1])),
+    kernel_function("http_request", &[I64, I64], |_, _| Err(no_http())).returns(I64),
+    kernel_function("http_status_code", &[], |_, _| Ok(0)).returns(I32),
+    kernel_function("http_headers", &[], |_, _| Ok(0)).returns(I64),
+    kernel_function("log_trace", &[I64], |run, args| run.log(LogLevel::Trace, args[0])),
+    kernel_function("log_debug", &[I64], |run, args| run.log(LogLevel::Debug, args[0])),
+    kernel_function("log_info", &[I64], |run, args| run.log(LogLevel::Info, args[0])),
+    kernel_function("log_warn", &[I64], |run, args| run.log(LogLevel::Warn, args[0])),
+    kernel_function("log_error", &[I64], |run, args| run.log(LogLevel::Error, args[0])),
+    // The lowest level there is: the log takes everything.
+    kernel_function("get_log_level", &[], |_, _| Ok(0)).returns(I32),
+];
+
+/// What WASI answers to a call it does not support, and to a descriptor that is not open.
+const NOTSUP: u64 = 58;
+const BADF: u64 = 8;
+
+/// Functions of WASI that are answered here.
+pub(super) const REPLACED_WASI_FUNCTIONS: &[KernelFunction] = &[
+    kernel_function("poll_oneoff", &[I32, I32, I32, I32], |_, _| Ok(NOTSUP)).returns(I32),
+    kernel_function("fd_read", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
+    kernel_function("fd_write", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
+    kernel_function("fd_pread", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
+    kernel_function("fd_pwrite", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
+];
+
+/// What a rewritten module imports beside what it did before.
+pub(super) const METIER_NAMESPACE: &str = "metier:run";
+
+/// Before memory or a table grows, the bytes; the same number below zero when it then did not.
+pub(super) const GROW: KernelFunction =
+    kernel_function("grow", &[I64], |run, args| run.account_growth(args[0].cast_signed()));
+
+fn no_http() -> SkillError {
+    SkillError::new(ErrorKind::Unavailable, "http_request of Extism is not offered here")
+        .with_help("import `http` from extism:host/user; `metier api` says how it is called")
+}

@@ -1,0 +1,163 @@
+//! The host's side of a plug-in: the functions it imports, and the run they are called for.
+
+use wasi_common::{Table, WasiCtx, sync};
+use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
+
+use super::budget::BYTES_PER_CHECK;
+use super::imports::{Import, ImportTarget, MAX_PARAMS, WASI_NAMESPACE, replaced_wasi_imports};
+use crate::host::HostFunction;
+use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
+use crate::runtimes::wasm::run_state::RunState;
+
+/// What an instance belongs to: one run, and WASI where the plug-in uses it.
+pub(super) struct StoreData {
+    pub(super) run: RunState,
+    wasi: Option<WasiCtx>,
+}
+
+impl StoreData {
+    pub(super) fn new(run: RunState, uses_wasi: bool) -> Self {
+        Self { run, wasi: uses_wasi.then(wasi_ctx) }
+    }
+}
+
+/// Clocks and random numbers: no folders, no arguments, no environment, and streams that lead nowhere.
+fn wasi_ctx() -> WasiCtx {
+    WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
+}
+
+/// `random_get` of WASI, which asks on its way whether the run goes on: a memory can be large.
+fn random_get(mut caller: Caller<'_, StoreData>, at: i32, length: i32) -> Result<i32> {
+    const FAULT: i32 = 21;
+    let cancel = caller.data().run.context().cancel().clone();
+    let Some(memory) = caller.get_export("memory").and_then(wasmtime::Extern::into_memory) else {
+        return Ok(FAULT);
+    };
+    let (at, length) = (at.cast_unsigned() as usize, length.cast_unsigned() as usize);
+    let place = at.checked_add(length).and_then(|end| memory.data_mut(&mut caller).get_mut(at..end));
+    for part in place.unwrap_or_default().chunks_mut(BYTES_PER_CHECK) {
+        cancel.check().map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+        getrandom::fill(part).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+    }
+    Ok(if at.checked_add(length).is_some_and(|end| end <= memory.data_size(&caller)) { 0 } else { FAULT })
+}
+
+/// What the module imports, and no more.
+pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<StoreData>> {
+    let mut linker = Linker::new(engine);
+    linker.allow_shadowing(true);
+    if imports.iter().any(Option::is_none) {
+        // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
+        sync::add_to_linker(&mut linker, |guest: &mut StoreData| guest.wasi.get_or_insert_with(wasi_ctx))?;
+        replaced_wasi_imports().try_for_each(|import| link_import(&mut linker, &import))?;
+        linker.func_wrap(WASI_NAMESPACE, "random_get", random_get)?;
+    }
+    imports.iter().flatten().try_for_each(|import| link_import(&mut linker, import))?;
+    link_import(&mut linker, &Import::kernel_imports(METIER_NAMESPACE, &GROW))?;
+    Ok(linker)
+}
+
+/// What is called byte by byte is linked by its type, which makes a call three times as fast; the rest by its signature.
+fn link_import(linker: &mut Linker<StoreData>, import: &Import) -> Result<()> {
+    use wasmparser::ValType::{I32, I64};
+    type At<'a> = Caller<'a, StoreData>;
+    let (space, name, body) = (import.namespace, import.name, import.target);
+    match (&*import.params(), &*import.results()) {
+        ([], [I64]) => {
+            linker.func_wrap(space, name, move |mut at: At<'_>| to_i64(call_import(&mut at, body, &[])))?
+        }
+        ([I64], [I64]) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64| {
+            to_i64(call_import(&mut at, body, &[to_bits(a)]))
+        })?,
+        ([I64], [I32]) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64| {
+            to_i32(call_import(&mut at, body, &[to_bits(a)]))
+        })?,
+        ([I64, I64], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i64| {
+            call_import(&mut at, body, &[to_bits(a), to_bits(b)]).map(drop)
+        })?,
+        ([I64, I32], []) => linker.func_wrap(space, name, move |mut at: At<'_>, a: i64, b: i32| {
+            call_import(&mut at, body, &[to_bits(a), u64::from(b.cast_unsigned())]).map(drop)
+        })?,
+        (params, results) => {
+            let ty =
+                FuncType::new(linker.engine(), params.iter().map(value_type), results.iter().map(value_type));
+            let is_narrow = results == [I32];
+            linker.func_new(space, name, ty, move |mut at, given, answer| {
+                let mut args = [0; MAX_PARAMS];
+                for (arg, value) in args.iter_mut().zip(given) {
+                    *arg = value_bits(value);
+                }
+                let value = call_import(&mut at, body, &args[..given.len().min(MAX_PARAMS)]);
+                match answer.first_mut() {
+                    Some(answer) if is_narrow => *answer = Val::I32(to_i32(value)?),
+                    Some(answer) => *answer = Val::I64(to_i64(value)?),
+                    None => drop(value?),
+                }
+                Ok(())
+            })?
+        }
+    };
+    Ok(())
+}
+
+fn call_import(caller: &mut Caller<'_, StoreData>, body: ImportTarget, args: &[u64]) -> Result<u64> {
+    let run = &mut caller.data_mut().run;
+    let answer = match body {
+        ImportTarget::Kernel(function) => (function.body)(run, args),
+        ImportTarget::Host(function) => call_host_function(run, function, args),
+    };
+    answer.map_err(|error| {
+        run.end_with(error);
+        // What ended the run is kept with it; this only unwinds the plug-in.
+        wasmtime::Error::msg("the host ended the run")
+    })
+}
+
+fn call_host_function(
+    run: &mut RunState,
+    function: &HostFunction,
+    args: &[u64],
+) -> crate::error::Result<u64> {
+    let context = run.context().clone();
+    let mut cost = 0;
+    let arguments = run.read_arguments(function, args, &mut cost);
+    let is_over = arguments.as_ref().is_err_and(|error| error.kind().is_limit());
+    if is_over {
+        // Not an answer: the run has used up what it may.
+        return arguments.map(|_| 0);
+    }
+    let answer = arguments.and_then(|arguments| function.call(&context, arguments));
+    run.refund(cost);
+    context.cancel().check()?;
+    run.store_answer(answer)
+}
+
+/// Nothing here takes or answers with anything but integers.
+#[allow(clippy::trivially_copy_pass_by_ref)] // as an iterator has it
+fn value_type(ty: &wasmparser::ValType) -> ValType {
+    match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        _ => ValType::I64,
+    }
+}
+
+fn value_bits(value: &Val) -> u64 {
+    match value {
+        Val::I32(number) => u64::from(number.cast_unsigned()),
+        Val::I64(number) => to_bits(*number),
+        _ => 0,
+    }
+}
+
+fn to_bits(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+fn to_i64(answer: Result<u64>) -> Result<i64> {
+    answer.map(u64::cast_signed)
+}
+
+#[allow(clippy::cast_possible_truncation)] // the width of what the function answers with
+fn to_i32(answer: Result<u64>) -> Result<i32> {
+    answer.map(|number| (number as u32).cast_signed())
+}

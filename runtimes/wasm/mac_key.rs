@@ -1,0 +1,119 @@
+//! The user's key: what the host authenticates its machine code on disk with. It lies in a folder of metier's own that no
+//! script can reach, wherever that is, and the processes that compile never see it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::cache::check_owner;
+use crate::host::visibility_lock::is_visible_to_scripts;
+use crate::runtimes::metier_dirs;
+use crate::runtimes::wasm::cache_entry::MacKey;
+
+/// The file, 32 random bytes.
+const FILE_NAME: &str = metier_dirs::WASM_CACHE_KEY_FILE;
+const KEY_BYTES: usize = 32;
+
+/// A mark on the file that no script in a sandbox can make: system calls that set attributes are refused there. What is laid in its
+/// place has none, and another one is made. A file system without attributes has no marks.
+#[cfg(target_os = "linux")]
+const MARKER_XATTR: &std::ffi::CStr = c"user.metier.key";
+
+const VISIBLE_TO_SCRIPT: &str = "it lies in what a script sees that is running";
+
+/// How many were made by this process, so that each has a name of its own until it is whole.
+static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// The key in this folder, made where there is none; the reason where there can be none, or what lies there may not be believed.
+pub(super) fn load_or_create(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
+    let path = path.join(FILE_NAME);
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if let Some(key) = read_key(folder).map_err(|reason| failed(&reason))? {
+        return Ok(key);
+    }
+    let is_seen = || is_visible_to_scripts(&metier_dirs::resolve_existing(&path));
+    if is_seen() {
+        return Err(failed(&VISIBLE_TO_SCRIPT));
+    }
+    create_key(folder).map_err(|error| failed(&error))?;
+    if is_seen() {
+        // Whoever started that script may have looked before the key was there.
+        unlinkat(folder, FILE_NAME, AtFlags::empty()).ok();
+        return Err(failed(&VISIBLE_TO_SCRIPT));
+    }
+    // Should another host have made one at the same time, one of them is there now.
+    read_key(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
+}
+
+/// The key that lies there; nothing where there is none, or not all of one. The folder is the user's alone.
+fn read_key(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(folder, FILE_NAME, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err("is a link; remove it".into()),
+        opened => File::from(opened.map_err(|error| error.to_string())?),
+    };
+    let found = fstat(&file).map_err(|error| error.to_string())?;
+    check_owner(&found).map_err(str::to_owned)?;
+    let others = Mode::RWXG | Mode::RWXO | Mode::XUSR;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err("is no file; remove it".into());
+    }
+    if Mode::from_raw_mode(found.st_mode).intersects(others) {
+        return Err("can be read by others; remove it, and another one is made".into());
+    }
+    if found.st_nlink != 1 {
+        return Err("has another name; remove it, and another one is made".into());
+    }
+    if !has_marker(&file).map_err(|error| error.to_string())? {
+        return Ok(None);
+    }
+    let mut key = Vec::with_capacity(KEY_BYTES + 1);
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
+    // One that is not whole was being made when its host was killed, or its disk was full.
+    Ok(<[u8; KEY_BYTES]>::try_from(key).ok().map(MacKey::new))
+}
+
+fn create_key(folder: &OwnedFd) -> std::io::Result<()> {
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key)?;
+    let count = TEMP_COUNTER.fetch_add(1, Ordering::Relaxed);
+    let unfinished = format!(".new-{}-{count}", std::process::id());
+    unlinkat(folder, &unfinished, AtFlags::empty()).ok();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(folder, &unfinished, flags, Mode::RUSR | Mode::WUSR)?);
+    set_marker(&file);
+    let written = file.write_all(&key).and_then(|()| file.sync_all());
+    let placed = written.and_then(|()| Ok(renameat(folder, &unfinished, folder, FILE_NAME)?));
+    if placed.is_err() {
+        unlinkat(folder, &unfinished, AtFlags::empty()).ok();
+    }
+    placed
+}
+
+#[cfg(target_os = "linux")]
+fn set_marker(file: &File) {
+    rustix::fs::fsetxattr(file, MARKER_XATTR, b"1", rustix::fs::XattrFlags::empty()).ok();
+}
+
+#[cfg(target_os = "linux")]
+fn has_marker(file: &File) -> rustix::io::Result<bool> {
+    match rustix::fs::fgetxattr(file, MARKER_XATTR, &mut [0_u8; 8][..]) {
+        Ok(_) | Err(Errno::OPNOTSUPP) => Ok(true),
+        Err(Errno::NODATA) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mark(_: &File) {}
+
+#[cfg(not(target_os = "linux"))]
+fn is_marked(_: &File) -> rustix::io::Result<bool> {
+    Ok(true)
+}

@@ -1,0 +1,97 @@
+//! A run as a person watches it: log lines, steps and a progress bar on standard error.
+
+pub(in crate::cli::progress) mod steps;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anstyle::AnsiColor;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use metier::host::{LogLevel, LogLine, Observer, Progress, StepEvent};
+
+use super::output;
+use super::terminal::{escape_sentence, shorten_line};
+use steps::StepDisplay;
+
+/// Shows log lines and steps as they come, and a bar while a skill reports progress to a terminal.
+pub struct ProgressDisplay {
+    screen: MultiProgress,
+    /// Of the skill itself, and of those that steps run.
+    bars: Mutex<HashMap<Option<usize>, ProgressBar>>,
+    steps: StepDisplay,
+}
+
+impl Default for ProgressDisplay {
+    fn default() -> Self {
+        // Nothing is drawn where standard error is no terminal.
+        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        Self { bars: Mutex::default(), steps: StepDisplay::new(screen.clone()), screen }
+    }
+}
+
+const LEVELS: [(LogLevel, &str, AnsiColor); 5] = [
+    (LogLevel::Error, "error", AnsiColor::Red),
+    (LogLevel::Warn, "warning", AnsiColor::Yellow),
+    (LogLevel::Info, "info", AnsiColor::Green),
+    (LogLevel::Debug, "debug", AnsiColor::Blue),
+    (LogLevel::Trace, "trace", AnsiColor::Magenta),
+];
+
+impl ProgressDisplay {
+    /// Takes what moves off the screen.
+    pub fn clear(&self) {
+        self.steps.clear();
+        self.bars().drain().for_each(|(_, bar)| bar.finish_and_clear());
+    }
+
+    fn bars(&self) -> MutexGuard<'_, HashMap<Option<usize>, ProgressBar>> {
+        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show_progress(&self, step: Option<usize>, progress: &Progress) {
+        let mut bars = self.bars();
+        let bar = bars.entry(step).or_insert_with(|| self.screen.add(new_bar()));
+        bar.set_message(shorten_line(&progress.message, 60));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bar's length saturates
+        if let (Some(done), Some(total)) = (progress.done, progress.total) {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        }
+    }
+}
+
+impl Observer for ProgressDisplay {
+    fn on_log(&self, line: &LogLine) {
+        let (_, name, color) = LEVELS.iter().find(|(level, ..)| *level == line.level).unwrap_or(&LEVELS[2]);
+        let style = color.on_default();
+        let text = format!("{style}{name}{style:#}: {}", escape_sentence(&line.message));
+        self.screen.suspend(|| output::eprint(&text));
+    }
+
+    fn on_step(&self, step: &StepEvent) {
+        if step.status.is_some()
+            && let Some(bar) = self.bars().remove(&Some(step.index))
+        {
+            bar.finish_and_clear();
+        }
+        self.steps.show(step);
+    }
+
+    fn on_progress(&self, progress: &Progress) {
+        self.show_progress(None, progress);
+    }
+
+    fn on_step_progress(&self, step: usize, progress: &Progress) {
+        self.show_progress(Some(step), progress);
+    }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}

@@ -1,0 +1,261 @@
+//! What the folder around a SKILL.md should hold, and what of the SKILL.md means nothing here. Never an error.
+
+use std::ops::Range;
+
+use cap_std::fs::Dir;
+use metier::executor::SkillRuntime;
+use metier::policy::{Permission, WorkerOptions};
+use metier::skill::contract::CONTRACT_FILES;
+use metier::skill::{Diagnostic, Manifest, Rule};
+
+use super::references::{Reference, references};
+use super::target::is_not_found;
+use crate::cli::validate::lints;
+
+/// How many findings of one kind are told one by one.
+const MAX_SHOWN: usize = 32;
+/// How many entries of a folder are looked at, and how deep scripts may lie.
+const MAX_ENTRIES: usize = 4096;
+const MAX_DEPTH: usize = 4;
+
+/// A skill that loads, and its folder.
+pub struct FolderChecks<'a> {
+    /// The folder, opened.
+    pub dir: &'a Dir,
+    /// The name of the skill's file.
+    pub file: &'a str,
+    /// What it says.
+    pub text: &'a str,
+    /// What was read in it.
+    pub manifest: &'a Manifest,
+}
+
+impl FolderChecks<'_> {
+    /// Every finding, in the order of the file.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut found: Vec<Diagnostic> = self
+            .duplicate_skill_files()
+            .into_iter()
+            .chain(self.misnamed_contract())
+            .chain(self.runtime_mismatch())
+            .chain(self.unknown_worker())
+            .collect();
+        found.extend(truncate_diagnostics(self.modules_without_source()));
+        found.extend(truncate_diagnostics(self.unknown_tools()));
+        found.extend(truncate_diagnostics(self.missing_references()));
+        found
+    }
+
+    /// Files whose names differ from the skill file's in case only: other systems take them for it.
+    fn duplicate_skill_files(&self) -> Option<Diagnostic> {
+        let names = self.matching_names(|name| name.eq_ignore_ascii_case(self.file) && name != self.file);
+        let message = format!("`{}` lies beside `{}` and is not read", names.first()?, self.file);
+        Some(self.diagnostic(&lints::SKILL_FILE_TWICE, &(0..0), message).with_help("keep one of them"))
+    }
+
+    fn misnamed_contract(&self) -> Option<Diagnostic> {
+        let is_alike = |name: &str| CONTRACT_FILES.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let names = self.matching_names(|name| is_alike(name) && !CONTRACT_FILES.contains(&name));
+        let message = format!("`{}` is not read: a contract is called {}", names.first()?, CONTRACT_FILES[0]);
+        let help = format!("rename it to {}", CONTRACT_FILES[0]);
+        Some(self.diagnostic(&lints::CONTRACT_MISNAMED, &(0..0), message).with_help(help))
+    }
+
+    /// The names in the folder of that kind, sorted.
+    fn matching_names(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+        let entries = self.dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| is_meant(name)).collect();
+        names.sort();
+        names
+    }
+
+    fn runtime_mismatch(&self) -> Option<Diagnostic> {
+        let name = self.manifest.runtime.as_deref()?;
+        let span = self.value_span("runtime", name);
+        match name.parse::<SkillRuntime>() {
+            Err(error) => {
+                let found = self.diagnostic(&lints::RUNTIME_UNKNOWN, &span, error.message());
+                Some(found.with_help(error.help().unwrap_or("remove the line")))
+            }
+            Ok(runtime) if self.conflicting_entrypoint(runtime).is_some() => {
+                let (path, told) = self.conflicting_entrypoint(runtime)?;
+                let message = format!("the runtime is {runtime}, and the entrypoint `{path}` is {told}");
+                Some(self.diagnostic(&lints::RUNTIME_UNFIT, &span, message))
+            }
+            Ok(runtime)
+                if script_names(self.dir).iter().any(|path| SkillRuntime::from_path(path) == runtime) =>
+            {
+                None
+            }
+            Ok(runtime) => {
+                let message = format!("the runtime is {runtime}, and no file under scripts/ is for it");
+                Some(self.diagnostic(&lints::RUNTIME_UNFIT, &span, message))
+            }
+        }
+    }
+
+    /// The entrypoint that cannot be in that runtime, and the one it is in.
+    fn conflicting_entrypoint(&self, runtime: SkillRuntime) -> Option<(&str, SkillRuntime)> {
+        let path = self.manifest.entrypoint()?;
+        Some((path, runtime.conflicting_runtime(path)?))
+    }
+
+    /// A worker that an external script asks for and nobody knows.
+    fn unknown_worker(&self) -> Option<Diagnostic> {
+        let word = self.manifest.metadata.get("worker")?;
+        let is_external = match self.manifest.runtime.as_deref() {
+            Some(name) => name == SkillRuntime::External.name(),
+            None => script_names(self.dir)
+                .iter()
+                .all(|path| SkillRuntime::from_path(path) == SkillRuntime::External),
+        };
+        let error = WorkerOptions::is_requested(word).err().filter(|_| is_external)?;
+        let span = self.value_span("worker", word.as_str().unwrap_or_default());
+        let found = self.diagnostic(&lints::WORKER_UNKNOWN, &span, error.message());
+        Some(found.with_help(error.help().unwrap_or("leave it out")))
+    }
+
+    /// Modules whose source is neither beside them, under the same name, nor in a folder `src`.
+    fn modules_without_source(&self) -> impl Iterator<Item = Diagnostic> {
+        let names = if ["src", "scripts/src"].iter().any(|folder| self.dir.is_dir(folder)) {
+            Vec::new()
+        } else {
+            script_names(self.dir)
+        };
+        let has_source = |module: &str| {
+            let same = |name: &&String| stem(name) == stem(module) && *name != module;
+            names.iter().any(|name| same(&name))
+        };
+        let is_module = |name: &&String| name.to_ascii_lowercase().ends_with(".wasm");
+        let modules: Vec<String> =
+            names.iter().filter(is_module).filter(|name| !has_source(name)).cloned().collect();
+        modules.into_iter().map(|module| {
+            let message = format!("`{module}` lies without its source, so nobody can read what it does");
+            let help = format!(
+                "keep what it is compiled from beside it, such as {}.c, or in a folder src",
+                stem(&module)
+            );
+            self.diagnostic(&lints::SOURCE_MISSING, &(0..0), message).with_help(help)
+        })
+    }
+
+    fn unknown_tools(&self) -> impl Iterator<Item = Diagnostic> {
+        let unknown = |tool: &&String| Permission::from_client_tool(tool).is_none();
+        self.manifest.allowed_tools.iter().filter(unknown).filter_map(|tool| {
+            let error = tool.parse::<Permission>().err()?;
+            let span = self.value_span("allowed-tools", tool);
+            let found = self.diagnostic(
+                &lints::TOOL_UNKNOWN,
+                &span,
+                format!("{}; it grants nothing", error.message()),
+            );
+            Some(match error.help() {
+                Some(help) => found.with_help(help),
+                None => found,
+            })
+        })
+    }
+
+    fn missing_references(&self) -> impl Iterator<Item = Diagnostic> {
+        references(self.text, self.manifest.body_offset)
+            .into_iter()
+            .filter_map(|Reference { path, span }| self.check_reference(&path, &span))
+    }
+
+    fn check_reference(&self, path: &str, span: &Range<usize>) -> Option<Diagnostic> {
+        match self.dir.metadata(path) {
+            Ok(_) => None,
+            Err(error) if is_not_found(&error) && !leaves_folder(path) => {
+                Some(self.diagnostic(&lints::LINK_MISSING, span, format!("`{path}` does not exist")))
+            }
+            Err(_) => {
+                let message = format!("`{path}` cannot be reached from inside the skill's folder");
+                let help = "a skill is moved and installed as one folder; keep what it needs in it";
+                Some(self.diagnostic(&lints::LINK_OUTSIDE, span, message).with_help(help))
+            }
+        }
+    }
+
+    fn diagnostic(&self, rule: &Rule, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(rule, self.text, span, message)
+    }
+
+    /// Where a value stands: after its key, whose line is the first in the frontmatter to begin with it. The parser keeps
+    /// no places of values that are fine as text; the file's first line stands in where escapes hide the value.
+    fn value_span(&self, key: &str, value: &str) -> Range<usize> {
+        let head = self.text.get(..self.manifest.body_offset).unwrap_or_default();
+        let starts =
+            |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let mut offset = 0;
+        for line in head.split_inclusive('\n') {
+            if starts(line) {
+                let after = offset + line.len() - line.trim_start().len() + key.len();
+                return head[after..]
+                    .find(value)
+                    .map_or(after..after, |at| after + at..after + at + value.len());
+            }
+            offset += line.len();
+        }
+        0..0
+    }
+}
+
+/// The first findings; the last one says that there are more.
+fn truncate_diagnostics(found: impl Iterator<Item = Diagnostic>) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = found.take(MAX_SHOWN + 1).collect();
+    if let Some(last) = found.get_mut(MAX_SHOWN) {
+        "there are more of this kind, from here on".clone_into(&mut last.message);
+        last.help = None;
+    }
+    found
+}
+
+/// The names of the files under `scripts/`, links to files included.
+fn script_names(dir: &Dir) -> Vec<String> {
+    let mut names = Vec::new();
+    if let Ok(scripts) = dir.open_dir("scripts") {
+        collect_files(&scripts, MAX_DEPTH, &mut names);
+    }
+    names
+}
+
+fn collect_files(dir: &Dir, depth: usize, names: &mut Vec<String>) {
+    for entry in dir.entries().into_iter().flatten().take(MAX_ENTRIES).flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match entry.open_dir() {
+            Ok(below) if is_folder && depth > 1 && names.len() < MAX_ENTRIES => {
+                collect_files(&below, depth - 1, names);
+            }
+            _ if is_folder => {}
+            _ => names.extend(entry.file_name().into_string()),
+        }
+    }
+}
+
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+fn leaves_folder(path: &str) -> bool {
+    let mut depth = 0_i64;
+    path.split('/').any(|part| {
+        depth += match part {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        depth < 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_climb_over_the_folder_are_known() {
+        assert!(leaves_folder("../x") && leaves_folder("a/../../x"));
+        assert!(!leaves_folder("a/../x") && !leaves_folder("./x"));
+    }
+}

@@ -1,0 +1,127 @@
+//! One target, checked: what is wrong with it, and the verdicts.
+
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use metier::error::SkillError;
+use metier::skill::{Diagnostic, Profile, SkillLocation, parse};
+use serde::Serialize;
+
+use super::contract::ContractValidation;
+use super::sequence::{SequenceValidation, sequences};
+use super::skill_file::{self, MAX_BYTES, SkillFile};
+use super::target::Target;
+use crate::cli::validate::folder_checks::FolderChecks;
+use crate::cli::validate::lints;
+use crate::cli::validate::project_skills::ProjectSkills;
+
+/// The answer for one target, as it is in JSON.
+#[derive(Serialize)]
+pub struct SkillValidation {
+    /// The skill's folder, or the path with the fault.
+    pub path: String,
+    /// The skill's name, where it loads.
+    pub name: Option<String>,
+    /// Whether it is valid under the profile asked for.
+    pub valid: bool,
+    /// Whether it loads all the same.
+    pub loads: bool,
+    /// What is wrong or worth knowing.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The contract beside it, where there is one.
+    pub contract: Option<ContractValidation>,
+    /// Its sequences: `scripts/sequence.json`, and entrypoints that are some.
+    pub sequences: Vec<SequenceValidation>,
+    /// The file the diagnostics point into.
+    #[serde(skip)]
+    pub file: String,
+    /// Its text; empty where there is none.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl SkillValidation {
+    /// Reads and checks a target.
+    pub fn from_target(target: Target, profile: Profile, around: &ProjectSkills) -> Self {
+        let Target { path, file } = target;
+        let read = file.and_then(|file| {
+            let (dir, bytes) = open_skill_file(&path, &file)?;
+            Ok((dir, file, bytes))
+        });
+        match read {
+            Ok((dir, file, read)) => Self::from_skill(&path, &dir, (&file, &read), profile, around),
+            Err(diagnostic) => Self::from_diagnostic(&path, diagnostic),
+        }
+    }
+
+    fn from_diagnostic(path: &Path, diagnostic: Diagnostic) -> Self {
+        let path = path.display().to_string();
+        let diagnostics = vec![diagnostic];
+        Self {
+            file: path.clone(),
+            path,
+            name: None,
+            valid: false,
+            loads: false,
+            diagnostics,
+            contract: None,
+            sequences: Vec::new(),
+            text: String::new(),
+        }
+    }
+
+    fn from_skill(
+        path: &Path,
+        dir: &Dir,
+        (file, read): (&str, &SkillFile),
+        profile: Profile,
+        around: &ProjectSkills,
+    ) -> Self {
+        let parsed = parse(&read.bytes, SkillLocation { directory: &folder_name(path), file_name: file });
+        let text = read.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let mut diagnostics: Vec<Diagnostic> = parsed.diagnostics(profile).cloned().collect();
+        if read.is_truncated {
+            let message = format!("{file} is larger than {} KiB; the rest is not checked", MAX_BYTES / 1024);
+            let large = Diagnostic::new(&lints::SKILL_FILE_LARGE, text, &(0..0), message);
+            diagnostics.push(large.with_help("move long parts into files of their own"));
+        }
+        if let Some(manifest) = &parsed.manifest {
+            diagnostics.extend(FolderChecks { dir, file, text, manifest }.diagnostics());
+        }
+        let manifest = parsed.manifest.as_ref();
+        let contract = ContractValidation::from_folder(path, dir, manifest, around);
+        let said = contract.as_ref().and_then(|checked| checked.contract.as_ref());
+        let sequences = sequences(path, dir, manifest, said, around);
+        Self {
+            path: path.display().to_string(),
+            name: parsed.manifest.as_ref().map(|manifest| manifest.name.clone()),
+            valid: parsed.is_valid(profile)
+                && sequences.iter().all(SequenceValidation::is_valid)
+                && contract.as_ref().is_none_or(ContractValidation::is_valid),
+            loads: parsed.is_loadable(),
+            diagnostics,
+            contract,
+            sequences,
+            file: path.join(file).display().to_string(),
+            text: text.to_owned(),
+        }
+    }
+}
+
+/// The folder's own name, also when it was called `.`.
+fn folder_name(path: &Path) -> String {
+    let real = || path.canonicalize().ok().and_then(|real| real.file_name().map(ToOwned::to_owned));
+    let name = path.file_name().map(ToOwned::to_owned).or_else(real).unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn open_skill_file(path: &Path, file: &str) -> Result<(Dir, SkillFile), Diagnostic> {
+    let failed = |error| {
+        let error = SkillError::io(format_args!("failed to read {}", path.join(file).display()), error);
+        Diagnostic::new(&lints::UNREADABLE, "", &(0..0), error.message())
+    };
+    let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+    let read = skill_file::read(&dir, file).map_err(failed)?;
+    Ok((dir, read))
+}

@@ -1,0 +1,56 @@
+//! Of a skill's plans and scripts, those that something else beside them keeps from running.
+
+use cap_std::fs::Dir;
+use metier::executor::SkillRuntime;
+use metier::skill::{Contract, Diagnostic, Manifest, Rule};
+
+use super::contract::manifest_location;
+use super::sequence::DEFAULT_PATH;
+use crate::cli::validate::lints;
+
+/// What is written in the contract's folder and does not run.
+pub fn unused_steps(
+    contract: &Contract,
+    manifest: Option<&Manifest>,
+    dir: &Dir,
+    text: &str,
+) -> Vec<Diagnostic> {
+    if contract.steps.is_none() {
+        return Vec::new();
+    }
+    let told = |rule: &Rule, key: &str, message: String, help: &str| {
+        Diagnostic::new(rule, text, &key_span(text, key), message).with_help(help)
+    };
+    let steps = if text.contains("composed_of:") { "composed_of:" } else { "steps:" };
+    let mut found = Vec::new();
+    let own = contract.main_entrypoint().map(|entrypoint| entrypoint.path.as_str());
+    if let Some(path) = own.or_else(|| manifest?.entrypoint()) {
+        let message = format!("the entrypoint is {path}, so the steps do not run");
+        found.push(told(&lints::STEPS_UNUSED, steps, message, "take out the steps, or the entrypoint"));
+    } else if let Some(runtime) = contract.runtime.as_deref().or_else(|| manifest?.runtime.as_deref())
+        && runtime != SkillRuntime::ToolSequence.name()
+    {
+        let place = if contract.runtime.is_none() { manifest_location(manifest) } else { String::new() };
+        let message =
+            format!("the runtime is {runtime}{place}, and steps run in {}", SkillRuntime::ToolSequence);
+        found.push(told(&lints::STEPS_UNFIT, steps, message, "take out the steps, or the runtime"));
+    } else if dir.symlink_metadata(DEFAULT_PATH).is_ok() {
+        let message = format!("the steps run, so {DEFAULT_PATH} does not");
+        found.push(told(&lints::STEPS_UNUSED, steps, message, "keep one of them"));
+    }
+    found
+}
+
+/// Where a key stands that begins a line; the first line where none does.
+fn key_span(text: &str, key: &str) -> std::ops::Range<usize> {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        if line[indent..].starts_with(key) {
+            let start = offset + indent;
+            return start..start + key.len() - 1;
+        }
+        offset += line.len();
+    }
+    0..0
+}

@@ -1,0 +1,236 @@
+//! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use serde_json::{Map, Value};
+
+use super::{Engine, EngineInner};
+use crate::engine::requested_permissions::{callable_skill_names, declared_permissions};
+use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::SkillRuntime;
+use crate::host::{Providers, ToolProvider, catch_panic};
+use crate::plan::{self, Callee, CalleeLookup, Callees, Caller, Plan};
+use crate::policy::{Limits, Permission, RequestedPermissions};
+use crate::registry::{Skill, SkillFolder};
+use crate::skill::contract::Schema;
+
+/// The skills and tools of an engine. Holds it weakly, since the engine holds this.
+pub(super) struct CalleeResolver {
+    engine: Weak<EngineInner>,
+    tools: Option<Arc<dyn ToolProvider>>,
+    /// Skills come from the embedder, who alone knows them.
+    has_custom_skill_provider: bool,
+    /// The qualified name of the skill that asks, where it is one.
+    calling_skill: Option<String>,
+}
+
+impl CalleeResolver {
+    pub(super) fn new(engine: Weak<EngineInner>, providers: &Providers) -> Self {
+        let has_foreign_skills = providers.skills.is_some();
+        Self {
+            engine,
+            tools: providers.tools.clone(),
+            has_custom_skill_provider: has_foreign_skills,
+            calling_skill: None,
+        }
+    }
+
+    fn callee(&self, engine: &EngineInner, skill: &Skill) -> Result<Callee> {
+        let selected = select_script(skill, None)?;
+        let plan = load_plan(skill, &selected)?;
+        let asked = with_permissions(
+            declared_permissions(skill, selected.runtime),
+            plan.iter().flat_map(tool_permissions),
+        );
+        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
+        let mut known = HashSet::new();
+        let named = plan.iter().flat_map(Plan::callee_names).filter(|name| known.insert(*name));
+        let calls = named.filter_map(|name| engine.name_seen_by_caller(skill, name, seer));
+        let (input_schema, output_schema) = contract_schemas(skill);
+        Ok(Callee {
+            identity: skill_identity(skill.folder()),
+            input_schema,
+            output_schema,
+            calls: calls.collect(),
+            asked,
+            is_process: selected.runtime == SkillRuntime::External,
+        })
+    }
+}
+
+impl Callees for CalleeResolver {
+    fn skill(&self, name: &str) -> CalleeLookup<Callee> {
+        let Some(engine) = self.engine.upgrade().filter(|_| !self.has_custom_skill_provider) else {
+            return CalleeLookup::Unknown;
+        };
+        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
+        match engine.resolve_skill(seer, name).and_then(|skill| self.callee(&engine, skill)) {
+            Ok(callee) => CalleeLookup::Found(callee),
+            Err(error) => CalleeLookup::Missing(error),
+        }
+    }
+
+    fn tool(&self, name: &str) -> CalleeLookup<Value> {
+        let missing = || {
+            let sentence = format!("no function and no tool is called `{name}`");
+            CalleeLookup::Missing(SkillError::new(ErrorKind::Tool, sentence))
+        };
+        let Some(tools) = &self.tools else { return missing() };
+        let looked_up = catch_panic("the provider of tools", ErrorKind::Unavailable, || {
+            let described = tools.tools().into_iter().find(|tool| tool.name == name);
+            Ok((described, tools.has(name)))
+        });
+        match looked_up {
+            Ok((Some(tool), _)) => CalleeLookup::Found(tool.input_schema),
+            // Whoever has many tools may answer for one without listing it.
+            Ok((None, true)) => CalleeLookup::Found(Value::Object(Map::new())),
+            Ok((None, false)) => missing(),
+            Err(error) => CalleeLookup::Missing(error),
+        }
+    }
+
+    fn caller_of_skill(&self, skill: &str, folder: Option<&Path>) -> Caller {
+        let unknown = || Caller { identity: skill.to_owned(), input_schema: None };
+        let Some(engine) = self.engine.upgrade() else { return unknown() };
+        engine.skill_at_path(folder).map_or_else(unknown, caller_of_skill)
+    }
+
+    fn for_caller(&self, _skill: &str, folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
+        let asker = self.engine.upgrade()?.skill_at_path(folder)?.qualified_name();
+        let (engine, tools) = (self.engine.clone(), self.tools.clone());
+        let has_foreign_skills = self.has_custom_skill_provider;
+        Some(Arc::new(Self {
+            engine,
+            tools,
+            has_custom_skill_provider: has_foreign_skills,
+            calling_skill: Some(asker),
+        }))
+    }
+
+    /// Nothing that whoever asks may not call itself is handed on, also not to a skill that asks for everything.
+    fn permitted_callees(&self, identity: &str) -> Vec<String> {
+        let Some(engine) = self.engine.upgrade() else { return Vec::new() };
+        let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
+        let (Some(skill), Some(asker)) = (engine.skill_by_identity(identity), seer) else {
+            return Vec::new();
+        };
+        let RequestedPermissions::Listed(own) = declared_permissions(asker, SkillRuntime::ToolSequence)
+        else {
+            return Vec::new();
+        };
+        let mut names = callable_skill_names(&own);
+        if !names.is_empty()
+            && let RequestedPermissions::Listed(listed) = requested_permissions(skill, None)
+        {
+            let known = callable_skill_names(&listed);
+            names.retain(|name| known.contains(name));
+        }
+        names.iter().filter_map(|name| engine.name_seen_by_caller(skill, name, seer)).collect()
+    }
+
+    fn digest(&self, identity: &str) -> Option<String> {
+        let engine = self.engine.upgrade()?;
+        let skill = engine.skill_by_identity(identity)?;
+        skill.folder().digest().ok().map(|digest| plan::to_hex(&digest))
+    }
+}
+
+fn caller_of_skill(skill: &Skill) -> Caller {
+    Caller { identity: skill_identity(skill.folder()), input_schema: contract_schemas(skill).0 }
+}
+
+/// What the asker calls a skill that is another one's `name`: the same where that means the same, or else its name in full.
+fn name_for_caller<'a>(
+    skill: &Skill,
+    name: &str,
+    meant: impl Fn(&str) -> Result<&'a Skill>,
+) -> Option<String> {
+    let is_same = |meant: &Skill| skill_identity(meant.folder()) == skill_identity(skill.folder());
+    [name.to_owned(), skill.qualified_name()].into_iter().find(|name| meant(name).is_ok_and(is_same))
+}
+
+/// What tells a skill from every other one: its folder.
+fn skill_identity(folder: &SkillFolder) -> String {
+    match folder {
+        SkillFolder::Disk(path) => path.display().to_string(),
+        SkillFolder::Builtin(shipped) => format!("shipped:{}", shipped.name),
+    }
+}
+
+impl EngineInner {
+    fn skill_by_identity(&self, identity: &str) -> Option<&Skill> {
+        self.registry.skills().iter().find(|skill| skill_identity(skill.folder()) == identity)
+    }
+
+    /// What the seer calls the skill that another one means by a name.
+    fn name_seen_by_caller(&self, by: &Skill, name: &str, seer: Option<&Skill>) -> Option<String> {
+        let meant = self.registry.find_for_caller(by, name).ok()?;
+        name_for_caller(meant, name, |name| self.resolve_skill(seer, name))
+    }
+
+    /// The skill whose folder lies there, or was unpacked to there.
+    fn skill_at_path(&self, folder: Option<&Path>) -> Option<&Skill> {
+        let folder = folder?;
+        self.registry.skills().iter().find(|skill| self.builtin_folders.is_located_at(skill.folder(), folder))
+    }
+}
+
+/// What a skill asks for when that script of it runs, or the one that runs where none is named: what it lists, and the tools that
+/// its plan names. Of a skill that could not run, what it lists.
+pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPermissions {
+    let Ok(selected) = select_script(skill, script) else {
+        return declared_permissions(skill, SkillRuntime::ToolSequence);
+    };
+    let plan = load_plan(skill, &selected).ok().flatten();
+    with_permissions(declared_permissions(skill, selected.runtime), plan.iter().flat_map(tool_permissions))
+}
+
+/// What is asked for, and this as well.
+pub(super) fn with_permissions(
+    asked: RequestedPermissions,
+    more: impl IntoIterator<Item = Permission>,
+) -> RequestedPermissions {
+    match asked {
+        RequestedPermissions::Listed(listed) => {
+            RequestedPermissions::Listed(listed.into_iter().chain(more).collect())
+        }
+        RequestedPermissions::All => RequestedPermissions::All,
+    }
+}
+
+/// The tools that steps of a plan name, as permissions.
+fn tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
+    plan.tools().filter_map(Permission::tool)
+}
+
+impl Engine {
+    /// What plans of its skills may call: for whoever checks one that is not run. Knows nothing once the engine is gone.
+    pub fn callees(&self) -> Option<Arc<dyn Callees>> {
+        self.0.script_cache.services().callees()
+    }
+
+    /// The plan that a skill runs, read and not checked; nothing where it runs none. `invalid-skill` where it cannot be read.
+    pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
+        // Why a skill cannot run is told by its availability.
+        select_script(skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
+    }
+}
+
+/// What the skill takes and answers with, where its contract says.
+fn contract_schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
+    let Some(contract) = skill.contract() else { return (None, None) };
+    let json = |schema: &Option<Schema>| schema.as_ref().map(|schema| schema.json().clone());
+    (json(&contract.inputs), json(&contract.outputs))
+}
+
+/// The skill's plan, where it has one.
+pub(super) fn load_plan(skill: &Skill, selected: &SelectedScript) -> Result<Option<Plan>> {
+    if selected.runtime != SkillRuntime::ToolSequence {
+        return Ok(None);
+    }
+    let source = skill.folder().read(&selected.path, Limits::MAX_READ_SIZE)?;
+    plan::from_file(&source, &selected.path).map(Some)
+}

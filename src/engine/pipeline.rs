@@ -1,0 +1,232 @@
+//! The pipeline: resolve, select, check the input, load, permit, execute, check the value, redact, bound. Each step makes one
+//! new value. A skill that another one calls goes the same way, under its caller's token, limits and permissions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::invocation::JournalTarget;
+use super::outcome::RedactedOutcome;
+use super::{EngineInner, Invocation, Outcome, dependencies, worker};
+use crate::engine::callee_resolver::with_permissions;
+use crate::engine::contract_validation::{narrow_limits, validate_input, validate_value};
+use crate::engine::limit_support;
+use crate::engine::limit_support::effective_limits;
+use crate::engine::output_cap::OutputCap;
+use crate::engine::requested_permissions::declared_permissions;
+use crate::engine::script_selection::{SelectedScript, select_script};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::executor::{Script, SkillExecutor, SkillInput, SkillRuntime};
+use crate::host::{
+    AddressSpaceReservation, ContextBuilder, Files, LogLevel, SkillContext, catch_panic, check_memory_reserve,
+};
+use crate::plan;
+use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
+use crate::registry::{Skill, SkillFolder};
+
+/// When a run that began then must have ended.
+pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
+    /// The clock cannot hold more; a century is as good as no deadline.
+    const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
+    began + limits.timeout.min(MAX_TIMEOUT)
+}
+
+impl EngineInner {
+    pub(super) fn run(&self, invocation: Invocation) -> Outcome {
+        let started = Instant::now();
+        let by = invocation.caller.as_ref().and_then(SkillContext::qualified_name);
+        let found = self.resolve_skill(self.skill_by_qualified_name(by), &invocation.skill);
+        let given = invocation.limits.clone().unwrap_or_else(|| self.limits.clone());
+        let limits = found.as_ref().map_or(given.clone(), |skill| narrow_limits(skill, given));
+        let token = invocation.cancel.child();
+        let observer = invocation.observer.clone();
+        let _told = observer.map(|observer| token.on_stop(move |cause| observer.on_stop(cause)));
+        let _armed = self.watchdog.arm(run_deadline(started, &limits), &token);
+        let found = check_memory_reserve().and(found);
+        let mut outcome = match found {
+            Ok(skill) => self.run_skill(skill, invocation, limits, token),
+            Err(error) => Outcome::not_run(invocation.skill, None, &limits, error),
+        };
+        outcome.duration = started.elapsed();
+        outcome
+    }
+
+    fn run_skill(
+        &self,
+        skill: &Skill,
+        mut invocation: Invocation,
+        limits: Limits,
+        token: CancelToken,
+    ) -> Outcome {
+        let (name, version) = (skill.name().to_owned(), Some(skill.version().to_string()));
+        let selected = match select_script(skill, invocation.script.as_deref()) {
+            Ok(selected) => selected,
+            Err(error) => return Outcome::not_run(name, version, &limits, error),
+        };
+        let given = limits.clone();
+        let (limits, not_applied) = effective_limits(skill, &selected, limits);
+        let not_run = |error| Outcome::not_run(name.clone(), version.clone(), &limits, error);
+        let input = dependencies::require_dependencies(skill, &self.registry)
+            .and_then(|()| catch_contract_panic(|| validate_input(skill, invocation.input.take())));
+        let input = match input {
+            Ok(input) => SkillInput { value: input, args: std::mem::take(&mut invocation.args) },
+            Err(error) => return not_run(error).with_unsupported_limits(not_applied),
+        };
+        let prepared = self.prepare(skill, &selected, &invocation, &limits, token);
+        let prepared = prepared.and_then(|(executor, context)| {
+            let worker = worker::requested_worker(skill.manifest(), selected.runtime, &given)?;
+            Ok((executor, context.worker(worker)))
+        });
+        let is_in_process = selected.runtime != SkillRuntime::External;
+        let promised = AddressSpaceReservation::for_run(limits.address_space(is_in_process));
+        let (_promised, (executor, context)) = match promised.and_then(|promised| Ok((promised, prepared?))) {
+            Ok((promised, (executor, context))) => {
+                (promised, (executor, context.callee_limits(given).build()))
+            }
+            Err(error) => return not_run(error).with_unsupported_limits(not_applied),
+        };
+        let limits = worker::without_cpu_limit_of_worker(context.worker(), &limits);
+        let warned = limit_support::unsupported_warning(selected.runtime, &not_applied);
+        let warned = warned.map_or(Ok(()), |warning| context.log_once(LogLevel::Warn, warning));
+        let result = warned
+            .and_then(|()| context.cancel().check())
+            .and_then(|()| catch_runtime_panic(|| executor.execute_with_context(input, Some(&context))));
+        let redaction = context.redaction();
+        let (process, sandbox) = context.take_reports();
+        let bound = OutputCap::new(&limits, process.as_ref());
+        let result = result
+            .and_then(|output| catch_contract_panic(|| validate_value(skill, output.value)))
+            .map(|value| bound.redact(context.value_redaction(), value))
+            .and_then(|value| bound.enforce(value))
+            .map_err(|error| redaction.error(error));
+        let process = process.map(|report| redaction.process(report));
+        tracing::debug!(skill = name, ok = result.is_ok(), "ran");
+        let left = RedactedOutcome {
+            result,
+            log: context.take_redacted_log(),
+            process,
+            steps: context.take_redacted_steps(),
+            sandbox,
+        };
+        Outcome::from_run(name, version, &limits, left)
+            .with_truncation(bound.was_truncated())
+            .with_unsupported_limits(not_applied)
+            .with_stop_cause(context.cancel().cause())
+    }
+
+    /// The script as its runtime loads it.
+    pub(super) fn load_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<Script> {
+        self.open_script(skill, selected).map(|(script, _)| script)
+    }
+
+    /// The script, and the very folder it came from, whatever becomes of its path.
+    fn open_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<(Script, Files)> {
+        let folder = self.builtin_folders.disk_folder(skill.folder())?;
+        let files = Files::open(&folder)?;
+        let source = match skill.folder() {
+            SkillFolder::Disk(_) => SkillFolder::read_from(&files, &selected.path, Limits::MAX_READ_SIZE)?,
+            shipped @ SkillFolder::Builtin(_) => shipped.read(&selected.path, Limits::MAX_READ_SIZE)?,
+        };
+        let script = Script {
+            skill: skill.name().to_owned(),
+            path: selected.path.clone(),
+            source: source.into(),
+            folder: Some(folder),
+            function: selected.function.clone(),
+        };
+        Ok((script, files))
+    }
+
+    pub(super) fn prepare(
+        &self,
+        skill: &Skill,
+        selected: &SelectedScript,
+        invocation: &Invocation,
+        limits: &Limits,
+        token: CancelToken,
+    ) -> Result<(Arc<dyn SkillExecutor>, ContextBuilder)> {
+        token.check()?;
+        let (script, files) = self.open_script(skill, selected)?;
+        let mode = invocation.execution_mode.unwrap_or(self.execution_mode);
+        let executor =
+            catch_runtime_panic(|| self.script_cache.load(selected.runtime, &script, mode, &token))?;
+        let asked =
+            with_permissions(declared_permissions(skill, selected.runtime), executor.requested_permissions());
+        let context = SkillContext::builder(skill.name())
+            .qualified_name(skill.qualified_name())
+            .project(Files::open_nofollow(&self.project)?.with_secret_links(&self.secret_links))
+            .skill_files(files)
+            .permissions(self.effective_permissions(skill, asked, invocation))
+            .limits(limits.clone())
+            .sandbox_mode(invocation.sandbox_mode.unwrap_or(self.sandbox_mode))
+            .execution_mode(mode)
+            .providers(self.providers.clone())
+            .thread_budget(ThreadBudget::new(self.max_threads))
+            .cancel(token);
+        let context = match selected.runtime {
+            SkillRuntime::External => context.host_memory(limits.host_memory_for_process()),
+            _ => context,
+        };
+        let context = match &invocation.observer {
+            Some(observer) => context.observer(observer.clone()),
+            None => context,
+        };
+        let context = match &invocation.caller {
+            Some(caller) => context.called_by(caller.clone()),
+            None => context,
+        };
+        let context = match journal_file(invocation, skill, selected)? {
+            Some(file) => context.journal_file(file),
+            None => context,
+        };
+        Ok((executor, context))
+    }
+
+    fn effective_permissions(
+        &self,
+        skill: &Skill,
+        asked: RequestedPermissions,
+        invocation: &Invocation,
+    ) -> Permissions {
+        let permissions = if let Some(caller) = &invocation.caller {
+            caller.permissions().for_callee(caller.skill(), skill.name(), asked)
+        } else {
+            let protection = PathProtection::new(self.protected_folders.iter().cloned());
+            Permissions::new(asked, invocation.grants.iter().cloned(), protection)
+        };
+        let names_some = skill.contract().is_some_and(|contract| contract.permissions.is_some());
+        match skill.contract_file().filter(|_| names_some) {
+            Some(contract) => permissions.declared_in(contract),
+            None => permissions,
+        }
+    }
+}
+
+/// Where the run remembers its steps, where it is to. Only plans have any.
+fn journal_file(
+    invocation: &Invocation,
+    skill: &Skill,
+    selected: &SelectedScript,
+) -> Result<Option<PathBuf>> {
+    let is_plan = selected.runtime == SkillRuntime::ToolSequence;
+    match &invocation.journal {
+        Some(JournalTarget::Folder(folder)) if is_plan => Ok(Some(plan::journal_path(folder, skill.name()))),
+        Some(JournalTarget::Folder(_)) => {
+            let sentence =
+                format!("skill {} runs no plan, so there is nothing to keep a journal of", skill.name());
+            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("run it without --journal"))
+        }
+        Some(JournalTarget::File(file)) if is_plan => Ok(Some(file.clone())),
+        _ => Ok(None),
+    }
+}
+
+/// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
+fn catch_runtime_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic("the runtime", ErrorKind::Script, work)
+}
+
+/// The same for what holds values against schemas.
+fn catch_contract_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, work)
+}

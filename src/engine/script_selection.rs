@@ -1,0 +1,308 @@
+//! Which script of a skill runs, and in which runtime.
+
+use std::fmt;
+
+use crate::error::{ErrorKind, Location, Result, SkillError};
+use crate::executor::SkillRuntime;
+use crate::host::catch_panic;
+use crate::policy::Limits;
+use crate::registry::Skill;
+use crate::runtimes;
+use crate::skill::contract::{Contract, Entrypoint};
+
+/// A script, chosen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SelectedScript {
+    pub(super) path: String,
+    pub(super) runtime: SkillRuntime,
+    /// The function to call, where the contract names one.
+    pub(super) function: Option<String>,
+}
+
+impl SelectedScript {
+    /// The limits in the runtime: its defaults where the caller named none. Which of them it holds, [`applied`](crate::engine::limit_support) says.
+    pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
+        match self.runtime {
+            SkillRuntime::External => limits.for_process(),
+            SkillRuntime::Rhai => {
+                let operations = limits.operations.unwrap_or(Limits::OPERATIONS);
+                limits.for_in_process().operations(operations)
+            }
+            _ => limits.for_in_process(),
+        }
+    }
+}
+
+/// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
+/// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
+pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
+    catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
+    let declared = declared_runtime(skill)?;
+    let entered = match named {
+        Some(name) => {
+            let called = skill.contract().and_then(|contract| contract.entrypoint_by_name(name));
+            called.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint))
+        }
+        None => default_entrypoint(skill),
+    };
+    if let Some(entered) = entered {
+        return select_entrypoint(skill, entered, declared.as_ref(), named.is_none());
+    }
+    if let Some(path) = plan_file(skill, named, declared.as_ref())? {
+        return Ok(SelectedScript { path, runtime: SkillRuntime::ToolSequence, function: None });
+    }
+    let declared = declared.map(|declared| declared.runtime);
+    let path = match named {
+        Some(path) => named_script_path(skill, path)?,
+        None => infer_script(skill.name(), &skill.scripts()?, declared, |path| {
+            skill.folder().read(path, Limits::MAX_READ_SIZE).ok()
+        })?,
+    };
+    let runtime = SkillRuntime::for_script(&path, declared, named.is_none());
+    Ok(SelectedScript { path, runtime, function: None })
+}
+
+/// A runtime, and where it is named.
+struct DeclaredRuntime {
+    runtime: SkillRuntime,
+    location: Location,
+}
+
+impl fmt::Display for DeclaredRuntime {
+    /// `runtime: lua in SKILL.md:4`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runtime, location: place } = self;
+        let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+        write!(f, "runtime: {runtime} in {}{line}", place.file)
+    }
+}
+
+/// The runtime that the contract or `SKILL.md` names; where both do, they agree.
+fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
+    let named = skill.contract().and_then(|contract| {
+        Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
+    });
+    let manifest = skill.manifest();
+    let named =
+        named.or_else(|| Some((manifest.runtime.as_deref()?, manifest_location(manifest.lines.runtime))));
+    let Some((name, place)) = named else { return Ok(None) };
+    match name.parse() {
+        Ok(runtime) => Ok(Some(DeclaredRuntime { runtime, location: place })),
+        Err(error) => Err(SkillError::with_location(error, place)),
+    }
+}
+
+/// An entrypoint, and where it is named.
+struct LocatedEntrypoint {
+    entrypoint: Entrypoint,
+    location: Location,
+}
+
+impl LocatedEntrypoint {
+    fn from_contract(skill: &Skill, entrypoint: &Entrypoint) -> Self {
+        Self { entrypoint: entrypoint.clone(), location: contract_location(skill, entrypoint.place.line) }
+    }
+}
+
+/// What runs when nobody names a script: what the contract says, or else `metadata.entrypoint`.
+fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
+    let of_contract = skill.contract().and_then(Contract::main_entrypoint);
+    of_contract.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint)).or_else(|| {
+        let path = skill.manifest().entrypoint()?.to_owned();
+        let entrypoint = Entrypoint { path, ..Entrypoint::default() };
+        Some(LocatedEntrypoint { entrypoint, location: manifest_location(skill.manifest().lines.entrypoint) })
+    })
+}
+
+fn contract_location(skill: &Skill, line: Option<u32>) -> Location {
+    Location { file: skill.contract_file().unwrap_or_default().to_owned(), line, column: None }
+}
+
+fn manifest_location(line: Option<u32>) -> Location {
+    Location { file: "SKILL.md".to_owned(), line, column: None }
+}
+
+fn select_entrypoint(
+    skill: &Skill,
+    LocatedEntrypoint { entrypoint, location: place }: LocatedEntrypoint,
+    declared: Option<&DeclaredRuntime>,
+    is_main: bool,
+) -> Result<SelectedScript> {
+    let Entrypoint { path, function, runtime, .. } = entrypoint;
+    let path = entrypoint_path(skill, &path).map_err(|error| error.with_location(place.clone()))?;
+    if let Some(declared) = declared.filter(|_| is_main && runtime.is_none())
+        && let Some(told) = declared.runtime.conflicting_runtime(&path)
+    {
+        let sentence =
+            format!("skill {} enters at {path}, which is {told}, and says {declared}", skill.name());
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(place)
+            .with_help("make them agree, or take out the runtime"));
+    }
+    let runtime = match runtime {
+        Some(runtime) => runtime.parse().map_err(|error: SkillError| error.with_location(place.clone()))?,
+        None => SkillRuntime::for_script(&path, declared.map(|declared| declared.runtime), is_main),
+    };
+    if let Some(function) = function.as_ref().filter(|_| runtime != SkillRuntime::Wasm) {
+        let sentence = format!(
+            "skill {} enters {path} at the function {function}, and {runtime} scripts run from their first line",
+            skill.name()
+        );
+        return Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+            .with_location(place)
+            .with_help("take `function` out of the contract; only WebAssembly plug-ins are entered by one"));
+    }
+    Ok(SelectedScript { path, runtime, function })
+}
+
+/// The contract's file, where its steps are what runs: no entrypoint is named. Another runtime beside them is a fault.
+fn plan_file(
+    skill: &Skill,
+    named: Option<&str>,
+    declared: Option<&DeclaredRuntime>,
+) -> Result<Option<String>> {
+    let contract = skill.contract().filter(|contract| contract.steps.is_some());
+    let (Some(contract), Some(file)) = (contract, skill.contract_file()) else { return Ok(None) };
+    if let Some(path) = named {
+        let is_meant = path.strip_prefix("./").unwrap_or(path) == file;
+        return Ok(is_meant.then(|| file.to_owned()));
+    }
+    match declared.filter(|declared| declared.runtime != SkillRuntime::ToolSequence) {
+        None => Ok(Some(file.to_owned())),
+        Some(declared) => {
+            let (name, runtime) = (skill.name(), SkillRuntime::ToolSequence);
+            let sentence = format!("skill {name} has steps, which run in {runtime}, and says {declared}");
+            Err(SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_location(contract_location(skill, contract.steps_location.line))
+                .with_help("take out the steps, or the runtime"))
+        }
+    }
+}
+
+/// The path of an entrypoint, which is written from the skill's folder.
+fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let files = skill.folder().files()?;
+    let is_there = |path: &str| files.iter().any(|file| file == path);
+    if is_there(path) {
+        return Ok(path.to_owned());
+    }
+    let sentence = format!("skill {} enters at {path}, and has no such file", skill.name());
+    let error = SkillError::new(ErrorKind::InvalidSkill, sentence);
+    let in_scripts = format!("scripts/{path}");
+    Err(if is_there(&in_scripts) { error.with_help(format!("write {in_scripts}")) } else { error })
+}
+
+/// The path of a script that was named, as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
+fn named_script_path(skill: &Skill, path: &str) -> Result<String> {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let files = skill.folder().files()?;
+    let in_scripts = format!("scripts/{path}");
+    for candidate in [path, &in_scripts] {
+        if files.iter().any(|file| file == candidate) {
+            return Ok(candidate.to_owned());
+        }
+    }
+    let error =
+        SkillError::new(ErrorKind::UnknownSkill, format!("skill {} has no script {path}", skill.name()));
+    let (scripts, entrypoints) = (skill.scripts()?, entrypoint_names(skill));
+    Err(match (scripts.is_empty(), entrypoints.is_empty()) {
+        (true, true) => error,
+        (false, true) => error.with_help(format!("its scripts are {}", scripts.join(", "))),
+        (_, false) => error.with_help(format!("its entrypoints are {}", entrypoints.join(", "))),
+    })
+}
+
+fn entrypoint_names(skill: &Skill) -> Vec<&str> {
+    let named = skill.contract().map_or(&[][..], |contract| &contract.entrypoints);
+    named.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn infer_script(
+    skill: &str,
+    scripts: &[String],
+    declared: Option<SkillRuntime>,
+    source: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Result<String> {
+    let fits = |path: &&String| match declared {
+        Some(runtime) if runtime != SkillRuntime::External => SkillRuntime::from_path(path) == runtime,
+        _ => runtimes::looks_like_script(path, || source(path)),
+    };
+    let runnable: Vec<&String> = scripts.iter().filter(fits).collect();
+    let stem =
+        |path: &str| path.strip_prefix("scripts/").and_then(|name| name.split('.').next()).map(str::to_owned);
+    let mains: Vec<&&String> = runnable.iter().filter(|path| stem(path).as_deref() == Some("main")).collect();
+    match (mains.as_slice(), runnable.as_slice()) {
+        ([only], _) => Ok((**only).clone()),
+        ([], [only]) => Ok((*only).clone()),
+        ([], []) => Err(no_script_error(skill, declared, scripts)),
+        _ => {
+            let listed: Vec<&str> = runnable.iter().map(|path| path.as_str()).collect();
+            let sentence = format!("skill {skill} has several scripts: {}", listed.join(", "));
+            Err(SkillError::new(ErrorKind::Usage, sentence).with_help("name one with --script"))
+        }
+    }
+}
+
+fn no_script_error(skill: &str, declared: Option<SkillRuntime>, scripts: &[String]) -> SkillError {
+    match declared {
+        Some(SkillRuntime::ToolSequence) => {
+            let sentence = format!("skill {skill} says runtime: tool-sequence, but has no steps");
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help("write them under `steps` in skill.yaml, or in scripts/sequence.json")
+        }
+        Some(runtime) if !scripts.is_empty() => {
+            let sentence =
+                format!("skill {skill} says runtime: {runtime}, but has no such script in scripts/");
+            SkillError::new(ErrorKind::InvalidSkill, sentence)
+                .with_help(format!("it has {}", scripts.join(", ")))
+        }
+        _ => SkillError::new(ErrorKind::Unavailable, format!("skill {skill} has no script to run"))
+            .with_help("it holds instructions for a model; `metier show` prints them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(scripts: &[&str], declared: Option<SkillRuntime>) -> Result<String> {
+        let scripts: Vec<String> = scripts.iter().map(|&path| path.to_owned()).collect();
+        infer_script("x", &scripts, declared, |_| Some(b"#!/bin/sh".to_vec()))
+    }
+
+    #[test]
+    fn main_wins_and_a_single_script_needs_no_name() {
+        assert_eq!(chosen(&["scripts/count.lua", "scripts/README.md"], None).unwrap(), "scripts/count.lua");
+        assert_eq!(chosen(&["scripts/run"], None).unwrap(), "scripts/run", "told by its shebang");
+        assert_eq!(chosen(&["scripts/lib.py", "scripts/main.py"], None).unwrap(), "scripts/main.py");
+        assert_eq!(
+            chosen(&["scripts/a.py", "scripts/b.lua"], Some(SkillRuntime::Lua)).unwrap(),
+            "scripts/b.lua"
+        );
+    }
+
+    #[test]
+    fn a_runtime_brings_its_own_memory_limit_where_none_was_named() {
+        let selected = |runtime| SelectedScript { path: "scripts/main".into(), runtime, function: None };
+        let settled = |runtime, limits| selected(runtime).with_runtime_defaults(limits).memory;
+        assert_eq!(settled(SkillRuntime::Lua, Limits::default()), Some(64 << 20));
+        assert_eq!(settled(SkillRuntime::External, Limits::default()), Some(2 << 30));
+        assert_eq!(settled(SkillRuntime::External, Limits::default().memory(5)), Some(5));
+    }
+
+    #[test]
+    fn several_scripts_are_listed_and_none_is_told() {
+        let error = chosen(&["scripts/a.py", "scripts/b.sh"], None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.message().ends_with("scripts/a.py, scripts/b.sh"), "{error}");
+        assert_eq!(chosen(&["scripts/data.json"], None).unwrap_err().kind(), ErrorKind::Unavailable);
+        let error = chosen(&[], Some(SkillRuntime::ToolSequence)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::InvalidSkill, "skill x says runtime: tool-sequence, but has no steps")
+        );
+        let error = chosen(&["scripts/a.py"], Some(SkillRuntime::Lua)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSkill);
+    }
+}

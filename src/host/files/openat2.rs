@@ -1,0 +1,93 @@
+//! How a path is opened with no link on the way on Linux: the kernel checks every component in one call.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::walk::EntryKind;
+use crate::host::files::open::{NameCounter, NamedEntry, OpenBackend};
+
+/// Needs `openat2`, Linux 5.6 or newer and not filtered out.
+pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
+
+/// Whether `openat2` works here; old container runtimes answer `EPERM`, old kernels `ENOSYS`.
+pub(super) fn is_supported(root: &Dir) -> bool {
+    open_dir(root, Path::new("")).is_ok()
+}
+
+/// The folder at an absolute path, with no link on the way where `openat2` works.
+pub(super) fn open_dir_nofollow(path: &Path) -> io::Result<Dir> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(folder) => return Ok(Dir::from_std_file(folder.into())),
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM) => return Dir::open_ambient_dir(path, ambient_authority()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn open_file(root: &Dir, path: &Path) -> io::Result<File> {
+    Ok(open(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?.into())
+}
+
+fn open_dir(root: &Dir, path: &Path) -> io::Result<Dir> {
+    let opened = open(root, path, OFlags::PATH | OFlags::DIRECTORY)?;
+    Ok(Dir::from_std_file(opened.into()))
+}
+
+fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>> {
+    let mut listed = rustix::fs::Dir::new(open(root, path, OFlags::RDONLY | OFlags::DIRECTORY)?)?;
+    let mut found = Vec::new();
+    while let Some(entry) = listed.read() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        count(name.to_bytes().len())?;
+        let file_type = match entry.file_type() {
+            // Some file systems do not say.
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(listed.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            known => known,
+        };
+        found.push((OsStr::from_bytes(name.to_bytes()).to_owned(), kind(file_type)));
+    }
+    Ok(found)
+}
+
+fn exists(root: &Dir, path: &Path) -> bool {
+    rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+fn open(root: &Dir, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Err(Errno::INTR) => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+fn kind(file_type: FileType) -> EntryKind {
+    match file_type {
+        FileType::Directory => EntryKind::Dir,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Other,
+    }
+}

@@ -1,0 +1,162 @@
+//! Links on the way: where they lead, and whether the run may go there.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::{Files, FilesView, name_encoding};
+
+/// Whether the last name of a path is followed when it is a link.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum FinalSymlink {
+    Follow,
+    NoFollow,
+}
+
+/// Links one path may lead through; Linux's own limit.
+const MAX_SYMLINKS: usize = 40;
+
+impl FilesView<'_> {
+    /// Does `act` to the path. `act` must refuse every link; when it fails and links are in the way, it is tried once more
+    /// on the path they lead to, if the run may do this there.
+    pub(super) fn with_resolved_path<T>(
+        &self,
+        attempt: FileOperation<'_>,
+        last: FinalSymlink,
+        act: impl Fn(&str) -> io::Result<T>,
+    ) -> Result<T> {
+        self.check_not_reserved(attempt, attempt.path)?;
+        self.check_protected(attempt, attempt.path)?;
+        let refused = match act(attempt.path) {
+            Ok(done) => return Ok(done),
+            Err(refused) => refused,
+        };
+        let real = match self.files.resolve_symlinks(attempt.path, last) {
+            Ok(real) => real,
+            Err(SymlinkError::Outside) => return Err(self.outside_error(attempt)),
+            Err(SymlinkError::Io(error)) => return Err(attempt.io_error(error)),
+        };
+        if real == attempt.path {
+            return Err(attempt.io_error(refused));
+        }
+        self.check_not_reserved(attempt, &real)?;
+        if let Some(permissions) = self.permissions {
+            permissions.require(&attempt.required_access(&real), attempt)?;
+        }
+        self.check_protected(attempt, &real)?;
+        act(&real).map_err(|error| attempt.io_error(error))
+    }
+
+    /// Refuses what is metier's own: other runs rely on it.
+    pub(super) fn check_not_reserved(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
+        if self.files.is_reserved(path) {
+            return Err(SkillError::new(
+                ErrorKind::Denied,
+                format!("{attempt}: it is metier's own, for other runs"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn outside_error(&self, attempt: FileOperation<'_>) -> SkillError {
+        let place = self.label;
+        SkillError::new(ErrorKind::Denied, format!("{attempt}: a link leads outside {place}"))
+    }
+}
+
+/// Why a path with links leads nowhere.
+enum SymlinkError {
+    Outside,
+    Io(io::Error),
+}
+
+impl Files {
+    /// The path with every link replaced by what it points to. What does not exist is kept, unless a link points to it.
+    ///
+    /// This is only text: it is opened afterwards with no link on the way.
+    fn resolve_symlinks(&self, path: &str, last: FinalSymlink) -> Result<String, SymlinkError> {
+        let mut ahead = PendingParts::new(&name_encoding::decode(path));
+        let mut real = PathBuf::new();
+        let mut links = 0;
+        while let Some((part, from_link)) = ahead.next() {
+            if part == ".." {
+                if !real.pop() {
+                    return Err(SymlinkError::Outside);
+                }
+                continue;
+            }
+            real.push(part);
+            if last == FinalSymlink::NoFollow && ahead.is_empty() && !from_link {
+                break;
+            }
+            let Some(target) = self.symlink_target(&real, from_link).map_err(SymlinkError::Io)? else {
+                continue;
+            };
+            links += 1;
+            if links > MAX_SYMLINKS {
+                return Err(SymlinkError::Io(io::Error::other("too many links on the way")));
+            }
+            if target.has_root() {
+                ahead.add(target.strip_prefix(&self.root).map_err(|_| SymlinkError::Outside)?);
+                real.clear();
+            } else {
+                ahead.add(&target);
+                real.pop();
+            }
+        }
+        Ok(path_text(&real))
+    }
+
+    /// Where the link at `path` points, or nothing when there is none. It is an error when a link led here and nothing is.
+    fn symlink_target(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
+        match self.dir.symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
+            Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
+                Err(io::Error::new(error.kind(), "a link on the way leads to nothing"))
+            }
+            // Whatever else is wrong here, opening the path will say.
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The names still to go, nearest last, and how many of them a link put there.
+struct PendingParts {
+    parts: Vec<OsString>,
+    original: usize,
+}
+
+impl PendingParts {
+    fn new(path: &Path) -> Self {
+        let mut ahead = Self { parts: Vec::new(), original: 0 };
+        ahead.add(path);
+        ahead.original = ahead.parts.len();
+        ahead
+    }
+
+    fn add(&mut self, path: &Path) {
+        let parts =
+            path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+        let place = self.parts.len();
+        self.parts.extend(parts.map(|part| part.as_os_str().to_owned()));
+        self.parts[place..].reverse();
+    }
+
+    fn next(&mut self) -> Option<(OsString, bool)> {
+        let from_link = self.parts.len() > self.original;
+        let part = self.parts.pop()?;
+        self.original = self.original.min(self.parts.len());
+        Some((part, from_link))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+fn path_text(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(name_encoding::encode).collect();
+    parts.join("/")
+}

@@ -1,0 +1,222 @@
+//! Changing files: whole at once, so that a reader sees the old content or the new, never a part.
+
+use std::io::{self, BufWriter, Write};
+
+use cap_fs_ext::{FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use memchr::memmem::Finder;
+
+use super::read::not_regular_file;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::files::operation::FileOperation;
+use crate::host::files::parent_dir::ParentDir;
+use crate::host::files::symlinks::FinalSymlink;
+use crate::host::files::{FilesView, name_encoding};
+use crate::host::memory::{CANCEL_CHECK_BYTES, into_io_error};
+use crate::host::temp_dirs::{lock_temp_file, record_temp_file_dir, temp_file_name};
+
+/// Bytes that are written at a time where a file is put together of many parts.
+const BUFFER: usize = 64 << 10;
+
+impl FilesView<'_> {
+    /// Writes a file whole, with its folders where they are missing. An existing file keeps its mode; one that is
+    /// read-only, or is no regular file, is refused; `output` where the file would be larger than one may be.
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
+        let attempt = FileOperation::write("write", path);
+        self.check_file_size(content.len() as u64).map_err(|error| attempt.with_context(error))?;
+        self.replace(attempt, |file| self.write_chunks(file, content))
+    }
+
+    /// Adds to the end of a file, which is made with its folders where it is missing.
+    pub fn append(&self, path: &str, content: &[u8]) -> Result<()> {
+        self.with_resolved_path(FileOperation::write("append to", path), FinalSymlink::Follow, |path| {
+            let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?)?;
+            self.check_file_size(size.saturating_add(content.len() as u64)).map_err(into_io_error)?;
+            self.write_chunks(&mut file, content)
+        })
+    }
+
+    /// Replaces the one place where `old` stands in a text file by `new`. None or several are `invalid-argument`.
+    pub fn edit(&self, path: &str, old: &str, new: &str) -> Result<()> {
+        self.edit_checked(path, old, new, |count| count == 1).map(drop)
+    }
+
+    /// Replaces every `old` in a text file by `new` and says how many there were. None is `invalid-argument`.
+    pub fn edit_all(&self, path: &str, old: &str, new: &str) -> Result<usize> {
+        self.edit_checked(path, old, new, |count| count > 0)
+    }
+
+    /// Makes a folder with its parents; one that is there already is fine.
+    pub fn create_dir(&self, path: &str) -> Result<()> {
+        let attempt = FileOperation::write("make folder", path);
+        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+            self.files.create_dir_all(&name_encoding::decode(path)).map(drop)
+        })
+    }
+
+    fn edit_checked(&self, path: &str, old: &str, new: &str, fits: impl Fn(usize) -> bool) -> Result<usize> {
+        let attempt = FileOperation::write("edit", path);
+        let refused =
+            |fault: String| Err(SkillError::new(ErrorKind::InvalidArgument, format!("{attempt}: {fault}")));
+        if old.is_empty() {
+            return refused("the text to replace is empty".into());
+        }
+        let mut held = self.empty_reservation();
+        let text = self.contents_as_text(attempt, &mut held)?;
+        let mut places = Occurrences::new(old, &text, self);
+        let mut count = 0;
+        while places.next()?.is_some() {
+            count += 1;
+        }
+        match count {
+            count if fits(count) => {
+                let bytes = |text: &str| text.len() as u64;
+                let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
+                self.check_file_size((bytes(&text) - gone).saturating_add(added))
+                    .map_err(|error| attempt.with_context(error))?;
+                // Never put together: it may be many times as large as what it is made of.
+                self.replace(attempt, |file| self.write_replaced(file, &text, old, new))?;
+                Ok(count)
+            }
+            0 => refused("the text to replace does not occur in it".into()),
+            count => refused(format!(
+                "the text to replace occurs {count} times; give more of what surrounds it, or {{all: true}}"
+            )),
+        }
+    }
+
+    /// Writes the text with every `old` in it replaced.
+    fn write_replaced(&self, file: &mut File, text: &str, old: &str, new: &str) -> io::Result<()> {
+        let mut file = BufWriter::with_capacity(BUFFER, file);
+        let (mut places, mut start) = (Occurrences::new(old, text, self), 0);
+        while let Some(place) = places.next().map_err(into_io_error)? {
+            self.write_chunks(&mut file, &text.as_bytes()[start..place])?;
+            self.write_chunks(&mut file, new.as_bytes())?;
+            start = place + old.len();
+        }
+        self.write_chunks(&mut file, &text.as_bytes()[start..])?;
+        file.flush()
+    }
+
+    /// Writes all of it, unless the run is stopped meanwhile.
+    fn write_chunks(&self, file: &mut impl Write, content: &[u8]) -> io::Result<()> {
+        content.chunks(CANCEL_CHECK_BYTES).try_for_each(|part| {
+            self.check_cancelled().map_err(into_io_error)?;
+            file.write_all(part)
+        })
+    }
+
+    /// Puts a new file in the place of the old one, with what `fill` writes to it.
+    fn replace(&self, attempt: FileOperation<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
+        self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
+            let place = self.files.create_parent_dir(path)?;
+            let replaced = check_writable(&place)?;
+            let draft = AtomicFile::new(&place.dir)?;
+            if let Some(replaced) = replaced {
+                // Before the content, which the mode may hide from others.
+                draft.file.set_permissions(replaced.permissions())?;
+            }
+            draft.commit(&place, &fill)
+        })
+    }
+}
+
+/// Where a text stands in another, one place after the other. Looks at the token of the run all the while.
+struct Occurrences<'a> {
+    finder: Finder<'a>,
+    text: &'a [u8],
+    at: usize,
+    view: FilesView<'a>,
+}
+
+impl<'a> Occurrences<'a> {
+    fn new(sought: &'a str, text: &'a str, view: &FilesView<'a>) -> Self {
+        Self { finder: Finder::new(sought.as_bytes()), text: text.as_bytes(), at: 0, view: *view }
+    }
+
+    fn next(&mut self) -> Result<Option<usize>> {
+        let length = self.finder.needle().len();
+        // As long as what is sought, so that the whole text is not looked at twice.
+        let window = CANCEL_CHECK_BYTES.max(length);
+        loop {
+            self.view.check_cancelled()?;
+            let end = self.text.len().min(self.at + window + length - 1);
+            if let Some(found) = self.finder.find(&self.text[self.at..end]) {
+                let found = self.at + found;
+                self.at = found + length;
+                return Ok(Some(found));
+            }
+            if end == self.text.len() {
+                return Ok(None);
+            }
+            self.at = end - (length - 1);
+        }
+    }
+}
+
+/// What is at the place, if it may be changed. A link is refused: [`View::reach`] finds out where it leads.
+fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
+    match place.dir.symlink_metadata(&place.name) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() => Err(not_regular_file()),
+        Ok(found) if found.permissions().readonly() => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"))
+        }
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file to add to, and the bytes it has.
+fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
+    let existing = check_writable(place)?;
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(existing.is_none()).nonblock(true).follow(FollowSymlinks::No);
+    let file = place.dir.open_with(&place.name, &options)?;
+    match file.metadata()? {
+        opened if !opened.is_file() => Err(not_regular_file()),
+        // The others may lie outside, and would change as well; a file written whole leaves them alone.
+        opened if opened.nlink() > 1 => {
+            Err(io::Error::other("it has other names (hard links); write it whole"))
+        }
+        opened => Ok((file, opened.len())),
+    }
+}
+
+/// A file in the making, beside the one it will replace; gone when dropped.
+struct AtomicFile<'a> {
+    folder: &'a Dir,
+    name: String,
+    file: File,
+    is_committed: bool,
+}
+
+impl<'a> AtomicFile<'a> {
+    fn new(folder: &'a Dir) -> io::Result<Self> {
+        // A process that is killed leaves it; who comes next knows by this where to look.
+        record_temp_file_dir(folder);
+        let name = temp_file_name();
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).follow(FollowSymlinks::No);
+        let file = folder.open_with(&name, &options)?;
+        lock_temp_file(&file);
+        Ok(Self { folder, name, file, is_committed: false })
+    }
+
+    fn commit(mut self, place: &ParentDir, fill: impl Fn(&mut File) -> io::Result<()>) -> io::Result<()> {
+        fill(&mut self.file)?;
+        self.folder.rename(&self.name, self.folder, &place.name)?;
+        self.is_committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for AtomicFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_committed {
+            // There is nobody left to tell; the failure that led here is being reported.
+            self.folder.remove_file(&self.name).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The table: every host function as a plain record. Adapters, documentation and tests walk it; nothing is written twice.
+
+use serde_json::{Value, json};
+
+use super::args::Args;
+use super::context::SkillContext;
+use super::functions::FUNCTIONS;
+use super::http::url_host;
+use super::memory::check_memory_reserve;
+use crate::alloc_counter::is_reserve_released;
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::log::LogLevel;
+use crate::policy::{Access, runs_on_build};
+
+/// One function of the host API, the same in every language.
+pub struct HostFunction {
+    /// The name on `ctx`.
+    pub name: &'static str,
+    /// Other names it answers to.
+    pub aliases: &'static [&'static str],
+    /// Its parameters, in order; optional ones last.
+    pub params: &'static [Param],
+    /// What it answers with.
+    pub returns: ValueType,
+    /// What it needs to be permitted.
+    pub access: AccessRule,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+    /// A call that the conformance tests make in every language.
+    pub example: Example,
+    /// What it does, in Rust. Called through [`HostFunction::call`], with arguments and permissions checked.
+    pub(crate) body: fn(&SkillContext, &Args) -> Result<Value>,
+}
+
+/// One parameter of a function, or one key of an options record.
+pub struct Param {
+    /// Its name, in documentation and errors.
+    pub name: &'static str,
+    /// What it takes.
+    pub value_type: ValueType,
+    /// Whether a call must give it.
+    pub required: bool,
+    /// What it means; units and default included.
+    pub doc: &'static str,
+}
+
+/// The shape of a JSON value, in parameters and answers.
+#[derive(Clone, Copy)]
+pub enum ValueType {
+    /// `null`.
+    Null,
+    /// A string.
+    Text,
+    /// A path of the project, as a string; `/`-separated, relative to the project's root.
+    Path,
+    /// A whole number, zero or more.
+    Count,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// Any JSON value.
+    Any,
+    /// A list of such values.
+    List(&'static ValueType),
+    /// An object with such values under any keys.
+    Map(&'static ValueType),
+    /// An object with these keys and no others.
+    Record(&'static [Param]),
+}
+
+impl ValueType {
+    /// The shape as a JSON Schema (2020-12).
+    pub fn json_schema(&self) -> Value {
+        match self {
+            Self::Null => json!({"type": "null"}),
+            Self::Text | Self::Path => json!({"type": "string"}),
+            Self::Count => json!({"type": "integer", "minimum": 0}),
+            Self::Number => json!({"type": "number"}),
+            Self::Boolean => json!({"type": "boolean"}),
+            Self::Any => json!({}),
+            Self::List(item) => json!({"type": "array", "items": item.json_schema()}),
+            Self::Map(item) => json!({"type": "object", "additionalProperties": item.json_schema()}),
+            Self::Record(fields) => record_schema(fields),
+        }
+    }
+}
+
+fn record_schema(fields: &[Param]) -> Value {
+    let property = |field: &Param| {
+        let mut schema = field.value_type.json_schema();
+        schema["description"] = field.doc.into();
+        (field.name.to_owned(), schema)
+    };
+    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let properties: serde_json::Map<String, Value> = fields.iter().map(property).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// What a call needs to be permitted; the number is the position of the parameter that names the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessRule {
+    /// Nothing: pure computation, the log, the skill's own files.
+    Unrestricted,
+    /// `read` of the path in this parameter, the project's root when it is absent.
+    Read(usize),
+    /// `read` of the project's root.
+    ReadRoot,
+    /// `write` of the path in this parameter.
+    Write(usize),
+    /// `tool` of the name in this parameter.
+    Tool(usize),
+    /// `skill` of the name in this parameter.
+    Skill(usize),
+    /// `secret` of the name in this parameter.
+    Secret(usize),
+    /// `sample`.
+    Sample,
+    /// `net` of the host of the URL in this parameter.
+    Net(usize),
+}
+
+impl AccessRule {
+    /// The permission as it is granted, a name or host still to be filled in; nothing where none is needed.
+    pub fn permission(self) -> Option<&'static str> {
+        match self {
+            Self::Unrestricted => None,
+            Self::Read(_) | Self::ReadRoot => Some("read"),
+            Self::Write(_) => Some("write"),
+            Self::Tool(_) => Some("tool:NAME"),
+            Self::Skill(_) => Some("skill:NAME"),
+            Self::Secret(_) => Some("secret:NAME"),
+            Self::Sample => Some("sample"),
+            Self::Net(_) => Some("net:HOST"),
+        }
+    }
+}
+
+/// A call with its answer: documentation and test at once.
+pub struct Example {
+    /// The files in the project before the call: path, content.
+    pub files: &'static [(&'static str, &'static str)],
+    /// What the host offers, a JSON object for [`Canned`](super::Canned); empty when the function needs none of it.
+    pub fixtures: &'static str,
+    /// What the caller grants, and the skill asks.
+    pub grants: &'static [&'static str],
+    /// The arguments, a JSON list.
+    pub args: &'static str,
+    /// The answer, as JSON.
+    pub answer: &'static str,
+}
+
+/// Characters the name of a tool, a skill or a secret may have.
+const MAX_NAME_CHARS: usize = 200;
+
+/// Every function of the host API, in the order of the documentation.
+pub fn functions() -> &'static [&'static HostFunction] {
+    FUNCTIONS
+}
+
+/// The function of that name or alias.
+pub fn function(name: &str) -> Option<&'static HostFunction> {
+    FUNCTIONS.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
+}
+
+/// Logs that a run has changed what a build or a test will run. A log too small for it is no reason to fail.
+fn warn_about_autorun(ctx: &SkillContext, path: &str) {
+    if runs_on_build(path) {
+        let sentence =
+            format!("{path} was changed, which runs at the next build, test or push; look at it before");
+        ctx.log(LogLevel::Warn, sentence).ok();
+    }
+}
+
+impl HostFunction {
+    /// Calls the function: arguments checked, permission checked, body run. `null` stands for an absent optional argument.
+    ///
+    /// Fails with `invalid-argument`, `denied`, or what the body fails with.
+    pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
+        ctx.cancel().check()?;
+        if is_reserve_released() {
+            check_memory_reserve()?;
+        }
+        if let Some(host) = ctx.host_api_client() {
+            return host.call(self.name, arguments);
+        }
+        let args = Args::check(self, ctx, arguments)?;
+        self.check_permission(ctx, &args)?;
+        let answer = (self.body)(ctx, &args)?;
+        if let AccessRule::Write(at) = self.access {
+            warn_about_autorun(ctx, args.text(at));
+        }
+        Ok(answer)
+    }
+
+    /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.
+    fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
+        let text = |position| args.optional_text(position).unwrap_or_default();
+        let (need, verb, target) = match self.access {
+            AccessRule::Unrestricted => return Ok(()),
+            AccessRule::Read(at) => (Access::read(text(at)), "read", text(at)),
+            AccessRule::ReadRoot => (Access::read(""), "read", ""),
+            AccessRule::Write(at) => (Access::write(text(at)), "write", text(at)),
+            AccessRule::Tool(at) => (Access::tool(self.check_name(text(at))?), "call the tool", text(at)),
+            AccessRule::Skill(at) => (Access::skill(self.check_name(text(at))?), "run the skill", text(at)),
+            AccessRule::Secret(at) => {
+                (Access::secret(self.check_name(text(at))?), "read the secret", text(at))
+            }
+            AccessRule::Sample => (Access::sample(), "ask", "the model"),
+            AccessRule::Net(at) => {
+                // The rest of the URL may hold a secret.
+                let host = url_host(text(at))?;
+                return ctx
+                    .permissions()
+                    .require(&Access::net(host.as_str()), format_args!("failed to reach {host}"));
+            }
+        };
+        let target = if target.is_empty() { "." } else { target };
+        ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
+    }
+
+    /// What the function takes, as a JSON Schema (2020-12) of the list of its arguments.
+    pub fn arguments_schema(&self) -> Value {
+        let described = |param: &Param| {
+            let mut schema = param.value_type.json_schema();
+            schema["description"] = param.doc.into();
+            if param.required { schema } else { json!({"anyOf": [schema, {"type": "null"}]}) }
+        };
+        let least = self.params.iter().rposition(|param| param.required).map_or(0, |last| last + 1);
+        json!({
+            "type": "array",
+            "prefixItems": self.params.iter().map(described).collect::<Vec<Value>>(),
+            "minItems": least,
+            "items": false,
+        })
+    }
+
+    /// A name that errors and permissions may repeat, or `invalid-argument`.
+    fn check_name<'a>(&self, name: &'a str) -> Result<&'a str> {
+        let is_name =
+            !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control);
+        is_name.then_some(name).ok_or_else(|| {
+            let sentence = format!(
+                "{}: a name has 1 to {MAX_NAME_CHARS} characters and no control characters",
+                self.signature()
+            );
+            SkillError::new(ErrorKind::InvalidArgument, sentence)
+        })
+    }
+
+    /// The signature as written in documentation: `head(path, lines?)`.
+    pub fn signature(&self) -> String {
+        let names: Vec<String> = self
+            .params
+            .iter()
+            .map(|param| if param.required { param.name.to_owned() } else { format!("{}?", param.name) })
+            .collect();
+        format!("{}({})", self.name, names.join(", "))
+    }
+}
+
+/// The error for a name that is in no table.
+pub(crate) fn unknown_function(name: &str) -> SkillError {
+    SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"))
+        .with_help("`metier api` lists them")
+}

@@ -1,0 +1,62 @@
+//! What a walk finds for an answer: bounded, sorted, and honest about what it could not see.
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::SkillContext;
+use crate::host::files::{Entry, Skipped, WalkFilter, WalkOptions};
+use crate::host::log::LogLevel;
+use crate::host::memory::HostMemoryReservation;
+
+/// Results one answer may have.
+const MAX_RESULTS: usize = 100_000;
+/// Failures named one by one in the log.
+const MAX_LOGGED_FAILURES: usize = 10;
+
+/// What an entry becomes, in about the bytes that this takes beside its path.
+#[derive(Clone, Copy)]
+pub(super) enum AnswerOverhead {
+    Text = 32,
+    Record = 800,
+}
+
+/// The entries below `start` (a real folder) that are wanted, sorted by path. What cannot be looked into goes to the log.
+pub(super) fn collect_entries(
+    ctx: &SkillContext,
+    start: &str,
+    tidy: WalkFilter,
+    depth: Option<usize>,
+    is_wanted: impl Fn(&Entry) -> bool,
+    becomes: AnswerOverhead,
+) -> Result<(Vec<Entry>, HostMemoryReservation)> {
+    let (mut found, mut held) = (Vec::new(), ctx.host_memory().empty_reservation());
+    let walk = WalkOptions { cancel: ctx.cancel(), filter: tidy, depth };
+    let skipped = super::project_files(ctx)?.walk(start, &walk, |entry| {
+        if !is_wanted(&entry) {
+            return Ok(());
+        }
+        if found.len() == MAX_RESULTS {
+            let sentence = format!("more than {MAX_RESULTS} files and folders match; narrow the search");
+            return Err(SkillError::new(ErrorKind::Io, sentence).with_help("narrow the search"));
+        }
+        held.grow(entry.memory_size() + becomes as u64)?;
+        found.push(entry);
+        Ok(())
+    })?;
+    log_skipped(ctx, &skipped)?;
+    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok((found, held))
+}
+
+/// Says in the log what was passed over because it could not be read.
+pub(super) fn log_skipped(ctx: &SkillContext, skipped: &[Skipped]) -> Result<()> {
+    for Skipped { path, error } in skipped.iter().take(MAX_LOGGED_FAILURES) {
+        let cause = SkillError::io(
+            format_args!("passed over {path}"),
+            std::io::Error::new(error.kind(), error.to_string()),
+        );
+        ctx.log(LogLevel::Warn, cause.message())?;
+    }
+    match skipped.len().saturating_sub(MAX_LOGGED_FAILURES) {
+        0 => Ok(()),
+        more => ctx.log(LogLevel::Warn, format!("passed over {more} more that could not be read")),
+    }
+}

@@ -1,0 +1,213 @@
+//! Where metier keeps what is its own: nothing in these folders is for scripts, wherever they lie and whoever's they are.
+//!
+//! Those of this process are known by their paths. A host that was started with another `TMPDIR`, `HOME` or `XDG_STATE_HOME` has
+//! others, which are known by their names.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+/// Every folder of the user's in which metier keeps something of its own, whether or not it is there yet. No script may read
+/// or change what is in them: there is machine code that runs in the host, and the key that tells it from a forgery.
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+pub(crate) fn metier_dirs() -> Vec<PathBuf> {
+    [cache_dir(), state_dir()].into_iter().flatten().collect()
+}
+
+/// For what can be made again.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join(DIR_NAME))
+}
+
+/// For what must stay.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let platform = etcetera::base_strategy::choose_native_strategy().ok()?;
+    Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(DIR_NAME))
+}
+
+/// The name of the folders of the user's.
+const DIR_NAME: &str = "metier";
+
+/// What is in them: compiled modules, and the key.
+pub(crate) const WASM_CACHE_DIR: &str = "wasm";
+pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
+
+/// The names of the folders for what is temporary, before the number of a user, and of what is in them, one for each process.
+pub(crate) const TEMP_DIR_PREFIX: &str = "metier-";
+pub(crate) const HOST_DIR_PREFIX: &str = "host-";
+
+/// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
+/// in it, so that nobody looks for anything there. Only names count: a mark in a folder could be a script's.
+pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
+
+/// Whether this name in a folder of that name is metier's own. Compared without case, as some file systems do.
+fn is_metier_entry(folder: &str, name: &str) -> bool {
+    let is = |own: &str| name.eq_ignore_ascii_case(own);
+    if folder.eq_ignore_ascii_case(DIR_NAME) {
+        is(WASM_CACHE_DIR) || is(WASM_CACHE_KEY_FILE)
+    } else {
+        is_temp_dir_name(folder)
+            && name
+                .get(..HOST_DIR_PREFIX.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(HOST_DIR_PREFIX))
+    }
+}
+
+fn is_temp_dir_name(name: &str) -> bool {
+    let number = name.get(TEMP_DIR_PREFIX.len()..).filter(|number| !number.is_empty());
+    number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        && name.get(..TEMP_DIR_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(TEMP_DIR_PREFIX))
+}
+
+/// Whether a path, `/`-separated, leads to something of metier's own or through it; `is_there` looks for another path.
+pub(crate) fn leads_into_metier_dir(path: &str, is_there: impl Fn(&str) -> bool) -> bool {
+    let (mut above, mut start) = ("", 0);
+    path.split('/').any(|part| {
+        start += part.len() + 1;
+        let is_found = is_metier_entry(above, part)
+            || part.eq_ignore_ascii_case(DIR_NAME)
+                && path
+                    .get(..start - 1)
+                    .is_some_and(|folder| is_there(&format!("{folder}/{WASM_CACHE_KEY_FILE}")));
+        above = part;
+        is_found
+    })
+}
+
+/// Whether a folder is one of metier's own.
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+pub(crate) fn is_metier_dir(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let may_be = name.eq_ignore_ascii_case(DIR_NAME) || is_temp_dir_name(name);
+    may_be
+        && std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.file_name().to_str().is_some_and(|entry| is_metier_entry(name, entry)))
+}
+
+/// The path without links, as far as there is anything.
+pub(crate) fn resolve_existing(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(above) {
+            return path.strip_prefix(above).map_or(found.clone(), |rest| {
+                if rest.as_os_str().is_empty() { found } else { found.join(rest) }
+            });
+        }
+    }
+    path.to_owned()
+}
+
+/// Whether this is a folder in which every user puts files. Only its name says so: a script may give any mode to its project.
+#[cfg(unix)]
+pub(crate) fn is_shared_temp_dir(folder: &Path) -> bool {
+    ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|known| folder == Path::new(known))
+}
+
+/// Why nothing of metier's own may be put here, a path without links: others could put something else in its place, or it lies
+/// in a project or a skill, where scripts work that may be run with another environment. The user's home is none.
+#[cfg(unix)]
+pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    const SIGNS: [&str; 3] = [".git", ".metier", "SKILL.md"];
+    const BY_OTHERS: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let homes = crate::host::untrusted::home_dirs();
+    // In namespaces of users nobody has the number of root.
+    let trusted =
+        [Some(rustix::process::geteuid().as_raw()), Path::new("/").metadata().ok().map(|root| root.uid())];
+    let mut is_above_home = false;
+    folder.ancestors().find_map(|folder| {
+        let about = folder.symlink_metadata().ok()?;
+        let (is_sticky, shown) = (about.mode() & STICKY != 0, folder.display());
+        is_above_home |= crate::host::untrusted::home_dir().is_some_and(|home| home == folder);
+        if !trusted.contains(&Some(about.uid())) {
+            return Some(format!("{shown} belongs to somebody else"));
+        }
+        if about.mode() & BY_OTHERS != 0 && !is_sticky {
+            return Some(format!("{shown} can be written by others"));
+        }
+        // Anybody can put a sign in a folder for all.
+        let may_be_project = !is_above_home && !is_shared_temp_dir(folder) && !homes.contains(folder);
+        let has_sign = || SIGNS.iter().any(|sign| folder.join(sign).symlink_metadata().is_ok());
+        let is_downloaded =
+            || folder.file_name().is_some_and(|name| PACKAGE_DIRS.iter().any(|known| name == *known));
+        let is_project = may_be_project && (has_sign() || is_downloaded());
+        is_project.then(|| format!("it lies in {shown}, which is a project or a skill"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_metiers_own_is_known_by_its_name() {
+        let never = |_: &str| false;
+        for path in [
+            "metier-0/host-0123456789abcdef",
+            "a/b/metier-1000/host-0123456789abcdef/metier-Ab12Cd/python/metier.py",
+            "tmp/METIER-0/Host-x",
+            ".cache/metier/wasm/0",
+            "st/metier/wasm-cache.key",
+            "st/Metier/WASM-CACHE.KEY",
+        ] {
+            assert!(leads_into_metier_dir(path, never), "{path}");
+        }
+        for path in [
+            "",
+            "metier",
+            "metier-0",
+            "metier-0/x",
+            "metier-/host-1",
+            "metier-1a/host-1",
+            "metier/src/wasm",
+            "x-metier/wasm",
+            "metier-é/host-1",
+            "wasm-cache.key",
+            "host-0123456789abcdef",
+        ] {
+            assert!(!leads_into_metier_dir(path, never), "{path}");
+        }
+        assert!(leads_into_metier_dir("st/metier/other", |path| path == "st/metier/wasm-cache.key"));
+        assert!(!leads_into_metier_dir("st/metier/other", |path| path == "metier/wasm-cache.key"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_put_where_others_or_scripts_come() {
+        use std::os::unix::fs::PermissionsExt;
+        let stage = tempfile::tempdir().unwrap();
+        let stage = std::fs::canonicalize(stage.path()).unwrap();
+        let at = |path: &str| stage.join(path);
+        let made = |path: &str, mode| {
+            std::fs::create_dir_all(at(path)).unwrap();
+            std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        if let Some(reason) = unsafe_reason(&stage) {
+            // Where temporary files lie on this machine nothing can be shown.
+            assert!(reason.contains("by others") || reason.contains("is a project"), "{reason}");
+            return;
+        }
+        for sign in ["one/.git", "two/.metier", "three/SKILL.md", "node_modules/x"] {
+            made(&format!("{sign}/x"), 0o700);
+            let folder = at(sign).with_file_name("not/there/yet");
+            assert!(unsafe_reason(&folder).unwrap().contains("is a project"), "{sign}");
+        }
+        for (folder, mode) in [("open", 0o777), ("group", 0o770)] {
+            made(folder, mode);
+            assert!(unsafe_reason(&at(folder).join("x")).unwrap().contains("by others"), "{folder}");
+        }
+        made("sticky", 0o1777);
+        made("sticky/.git", 0o700);
+        // A script can have made it so.
+        assert!(unsafe_reason(&at("sticky/x")).unwrap().contains("is a project"));
+        assert!(is_shared_temp_dir(Path::new("/tmp")) && !is_shared_temp_dir(&stage));
+        if rustix::process::geteuid().is_root() {
+            made("theirs", 0o700);
+            std::os::unix::fs::chown(at("theirs"), Some(12345), None).unwrap();
+            assert!(unsafe_reason(&at("theirs/x")).unwrap().contains("somebody else"));
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Where metier puts what it makes for a while: folders of runs, clients, skills that are laid out; and what becomes of it when
+//! its host was killed.
+//!
+//! ```text
+//! /tmp/metier-1000/              the user's alone; no script sees it
+//!      host-0123456789abcdef/    of one process, which holds a lock on it as long as it lives
+//!           drafts               folders in which this process was writing files
+//!           metier-Ab12Cd/       of one run
+//! ```
+
+use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File, Permissions};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, chmod, flock, fstat, mkdirat, openat, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+use crate::host::dir_cleaner::{DirCleaner, OPEN_BY_NAME};
+use crate::host::metier_dirs::{
+    HOST_DIR_PREFIX, TEMP_DIR_PREFIX, metier_dirs, resolve_existing, state_dir, unsafe_reason,
+};
+use crate::host::visibility_lock::is_visible_to_scripts;
+
+/// A new folder, gone when dropped, that nobody but the user gets into.
+pub(crate) struct PrivateTempDir {
+    dir: TempDir,
+    /// Goes after what lies in it.
+    parent: Arc<ProcessTempDir>,
+}
+
+impl PrivateTempDir {
+    /// A new folder in none of these, which scripts see.
+    pub(crate) fn outside(avoided: &[&Path]) -> io::Result<Self> {
+        let mut tries = 0;
+        loop {
+            let place = process_dir_outside(avoided)?;
+            let own = Permissions::from_mode(0o700);
+            let made = tempfile::Builder::new().prefix("metier-").permissions(own).tempdir_in(&place.path);
+            match made {
+                // Somebody tidied up.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < MAX_ATTEMPTS => {
+                    lock_state().process_dirs.retain(|kept| !Arc::ptr_eq(kept, &place));
+                    tries += 1;
+                }
+                made => return Ok(Self { dir: made?, parent: place }),
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The folder, which somebody else removes as long as the place is there.
+    pub(crate) fn into_parts(self) -> (PathBuf, Arc<ProcessTempDir>) {
+        (self.dir.keep(), self.parent)
+    }
+}
+
+/// The folder of this process in which its other temporary folders lie.
+pub(crate) struct ProcessTempDir {
+    parent: PathBuf,
+    path: PathBuf,
+    /// Who can have it knows that this process is gone. Nothing where there are no locks.
+    _lock: Option<OwnedFd>,
+    /// Device and number of folders that are noted.
+    recorded_dirs: Mutex<BTreeSet<(u64, u64)>>,
+}
+
+/// Keeps the places of this process as long as one of these is there, and has what killed hosts left removed.
+pub(crate) struct TempDirLease(());
+
+#[derive(Default)]
+struct TempDirState {
+    holders: usize,
+    process_dirs: Vec<Arc<ProcessTempDir>>,
+    cleanup_threads: Vec<JoinHandle<()>>,
+}
+
+static STATE: Mutex<TempDirState> =
+    Mutex::new(TempDirState { holders: 0, process_dirs: Vec::new(), cleanup_threads: Vec::new() });
+
+fn lock_state() -> MutexGuard<'static, TempDirState> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TempDirLease {
+    pub(crate) fn acquire() -> Self {
+        let mut state = lock_state();
+        state.holders += 1;
+        if state.holders == 1 {
+            state.cleanup_threads.extend(parent_dirs().filter_map(|parent| clean_up_abandoned(&parent)));
+        }
+        Self(())
+    }
+}
+
+impl Drop for TempDirLease {
+    fn drop(&mut self) {
+        let mut state = lock_state();
+        state.holders -= 1;
+        if state.holders == 0 {
+            let (places, clearing) =
+                (std::mem::take(&mut state.process_dirs), std::mem::take(&mut state.cleanup_threads));
+            drop(state);
+            for thread in clearing {
+                thread.join().ok();
+            }
+            drop(places);
+        }
+    }
+}
+
+/// Folders for temporary files, without links, in the order in which they are tried. What every script reads is none.
+static BASE_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+    const SEEN: [&str; 9] =
+        ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev/shm", "/proc", "/sys"];
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let named =
+        [Some(std::env::temp_dir()), runtime, Some("/tmp".into()), Some("/var/tmp".into()), state_dir()];
+    let mut bases = Vec::new();
+    for base in
+        named.into_iter().flatten().filter(|base| base.is_absolute()).map(|base| resolve_existing(&base))
+    {
+        if !bases.contains(&base) && !SEEN.iter().any(|seen| base.starts_with(seen)) {
+            bases.push(base);
+        }
+    }
+    bases
+});
+
+/// Folders in which metier keeps what must stay, without links.
+static PERSISTENT_DIRS: LazyLock<Vec<PathBuf>> =
+    LazyLock::new(|| metier_dirs().iter().map(|folder| resolve_existing(folder)).collect());
+
+/// Those of them in which something may be put.
+static SAFE_PARENT_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+    BASE_DIRS.iter().filter(|base| unsafe_reason(base).is_none()).map(|base| parent_dir_in(base)).collect()
+});
+
+fn parent_dirs() -> impl Iterator<Item = PathBuf> {
+    BASE_DIRS.iter().map(|base| parent_dir_in(base))
+}
+
+fn parent_dir_in(base: &Path) -> PathBuf {
+    base.join(format!("{TEMP_DIR_PREFIX}{}", geteuid().as_raw()))
+}
+
+/// Every folder of this process's own that lies in this one, which has no links on its path, whether or not it is there: no
+/// script may read what is in there, nor change it, whatever it was granted.
+pub(crate) fn metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
+    PERSISTENT_DIRS.iter().cloned().chain(parent_dirs()).filter(|own| own.starts_with(folder)).collect()
+}
+
+/// Those of them that are there. In folders for everybody, where nobody can say by a lock that a script sees them, they are made,
+/// so that they can be covered before anything comes into them.
+pub(crate) fn existing_metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
+    const STICKY: u32 = 0o1000;
+    for base in BASE_DIRS.iter().filter(|base| base.starts_with(folder)) {
+        if base.metadata().is_ok_and(|about| about.mode() & STICKY != 0) {
+            // As long as one of its folders is there, nobody removes it.
+            lock_state().process_dir_in(&parent_dir_in(base)).ok();
+        }
+    }
+    let mut own = metier_dirs_in(folder);
+    // No link is covered: what it leads to has a place of its own.
+    own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
+    own
+}
+
+fn process_dir_outside(avoided: &[&Path]) -> io::Result<Arc<ProcessTempDir>> {
+    let mut failed = io::Error::other(
+        "every folder for temporary files lies in a project or in what the script sees, or others can write to it; set TMPDIR \
+         to a folder of your own",
+    );
+    for parent in
+        SAFE_PARENT_DIRS.iter().filter(|parent| !avoided.iter().any(|folder| parent.starts_with(folder)))
+    {
+        match lock_state().process_dir_in(parent) {
+            Ok(place) => return Ok(place),
+            Err(error) => failed = io::Error::new(error.kind(), format!("{}: {error}", parent.display())),
+        }
+    }
+    Err(failed)
+}
+
+/// How often something is made that others may take away meanwhile.
+const MAX_ATTEMPTS: usize = 16;
+
+impl TempDirState {
+    fn process_dir_in(&mut self, parent: &Path) -> io::Result<Arc<ProcessTempDir>> {
+        if let Some(place) = self.process_dirs.iter().find(|place| place.parent == parent) {
+            return Ok(Arc::clone(place));
+        }
+        let mut made = Err(Errno::NOENT.into());
+        for _ in 0..MAX_ATTEMPTS {
+            made = ProcessTempDir::new(parent);
+            if made.is_ok() || made.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                break;
+            }
+        }
+        let place = Arc::new(made?);
+        if self.holders > 0 {
+            self.process_dirs.push(Arc::clone(&place));
+        }
+        Ok(place)
+    }
+}
+
+impl ProcessTempDir {
+    /// `NotFound` where somebody else removed it meanwhile.
+    fn new(parent: &Path) -> io::Result<Self> {
+        // Not even for a moment, where that can be helped.
+        check_not_visible(parent)?;
+        if let Some(base) = parent.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+        }
+        match mkdirat(CWD, parent, Mode::RWXU) {
+            Err(Errno::EXIST) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let opened = open_own_dir(CWD, parent)?;
+        let name = format!("{HOST_DIR_PREFIX}{:016x}", RandomState::new().build_hasher().finish());
+        mkdirat(&opened, &name, Mode::RWXU)?;
+        let lock = open_own_dir(&opened, &name)?;
+        let lock = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Some(lock),
+            // Somebody takes it for left.
+            Err(Errno::WOULDBLOCK) => return Err(Errno::NOENT.into()),
+            Err(_) => None,
+        };
+        // Between both it may have been taken for left, and removed.
+        statat(&opened, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let (parent, folder) = (parent.to_owned(), parent.join(&name));
+        let place = Self { parent, path: folder, _lock: lock, recorded_dirs: Mutex::default() };
+        // Whoever started a script meanwhile looked before this was there.
+        check_not_visible(&place.parent)?;
+        Ok(place)
+    }
+
+    /// Remembers on disk that this process is about to write a file in this folder.
+    fn record_dir(&self, folder: impl AsFd) -> io::Result<()> {
+        let about = fstat(&folder)?;
+        #[allow(
+            clippy::unnecessary_cast,
+            clippy::cast_sign_loss,
+            reason = "they are of other types elsewhere"
+        )]
+        let identity = (about.st_dev as u64, about.st_ino as u64);
+        let mut noted = self.recorded_dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.insert(identity) {
+            let mut line = fd_path(&folder)?.into_os_string().into_encoded_bytes();
+            line.push(0);
+            let mut options = File::options();
+            options
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(self.path.join(TEMP_FILE_LIST))?
+                .write_all(&line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails where a script sees this path that is running.
+fn check_not_visible(path: &Path) -> io::Result<()> {
+    if is_visible_to_scripts(path) {
+        return Err(io::Error::other("it lies in what a script sees that is running"));
+    }
+    Ok(())
+}
+
+impl Drop for ProcessTempDir {
+    fn drop(&mut self) {
+        fs::remove_file(self.path.join(TEMP_FILE_LIST)).ok();
+        fs::remove_dir(&self.path).ok();
+        // Others may have something in it.
+        fs::remove_dir(&self.parent).ok();
+    }
+}
+
+/// The path of what is open, without links.
+fn fd_path(folder: impl AsFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
+}
+
+const TEMP_FILE_LIST: &str = "drafts";
+
+/// Opens a folder of the user's own, which nobody else gets into from then on.
+fn open_own_dir(above: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
+    let handle = openat(above, name, OPEN_BY_NAME | DIR_FLAGS, Mode::empty())?;
+    let about = fstat(&handle)?;
+    if about.st_uid != geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to somebody else"));
+    }
+    // A script that sees modes may have changed it.
+    if about.st_mode & 0o7777 != 0o700 {
+        chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
+    }
+    Ok(openat(&handle, c".", OFlags::RDONLY | DIR_FLAGS, Mode::empty())?)
+}
+
+/// What a draft is called.
+pub(super) fn temp_file_name() -> String {
+    format!(".{:016x}{TEMP_FILE_SUFFIX}", RandomState::new().build_hasher().finish())
+}
+
+const TEMP_FILE_SUFFIX: &str = ".draft";
+
+/// Says that a file of that name is being written in this folder, before it is there; where that cannot be said, it is written all
+/// the same.
+pub(super) fn record_temp_file_dir(folder: impl AsFd) {
+    let mut state = lock_state();
+    if state.holders == 0 {
+        return;
+    }
+    let place = match state.process_dirs.first() {
+        Some(place) => Some(Arc::clone(place)),
+        None => SAFE_PARENT_DIRS.iter().find_map(|parent| state.process_dir_in(parent).ok()),
+    };
+    drop(state);
+    place.map(|place| place.record_dir(folder).ok());
+}
+
+/// Keeps a draft from being taken for one that was left.
+pub(super) fn lock_temp_file(draft: impl AsFd) {
+    flock(draft, FlockOperation::NonBlockingLockExclusive).ok();
+}
+
+/// The same for a host that was killed, by whoever saw it.
+pub(crate) fn clean_up_after_host(parent: &Path) {
+    if parent.file_name() == parent_dir_in(Path::new("/")).file_name() {
+        clean_up_abandoned(parent).map(JoinHandle::join);
+        fs::remove_dir(parent).ok();
+    }
+}
+
+/// The folders of this process, which somebody else removes should it be killed.
+pub(crate) fn process_dirs() -> Vec<PathBuf> {
+    lock_state().process_dirs.iter().map(|place| place.path.clone()).collect()
+}
+
+/// Removes what was left here by processes that are gone, on a thread of its own where there is any.
+fn clean_up_abandoned(parent: &Path) -> Option<JoinHandle<()>> {
+    let listed = openat(CWD, parent, OFlags::RDONLY | DIR_FLAGS, Mode::empty()).ok()?;
+    if fstat(&listed).ok()?.st_uid != geteuid().as_raw() {
+        return None;
+    }
+    let names = Dir::read_from(&listed).ok()?.filter_map(|entry| Some(entry.ok()?.file_name().to_owned()));
+    let is_host = |name: &CString| is_hex_numbered(name.to_bytes(), HOST_DIR_PREFIX.as_bytes(), b"");
+    let left: Vec<AbandonedDir> =
+        names.filter(is_host).filter_map(|name| AbandonedDir::lock(&listed, name)).collect();
+    if left.is_empty() {
+        return None;
+    }
+    let parent = parent.to_owned();
+    let work = move || {
+        for left in &left {
+            left.remove(&listed);
+        }
+        fs::remove_dir(&parent).ok();
+    };
+    std::thread::Builder::new().name("metier-clearing".into()).spawn(work).ok()
+}
+
+/// The folder of a process that is gone, which nobody else takes for left meanwhile.
+struct AbandonedDir {
+    name: CString,
+    folder: OwnedFd,
+}
+
+const DIR_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl AbandonedDir {
+    fn lock(parent: &OwnedFd, name: CString) -> Option<Self> {
+        let folder = open_own_dir(parent, name.as_c_str()).ok()?;
+        flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(Self { name, folder })
+    }
+
+    fn remove(&self, parent: &OwnedFd) {
+        self.remove_temp_files();
+        // Whoever still ends there may make or remove something meanwhile.
+        for _ in 0..MAX_ATTEMPTS {
+            let cleared = DirCleaner::open_at(parent, self.name.as_c_str())
+                .and_then(|mut clearing| clearing.remove_entries(usize::MAX));
+            if cleared.is_ok() && unlinkat(parent, self.name.as_c_str(), AtFlags::REMOVEDIR).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Removes the files it was writing.
+    fn remove_temp_files(&self) {
+        let Ok(file) = openat(
+            &self.folder,
+            TEMP_FILE_LIST,
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) else {
+            return;
+        };
+        let mut text = Vec::new();
+        File::from(file).take(1 << 20).read_to_end(&mut text).ok();
+        for path in text.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+            remove_temp_files_in(Path::new(OsStr::from_bytes(path))).ok();
+        }
+    }
+}
+
+fn remove_temp_files_in(path: &Path) -> io::Result<()> {
+    let folder = openat(CWD, path, OFlags::RDONLY | DIR_FLAGS, Mode::empty())?;
+    // Where a link has come on the way since, it is another folder.
+    if fd_path(&folder)? != path {
+        return Ok(());
+    }
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !is_hex_numbered(name.to_bytes(), b".", TEMP_FILE_SUFFIX.as_bytes()) {
+            continue;
+        }
+        let about = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_own = about.st_uid == geteuid().as_raw() && about.st_nlink == 1;
+        if !is_own || FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+            continue;
+        }
+        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = openat(&folder, name, OFlags::RDONLY | flags, Mode::empty())
+            .or_else(|_| openat(&folder, name, OFlags::WRONLY | flags, Mode::empty()));
+        // Who writes it holds it.
+        if opened.is_ok_and(|draft| flock(&draft, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            unlinkat(&folder, name, AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is this, sixteen digits, and that.
+fn is_hex_numbered(name: &[u8], before: &[u8], behind: &[u8]) -> bool {
+    let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    number.is_some_and(|number| {
+        number.len() == 16
+            && number.iter().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(digit))
+    })
+}

@@ -1,0 +1,102 @@
+//! Which folders the scripts of running processes see: every host says so by a lock on them, and none puts anything of its own
+//! there as long as it is held.
+//!
+//! What was there before, whoever starts the script finds and covers: it takes the lock first and looks then, and who puts
+//! something there does so first and looks for the lock then.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+
+use crate::host::metier_dirs::is_shared_temp_dir;
+
+/// Folders that a script sees until this is dropped. The lock is one to read, which nobody can hold a folder against, and has
+/// nothing to do with those that programs take by `flock`.
+pub(crate) struct VisibilityLock(#[allow(dead_code, reason = "held")] Vec<File>);
+
+#[allow(dead_code, reason = "asked for where there is a sandbox")]
+impl VisibilityLock {
+    pub(crate) fn acquire(folders: &[&Path]) -> Self {
+        let held = folders
+            .iter()
+            .filter_map(|folder| open_dir(folder).ok())
+            .filter(|folder| fcntl(folder, FcntlArg::F_OFD_SETLK(&whole_file_lock(libc::F_RDLCK))).is_ok());
+        Self(held.collect())
+    }
+}
+
+/// Whether a script sees this path, which has no links. The root of the file system and folders for everybody are left out, as
+/// any other user could hold them. A folder of the user's own that cannot be opened any more may have been when it was locked.
+pub(crate) fn is_visible_to_scripts(path: &Path) -> bool {
+    let mut folders =
+        path.ancestors().filter(|folder| folder.parent().is_some() && !is_shared_temp_dir(folder));
+    folders.any(|folder| match open_dir(folder) {
+        Ok(folder) => {
+            let mut found = whole_file_lock(libc::F_WRLCK);
+            let is_known = fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok();
+            is_known && i32::from(found.l_type) != libc::F_UNLCK
+        }
+        Err(error) => error.kind() == ErrorKind::PermissionDenied && is_owned_by_user(folder),
+    })
+}
+
+fn is_owned_by_user(folder: &Path) -> bool {
+    folder.symlink_metadata().is_ok_and(|about| about.uid() == rustix::process::geteuid().as_raw())
+}
+
+fn open_dir(folder: &Path) -> io::Result<File> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    File::options().read(true).custom_flags(flags.bits()).open(folder)
+}
+
+/// A lock of this kind on all there is.
+fn whole_file_lock(kind: i32) -> libc::flock {
+    #[allow(clippy::cast_possible_truncation, reason = "kinds are small numbers")]
+    let (kind, from) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
+    libc::flock { l_type: kind, l_whence: from, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_in_sight_as_long_as_somebody_holds_it_or_one_above() {
+        let stage = tempfile::tempdir().unwrap();
+        let (project, inner) = (stage.path().join("project"), stage.path().join("project/a/b"));
+        std::fs::create_dir_all(&inner).unwrap();
+        assert!(!is_visible_to_scripts(&inner));
+        let one = VisibilityLock::acquire(&[&project, Path::new("/nowhere/at/all")]);
+        let other = VisibilityLock::acquire(&[&project]);
+        drop(one);
+        assert!(
+            is_visible_to_scripts(&inner)
+                && is_visible_to_scripts(&inner.join("not/there/yet"))
+                && is_visible_to_scripts(&project)
+        );
+        assert!(!is_visible_to_scripts(stage.path()) && !is_visible_to_scripts(&stage.path().join("beside")));
+        drop(other);
+        assert!(!is_visible_to_scripts(&inner));
+        let everybodys = VisibilityLock::acquire(&[Path::new("/"), Path::new("/tmp")]);
+        assert!(!is_visible_to_scripts(stage.path()), "or others could keep us from having any");
+        drop(everybodys);
+    }
+
+    #[test]
+    fn a_folder_of_our_own_that_cannot_be_opened_may_be_locked() {
+        use std::os::unix::fs::PermissionsExt;
+        let stage = tempfile::tempdir().unwrap();
+        let project = stage.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        std::fs::set_permissions(&project, std::fs::Permissions::from_mode(0o311)).unwrap();
+        // Root opens what nobody may read.
+        assert_eq!(is_visible_to_scripts(&project.join("temp")), !rustix::process::geteuid().is_root());
+        let sight = VisibilityLock::acquire(&[&project]);
+        assert!(is_visible_to_scripts(&project.join("temp")));
+        drop(sight);
+    }
+}

@@ -1,0 +1,7 @@
+//! From the text of a contract or a `sequence.json` to a plan.
+
+pub(super) mod argument;
+pub(super) mod condition;
+pub(super) mod json_tree;
+pub(super) mod plan;
+pub(super) mod step;

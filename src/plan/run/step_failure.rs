@@ -1,0 +1,104 @@
+//! A step that failed and ended the run: which one, what it was given, and what the others came to.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Map, Value};
+
+use crate::error::{ErrorKind, Location, SkillError};
+use crate::host::Redaction;
+use crate::plan::{Plan, SourceSpan};
+
+/// What lies under the error of a run whose step failed; found by [`std::error::Error::source`].
+#[derive(Clone, Debug)]
+pub struct StepFailure {
+    /// The step's place in the plan, from 0.
+    pub index: usize,
+    /// Its id.
+    pub id: String,
+    /// What it called.
+    pub call: String,
+    /// What it was given, where it came so far.
+    pub input: Option<Map<String, Value>>,
+    /// The values of the steps that had finished, by their ids.
+    pub finished: Vec<(String, Value)>,
+    cause: SkillError,
+}
+
+impl StepFailure {
+    /// The error of the run: the cause's kind and way out, and a sentence that says where in the plan it happened.
+    pub(in crate::plan) fn run_error(
+        (plan, redaction): (&Plan, &Redaction),
+        index: usize,
+        cause: SkillError,
+        input: Option<Map<String, Value>>,
+        finished: Vec<(String, Value)>,
+    ) -> SkillError {
+        let step = &plan.steps()[index];
+        let failure =
+            Self { index, id: step.id.clone(), call: step.call.to_string(), input, finished, cause };
+        let place = location_in_plan(plan, &step.places.step);
+        let error = SkillError::new(failure.kind(), failure_message(&failure, plan.steps().len(), redaction))
+            .with_location(place)
+            .with_violations(failure.cause.violations().to_vec());
+        match failure.cause.help().map(str::to_owned) {
+            Some(help) => error.with_help(help).with_source(failure),
+            None => error.with_source(failure),
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        self.cause.kind()
+    }
+}
+
+/// `step 2 of 4 (id install, skill helm-install) failed: …; it was given {"chart": "x"}`.
+fn failure_message(failure: &StepFailure, count: usize, redaction: &Redaction) -> String {
+    let StepFailure { index, id, call, input, cause, .. } = failure;
+    let clean = input.as_ref().map(|input| redaction.value(Value::Object(input.clone())));
+    let given = clean.as_ref().and_then(|input| input.as_inner().as_object());
+    let given = given.map_or(String::new(), |input| format!("; it was given {}", input_excerpt(input)));
+    format!("step {} of {count} (id {id}, {call}) failed: {cause}{given}", index + 1)
+}
+
+/// What holds no secret any more, as JSON, cut to what a person reads.
+fn input_excerpt(input: &Map<String, Value>) -> String {
+    const WIDTH: usize = 200;
+    let mut text = String::from("{");
+    for (at, (key, value)) in input.iter().enumerate() {
+        if text.len() > WIDTH {
+            break;
+        }
+        let value = match value {
+            Value::String(text) => Value::from(text.chars().take(WIDTH).collect::<String>()).to_string(),
+            Value::Array(items) if items.len() > WIDTH => format!("[{} items]", items.len()),
+            Value::Object(entries) if entries.len() > WIDTH => format!("{{{} entries}}", entries.len()),
+            value => value.to_string(),
+        };
+        let _ = write!(text, "{}{}: {value}", if at > 0 { ", " } else { "" }, Value::from(key.as_str()));
+    }
+    text.push('}');
+    if text.chars().count() > WIDTH {
+        return text.chars().take(WIDTH).chain(['…']).collect();
+    }
+    text
+}
+
+/// A place in the plan's file.
+pub(in crate::plan) fn location_in_plan(plan: &Plan, place: &SourceSpan) -> Location {
+    let before = plan.text().get(..place.start);
+    let line = before
+        .and_then(|before| u32::try_from(before.bytes().filter(|byte| *byte == b'\n').count() + 1).ok());
+    Location { file: plan.file().to_owned(), line, column: None }
+}
+
+impl fmt::Display for StepFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)
+    }
+}
+
+impl std::error::Error for StepFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}

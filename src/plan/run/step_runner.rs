@@ -1,0 +1,282 @@
+//! One step, as often as it takes: its condition, its items, its tries, and what the journal knows of them.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::scope::{StepOutcome, StepScope, is_too_deep};
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::{LogLevel, StepStatus, catch_panic, memory_size};
+use crate::plan::journal::{RecordedOutcome, StepKey, nested_journal_path};
+use crate::plan::run::runner::{PlanRunState, PlanRunner};
+use crate::plan::{ForEach, OnFailure, Step};
+use crate::policy::CancelToken;
+
+/// What a step came to.
+pub(in crate::plan) struct StepResult {
+    pub(in crate::plan) outcome: Result<StepOutcome, ErrorWithInput>,
+    pub(in crate::plan) status: StepStatus,
+    pub(in crate::plan) attempts: u32,
+    pub(in crate::plan) duration: Duration,
+}
+
+/// An error, and what the step was given.
+pub(in crate::plan) struct ErrorWithInput {
+    pub(in crate::plan) error: SkillError,
+    pub(in crate::plan) input: Option<Map<String, Value>>,
+    /// What it came to in an earlier run, from the journal.
+    pub(in crate::plan) is_from_journal: bool,
+}
+
+impl From<SkillError> for ErrorWithInput {
+    fn from(error: SkillError) -> Self {
+        Self { error, input: None, is_from_journal: false }
+    }
+}
+
+/// A step under way.
+struct StepRunner<'a> {
+    runner: &'a PlanRunner<'a>,
+    run: &'a PlanRunState<'a>,
+    index: usize,
+    step: &'a Step,
+    is_repeatable: bool,
+    attempts: u32,
+    /// Whether something ran that the journal did not know.
+    has_executed: bool,
+}
+
+/// Runs the step at that place to its end.
+pub(in crate::plan) fn run_step(drive: &PlanRunner<'_>, under: &PlanRunState<'_>, at: usize) -> StepResult {
+    let started = Instant::now();
+    let step = &drive.plan.steps()[at];
+    let mut attempt = StepRunner {
+        runner: drive,
+        run: under,
+        index: at,
+        step,
+        is_repeatable: under.is_repeatable[at],
+        attempts: 0,
+        has_executed: false,
+    };
+    let result = catch_step_panic(|| attempt.run_step_or_skip());
+    let status = match &result {
+        Ok(StepOutcome::Skipped) => StepStatus::Skipped,
+        Ok(_) if attempt.has_executed || drive.journal.is_none() => StepStatus::Ok,
+        Ok(_) => StepStatus::Resumed,
+        Err(_) => StepStatus::Failed,
+    };
+    StepResult { outcome: result, status, attempts: attempt.attempts, duration: started.elapsed() }
+}
+
+/// A panic in a step must not leave the others waiting for its end.
+fn catch_step_panic(
+    work: impl FnOnce() -> Result<StepOutcome, ErrorWithInput>,
+) -> Result<StepOutcome, ErrorWithInput> {
+    catch_panic("the step", ErrorKind::Script, || Ok(work())).unwrap_or_else(|error| Err(error.into()))
+}
+
+impl StepRunner<'_> {
+    fn run_step_or_skip(&mut self) -> Result<StepOutcome, ErrorWithInput> {
+        let scope = self.run.scope(None);
+        if let Some(when) = &self.step.when
+            && !scope.evaluate(when)?
+        {
+            return Ok(StepOutcome::Skipped);
+        }
+        match &self.step.for_each {
+            None => self.run_once(&scope, None).map(StepOutcome::Done),
+            Some(each) => self.run_loop(each, &scope),
+        }
+    }
+
+    fn run_loop(&mut self, each: &ForEach, scope: &StepScope<'_>) -> Result<StepOutcome, ErrorWithInput> {
+        if let Some(Err(failed)) = self.recorded_result((self.index, None))? {
+            return Err(failed);
+        }
+        let Value::Array(items) = scope.resolve_argument(&each.list)? else {
+            return Err(SkillError::new(ErrorKind::Script, "what the loop is for is no list").into());
+        };
+        if items.len() > each.max_items {
+            let sentence = format!("the loop is for {} items, more than its {}", items.len(), each.max_items);
+            return Err(SkillError::new(ErrorKind::Script, sentence)
+                .with_help("raise max under for_each")
+                .into());
+        }
+        let _items = self.run.reserve_temporarily(items.iter().map(memory_size).sum())?;
+        let mut values = Vec::with_capacity(items.len());
+        self.has_executed |= items.is_empty();
+        for (number, item) in items.iter().enumerate() {
+            let scope = self.run.scope(Some((&each.variable, item)));
+            values.push(match self.run_once(&scope, Some(number)) {
+                Ok(value) => value,
+                Err(failed)
+                    if self.step.on_failure == OnFailure::Continue && self.run.token.cause().is_none() =>
+                {
+                    self.record_ignored_failure(Some(number), &failed)?;
+                    Value::Null
+                }
+                Err(ErrorWithInput { error, input, is_from_journal: is_known }) => {
+                    let told = SkillError::new(error.kind(), format!("item {number}: {error}"))
+                        .with_violations(error.violations().to_vec());
+                    let error = match error.help() {
+                        Some(help) => told.with_help(help),
+                        None => told,
+                    };
+                    return Err(ErrorWithInput { error, input, is_from_journal: is_known });
+                }
+            });
+        }
+        Ok(StepOutcome::Done(Value::Array(values)))
+    }
+
+    /// One call with its tries, unless the journal knows what it came to.
+    fn run_once(&mut self, scope: &StepScope<'_>, item: Option<usize>) -> Result<Value, ErrorWithInput> {
+        self.run.token.check()?;
+        if let Some(known) = self.recorded_result((self.index, item))? {
+            return known;
+        }
+        self.has_executed = true;
+        let arguments = scope.resolve_arguments(&self.step.args)?;
+        // They are copied for the call.
+        let _arguments =
+            self.run.reserve_temporarily(2 * arguments.values().map(memory_size).sum::<u64>())?;
+        self.record_start((self.index, item))?;
+        let value = self.call_with_retries(&arguments, item).map_err(|error| {
+            self.record_abort((self.index, item));
+            ErrorWithInput { error, input: Some(arguments), is_from_journal: false }
+        })?;
+        self.run.reserve_for_value(&value)?;
+        self.record_value((self.index, item), &value)?;
+        Ok(value)
+    }
+
+    /// What the journal says a part came to.
+    fn recorded_result(
+        &self,
+        part: StepKey,
+    ) -> Result<Option<Result<Value, ErrorWithInput>>, ErrorWithInput> {
+        let Some(journal) = self.runner.journal else { return Ok(None) };
+        match journal.recorded_outcome(part) {
+            None => Ok(None),
+            Some(RecordedOutcome::Done(value)) => {
+                self.run.reserve_for_value(value)?;
+                Ok(Some(Ok(value.clone())))
+            }
+            Some(RecordedOutcome::Failed(why)) => {
+                let error = SkillError::new(ErrorKind::Script, why.as_str());
+                Ok(Some(Err(ErrorWithInput { error, input: None, is_from_journal: true })))
+            }
+            Some(RecordedOutcome::Withheld) if self.is_repeatable => Ok(None),
+            Some(RecordedOutcome::Withheld) => {
+                let sentence = "it finished in an earlier run with a value that held a secret, which is not written down, \
+                                and it is not repeated, since it can do more than read";
+                Err(SkillError::new(ErrorKind::Unavailable, sentence)
+                    .with_help("start over with another --journal folder")
+                    .into())
+            }
+        }
+    }
+
+    fn record_start(&self, part: StepKey) -> Result<()> {
+        let Some(journal) = self.runner.journal.filter(|_| !self.is_repeatable) else { return Ok(()) };
+        if journal.was_interrupted(part) {
+            let item = part.1.map_or(String::new(), |item| format!(" (item {item})"));
+            let warning = format!(
+                "step {}{item} was interrupted in an earlier run and is run again; what it did by then is done twice",
+                self.step.id
+            );
+            self.runner.ctx.log(LogLevel::Warn, warning)?;
+        }
+        journal.record_start(part, &self.step.id)
+    }
+
+    /// Tells a part that failed by itself from one that was interrupted. That this cannot be written down costs a warning later.
+    fn record_abort(&self, part: StepKey) {
+        if let Some(journal) = self.runner.journal.filter(|_| !self.is_repeatable)
+            && self.run.token.cause().is_none()
+        {
+            let _ = journal.record_abort(part, &self.step.id);
+        }
+    }
+
+    fn record_value(&self, part: StepKey, value: &Value) -> Result<()> {
+        let Some(journal) = self.runner.journal else { return Ok(()) };
+        let holds_secret = *self.runner.ctx.redaction().value(value.clone()).as_inner() != *value;
+        let how = if holds_secret { RecordedOutcome::Withheld } else { RecordedOutcome::Done(value.clone()) };
+        journal.record_outcome(part, &self.step.id, &how)
+    }
+
+    fn record_ignored_failure(&self, item: Option<usize>, failed: &ErrorWithInput) -> Result<()> {
+        self.run.record_ignored_failure(self.runner, self.index, item, failed)
+    }
+
+    fn call_with_retries(&mut self, arguments: &Map<String, Value>, item: Option<usize>) -> Result<Value> {
+        let (times, mut wait) = match self.step.on_failure {
+            OnFailure::Retry { times, backoff } => (times, backoff),
+            _ => (0, Duration::ZERO),
+        };
+        let mut left = times;
+        loop {
+            self.attempts = self.attempts.saturating_add(1);
+            let error = match self.call(arguments.clone(), item) {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            if left == 0 || !is_retryable(error.kind()) || self.run.token.cause().is_some() {
+                return Err(error);
+            }
+            left -= 1;
+            sleep(wait, &self.run.token)?;
+            wait = (wait * 2).min(OnFailure::MAX_BACKOFF);
+        }
+    }
+
+    /// One call, under a token of its own where it has a time limit of its own.
+    fn call(&self, arguments: Map<String, Value>, item: Option<usize>) -> Result<Value> {
+        let token = self.step.timeout.map_or_else(|| self.run.token.clone(), |_| self.run.token.child());
+        let _armed = self.step.timeout.map(|limit| self.runner.watchdog.arm(Instant::now() + limit, &token));
+        let below = self.runner.ctx.journal_file().filter(|_| self.runner.journal.is_some());
+        let below = below.map(|own| nested_journal_path(own, (self.index, item)));
+        let ctx = self.runner.ctx.with_cancel(token.clone()).with_callee_journal(below).in_step(self.index);
+        let answer = self.runner.stage.call(&ctx, &self.step.call, arguments);
+        self.run.token.check()?;
+        if let (Some(limit), Err(_)) = (self.step.timeout, token.check()) {
+            let sentence = format!("it did not end within its {} ms", limit.as_millis());
+            return Err(SkillError::new(ErrorKind::Timeout, sentence)
+                .with_help("raise its timeout, or let it do less"));
+        }
+        let value = answer?;
+        if is_too_deep(&value) { Err(too_deep_error()) } else { Ok(value) }
+    }
+}
+
+fn too_deep_error() -> SkillError {
+    SkillError::new(ErrorKind::InvalidOutput, "its value is nested deeper than 127 levels")
+}
+
+/// Whether trying again may help.
+fn is_retryable(kind: ErrorKind) -> bool {
+    !matches!(
+        kind,
+        ErrorKind::Denied
+            | ErrorKind::Usage
+            | ErrorKind::InvalidArgument
+            | ErrorKind::InvalidInput
+            | ErrorKind::InvalidSkill
+            | ErrorKind::UnknownSkill
+            | ErrorKind::SandboxUnavailable
+            | ErrorKind::Cancelled
+    )
+}
+
+/// Waits that long, or until the token stops.
+fn sleep(time: Duration, token: &CancelToken) -> Result<()> {
+    let (sender, receiver) = mpsc::channel();
+    let _guard = token.on_stop(move |_| {
+        let _ = sender.send(());
+    });
+    let _ = receiver.recv_timeout(time);
+    token.check()
+}

@@ -1,0 +1,61 @@
+//! Folders that are no project by themselves: the homes of users, what holds them, and the root of the file system.
+
+use std::path::{Path, PathBuf};
+
+use crate::host::untrusted;
+
+/// Folders whose folders are homes.
+const HOME_PARENTS: [&str; 3] = ["/home", "/Users", "/var/home"];
+
+/// Whether a folder holds all that a user has, or more: a home, a folder above one that the system knows, the root of the file
+/// system. A home that only `HOME` names may lie in a project.
+pub fn contains_home_dir(folder: &Path) -> bool {
+    let Ok(folder) = std::fs::canonicalize(folder) else { return false };
+    let is_one_of_homes = HOME_PARENTS.iter().any(|homes| folder.parent() == Some(Path::new(homes)));
+    let known = || untrusted::home_dirs_of_all_users().into_iter().chain(HOME_PARENTS.map(PathBuf::from));
+    folder.parent().is_none()
+        || is_one_of_homes
+        || untrusted::home_dirs().contains(&folder)
+        || known().any(|home| home.starts_with(&folder))
+}
+
+/// Whether a folder is the root of a file system that is mounted there; a folder of another one that is mounted there is not.
+#[cfg(target_os = "linux")]
+pub(super) fn is_mounted_whole(folder: &Path) -> bool {
+    let Ok(folder) = std::fs::canonicalize(folder) else { return false };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // 36 35 98:0 /from /at rw,noatime …
+    let parts = mounts.lines().map(|line| line.split(' ').skip(3));
+    let mut own = parts.filter_map(|mut parts| Some((parts.next()?, parts.next()?)));
+    own.rfind(|(_, at)| Path::new(&unescape_mount_path(at)) == folder).is_some_and(|(from, _)| from == "/")
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_mounted_whole(_: &Path) -> bool {
+    false
+}
+
+/// Spaces and their like are written as three digits.
+#[cfg(target_os = "linux")]
+fn unescape_mount_path(text: &str) -> String {
+    let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_and_what_holds_homes_are_no_projects() {
+        for folder in ["/", "/home", "/../"] {
+            assert!(contains_home_dir(Path::new(folder)) || !Path::new(folder).exists(), "{folder}");
+        }
+        for home in untrusted::home_dirs() {
+            assert!(contains_home_dir(&home) && contains_home_dir(&home.join(".")), "{}", home.display());
+            assert!(home.parent().is_none_or(contains_home_dir), "{}", home.display());
+        }
+        let project = tempfile::tempdir().unwrap();
+        assert!(!contains_home_dir(project.path()) && !contains_home_dir(&project.path().join("gone")));
+    }
+}

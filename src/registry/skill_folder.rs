@@ -1,0 +1,138 @@
+//! A skill's folder, on disk or inside the binary.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{ErrorKind, Result, SkillError};
+use crate::host::Files;
+use crate::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
+use crate::policy::{CancelToken, Limits};
+use crate::registry::builtin::BuiltinSkill;
+
+/// Folders a list of files goes down.
+const MAX_LISTED_DEPTH: usize = 8;
+
+/// Folders that are walked into at all.
+const MAX_WALK_DEPTH: usize = 256;
+
+/// Where a skill's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkillFolder {
+    /// A folder on disk, absolute.
+    Disk(PathBuf),
+    /// Part of the binary.
+    Builtin(&'static BuiltinSkill),
+}
+
+impl SkillFolder {
+    /// The bytes of one of its files, of at most `cap` bytes. The path is relative, `/`-separated.
+    ///
+    /// Links are followed inside the folder; what leads out is `denied`. A missing, larger or irregular file is `io`.
+    pub fn read(&self, path: &str, cap: u64) -> Result<Vec<u8>> {
+        match self {
+            Self::Disk(folder) => Self::read_from(&Files::open(folder)?, path, cap),
+            Self::Builtin(shipped) => {
+                let path = path_below(path, None, "the skill")?;
+                let bytes = shipped.file(&path).ok_or_else(|| not_found_error(&path))?.to_vec();
+                check_size(&path, bytes.len() as u64, cap)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// The same of a folder on disk that is open.
+    pub(crate) fn read_from(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
+        let path = path_below(path, None, "the skill")?;
+        let view = files.unrestricted().with_label("the skill");
+        // Nothing larger is read anyway, and most are smaller. What is wrong is said below.
+        if cap >= Limits::MAX_READ_SIZE
+            && let Ok(bytes) = view.read(&path)
+        {
+            return Ok(bytes);
+        }
+        check_size(&path, view.stat(&path)?.size, cap)?;
+        let bytes = view.read(&path)?;
+        check_size(&path, bytes.len() as u64, cap)?;
+        Ok(bytes)
+    }
+
+    /// Its regular files down to eight folders deep, hidden ones and links aside: relative, `/`-separated, sorted.
+    pub fn files(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
+            Self::Builtin(shipped) => Ok(shipped.files.iter().map(|(path, _)| (*path).to_owned()).collect()),
+        }
+    }
+
+    /// The same down to where nothing is walked any more: 256 folders deep.
+    pub(super) fn all_files(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder) => regular_files(folder, "", MAX_WALK_DEPTH),
+            Self::Builtin(_) => self.files(),
+        }
+    }
+
+    /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
+    pub(crate) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
+        let lies_in = |path: &String| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
+        Ok(self.files_to_depth(subfolder, 1)?.into_iter().filter(lies_in).collect())
+    }
+
+    /// The same with what lies in folders of that folder.
+    pub(crate) fn files_under(&self, subfolder: &str) -> Result<Vec<String>> {
+        self.files_to_depth(subfolder, MAX_LISTED_DEPTH)
+    }
+
+    fn files_to_depth(&self, subfolder: &str, depth: usize) -> Result<Vec<String>> {
+        match self {
+            Self::Disk(folder)
+                if folder.is_dir() && std::fs::symlink_metadata(folder.join(subfolder)).is_err() =>
+            {
+                Ok(Vec::new())
+            }
+            Self::Disk(folder) => regular_files(folder, subfolder, depth),
+            Self::Builtin(shipped) => {
+                let is_below =
+                    |path: &&str| path.strip_prefix(subfolder).is_some_and(|rest| rest.starts_with('/'));
+                let paths = shipped.files.iter().map(|(path, _)| *path);
+                Ok(paths.filter(is_below).map(str::to_owned).collect())
+            }
+        }
+    }
+
+    /// The folder on disk, where it is one.
+    pub fn disk_path(&self) -> Option<&Path> {
+        match self {
+            Self::Disk(folder) => Some(folder),
+            Self::Builtin(_) => None,
+        }
+    }
+}
+
+fn regular_files(folder: &Path, start: &str, depth: usize) -> Result<Vec<String>> {
+    let files = Files::open(folder)?;
+    let view = files.unrestricted().with_label("the skill");
+    let cancel = CancelToken::default();
+    let walk = WalkOptions { cancel: &cancel, filter: WalkFilter::SkipNothing, depth: Some(depth) };
+    let mut found = Vec::new();
+    view.walk(&view.resolve_folder(start)?, &walk, |entry| {
+        let is_hidden = entry.path.split('/').any(|name| name.starts_with('.'));
+        if entry.kind == EntryKind::File && !is_hidden {
+            found.push(entry.path);
+        }
+        Ok(())
+    })?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn check_size(path: &str, size: u64, cap: u64) -> Result<()> {
+    if size <= cap {
+        return Ok(());
+    }
+    let message = format!("failed to read {path}: it has {size} bytes, more than the {cap} that are read");
+    Err(SkillError::new(ErrorKind::Io, message))
+}
+
+fn not_found_error(path: &str) -> SkillError {
+    SkillError::io(format_args!("failed to read {path}"), std::io::ErrorKind::NotFound.into())
+}

@@ -1,0 +1,134 @@
+//! Values of a contract as the kinds that their keys take. What is of another kind is told, and read as absent.
+
+use serde_json::{Map, Value as Json};
+
+use super::super::yaml::{Entry, Node, Value};
+use crate::error::Result;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::unknown_keys::closest_key;
+
+/// How many unknown keys of one map get a diagnostic of their own.
+const MAX_REPORTED: usize = 16;
+/// Longer keys are no typing slips of ours.
+const MAX_KEY_LEN: usize = 32;
+
+pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}
+
+/// The entries of a map; a null has none.
+pub(super) fn entries<'a>(
+    node: &'a Node,
+    what: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<&'a [Entry]> {
+    match &node.value {
+        Value::Map(entries) => Some(entries),
+        Value::Scalar(_) if node.is_null() => Some(&[]),
+        Value::Scalar(_) | Value::List(_) => {
+            report_invalid(node, &format!("{what} must be a map"), report);
+            None
+        }
+    }
+}
+
+/// The items of a list; a null has none.
+pub(super) fn items<'a>(node: &'a Node, what: &str, report: &mut DiagnosticSink<'_>) -> Option<&'a [Node]> {
+    match &node.value {
+        Value::List(items) => Some(items),
+        Value::Scalar(_) if node.is_null() => Some(&[]),
+        Value::Scalar(_) | Value::Map(_) => {
+            report_invalid(node, &format!("{what} must be a list"), report);
+            None
+        }
+    }
+}
+
+/// The trimmed text of a scalar, as it is written; a null is absent.
+pub(super) fn text(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<String> {
+    let node = node?;
+    match node.text().map(str::trim) {
+        Some(_) if node.is_null() => None,
+        Some(text) if !text.is_empty() => Some(text.to_owned()),
+        _ => {
+            report_invalid(node, &format!("{what} must be a text"), report);
+            None
+        }
+    }
+}
+
+pub(super) fn flag(node: Option<&Node>, what: &str, report: &mut DiagnosticSink<'_>) -> Option<bool> {
+    let node = node?;
+    match node.to_json() {
+        Ok(Json::Bool(flag)) => Some(flag),
+        Ok(Json::Null) => None,
+        _ => {
+            let message = format!("{what} must be true or false");
+            let found = report.add(&lint::CONTRACT_VALUE, &node.span, message);
+            let word = node.text().map(|text| text.trim().to_ascii_lowercase());
+            let is_among = |words: [&str; 4]| word.as_deref().is_some_and(|word| words.contains(&word));
+            if is_among(["yes", "on", "y", "true"]) {
+                found.help("write `true`, without quotes");
+            } else if is_among(["no", "off", "n", "false"]) {
+                found.help("write `false`, without quotes");
+            }
+            None
+        }
+    }
+}
+
+/// Any value that JSON has.
+pub(super) fn json(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Json> {
+    node.to_json().map_err(|fault| report.add(&lint::CONTRACT_VALUE, &fault.span, fault.message)).ok()
+}
+
+/// A number with a unit.
+pub(super) fn amount<T>(
+    node: Option<&Node>,
+    what: &str,
+    parse: impl Fn(&str) -> Result<T>,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<T> {
+    let node = node?;
+    let text = text(Some(node), what, report)?;
+    parse(&text).map_err(|error| report_invalid(node, &format!("{what}: {error}"), report)).ok()
+}
+
+pub(super) fn report_invalid(node: &Node, sentence: &str, report: &mut DiagnosticSink<'_>) {
+    report.add(&lint::CONTRACT_VALUE, &node.span, sentence);
+}
+
+/// The keys of a map that are not known, each with a warning; kept as they are.
+pub(super) fn unknown_keys(
+    entries: &[Entry],
+    known: &[&str],
+    place: &str,
+    report: &mut DiagnosticSink<'_>,
+) -> Map<String, Json> {
+    let unknown: Vec<&Entry> = entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).collect();
+    for Entry { key, key_span, .. } in unknown.iter().take(MAX_REPORTED) {
+        let message = format!("`{key}` is not a key of {place}");
+        match similar_key(key, known) {
+            Some(meant) => {
+                report.add(&lint::KEY_TYPO, key_span, message).help(format!("did you mean `{meant}`?"));
+            }
+            None => {
+                report.add(&lint::KEY_UNKNOWN, key_span, message).help("it is kept, and nothing reads it");
+            }
+        }
+    }
+    if let Some(first) = unknown.get(MAX_REPORTED) {
+        let message = format!("{} more unknown keys in {place}", unknown.len() - MAX_REPORTED);
+        report.add(&lint::KEY_UNKNOWN, &first.key_span, message);
+    }
+    unknown.iter().filter_map(|entry| Some((entry.key.clone(), json(&entry.node, report)?))).collect()
+}
+
+/// The known key that was meant, however its words are joined.
+pub(super) fn similar_key<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    if key.len() > MAX_KEY_LEN {
+        return None;
+    }
+    closest_key(&key.to_lowercase().replace(['-', ' '], "_"), known)
+}

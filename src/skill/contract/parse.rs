@@ -1,0 +1,266 @@
+//! A `skill.yaml` as text: the contract it is, and what is wrong with it.
+
+use std::ops::Range;
+
+use super::super::diagnostic::Diagnostic;
+use super::super::manifest::Manifest;
+use super::super::name::normalise;
+use super::super::version;
+use super::super::yaml::{self, Entry, Value};
+use super::schema::{self, SchemaRole, SchemaSource};
+use crate::error::SkillError;
+use crate::skill::contract::sections::{dependencies, entrypoints, examples, limits, metadata, permissions};
+use crate::skill::contract::{Contract, SourceLocation, StepsForm, consistency, fields, self_check};
+use crate::skill::diagnostic_sink::{DiagnosticSink, find_control_character};
+use crate::skill::lint;
+
+/// The most bytes a contract may have: 256 KiB.
+pub const MAX_CONTRACT: usize = 256 * 1024;
+
+/// Findings in one contract that are told.
+const MAX_DIAGNOSTICS: usize = 100;
+const BYTE_ORDER_MARK: char = '\u{feff}';
+/// The key that holds the others, in the article's form.
+const ROOT_KEY: &str = "skill";
+/// Every key, those of plans included, which are read elsewhere.
+const KEYS: [&str; 19] = [
+    "name",
+    "version",
+    "description",
+    "runtime",
+    "entrypoint",
+    "entrypoints",
+    "inputs",
+    "outputs",
+    "limits",
+    "timeout",
+    "permissions",
+    "dependencies",
+    "metadata",
+    "examples",
+    "steps",
+    "composed_of",
+    "outputs_from",
+    "concurrency",
+    "license",
+];
+
+/// A contract as it was read.
+#[derive(Clone, Debug, Default)]
+pub struct ParsedContract {
+    /// The contract; there exactly when nothing in it blocks.
+    pub contract: Option<Contract>,
+    /// What is wrong or worth knowing, in the file's order.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl ParsedContract {
+    /// What keeps the skill from running.
+    pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
+    }
+
+    /// A contract that could not be read at all, and why.
+    fn from_error(rule: &lint::Rule, message: impl Into<String>, help: Option<&str>) -> Self {
+        let mut found = Diagnostic::new(rule, "", &(0..0), message);
+        found.help = help.map(str::to_owned);
+        Self { contract: None, diagnostics: vec![found] }
+    }
+
+    /// One that could not be read from its place.
+    pub fn unreadable(error: std::io::Error) -> Self {
+        let sentence = SkillError::io("the contract cannot be read", error);
+        Self::from_error(&lint::CONTRACT_UNREADABLE, sentence.message(), None)
+    }
+
+    /// One of two, where nobody can tell which counts.
+    pub fn duplicate_files() -> Self {
+        let message = "there are a skill.yaml and a skill.yml";
+        Self::from_error(&lint::CONTRACT_TWICE, message, Some("keep skill.yaml"))
+    }
+}
+
+/// Parses a contract and holds it against itself: schemas are compiled, and defaults and examples are checked.
+///
+/// Never fails, touches no disk and fetches nothing; hostile text ends in a diagnostic.
+pub fn parse(source: &[u8]) -> ParsedContract {
+    read(source, None, CheckDepth::Whole)
+}
+
+/// The same, and holds it against the `SKILL.md` beside it.
+pub fn parse_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
+    read(source, Some(manifest), CheckDepth::Whole)
+}
+
+/// As [`parse`], for those who load many skills: schemas are compiled when they are first used.
+pub fn load(source: &[u8]) -> ParsedContract {
+    read(source, None, CheckDepth::Structure)
+}
+
+/// As [`parse_beside`], for those who load many skills.
+pub fn load_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
+    read(source, Some(manifest), CheckDepth::Structure)
+}
+
+/// How far a contract is looked into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CheckDepth {
+    Structure,
+    Whole,
+}
+
+/// Schemas and where their parts stand.
+pub(super) type LocatedSchema<'a> = Option<(schema::Schema, SchemaSource<'a>)>;
+
+fn read(source: &[u8], manifest: Option<&Manifest>, depth: CheckDepth) -> ParsedContract {
+    if source.len() > MAX_CONTRACT {
+        let message = format!("the contract is larger than {} KiB", MAX_CONTRACT / 1024);
+        let help = "move long text to SKILL.md or to files beside it";
+        return ParsedContract::from_error(&lint::CONTRACT_TOO_LARGE, message, Some(help));
+    }
+    let text = source.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let mut report = DiagnosticSink::new(text).with_max(MAX_DIAGNOSTICS);
+    let contract = if text.len() < source.len() {
+        let message =
+            format!("the file is not UTF-8: byte 0x{:02X} at offset {}", source[text.len()], text.len());
+        report.add(&lint::NOT_UTF8, &(text.len()..text.len()), message).help("save it as UTF-8");
+        None
+    } else {
+        read_text(text, manifest, depth, &mut report)
+    };
+    let mut diagnostics = report.finish();
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+    let blocked = diagnostics.iter().any(|diagnostic| diagnostic.blocks);
+    ParsedContract { contract: contract.filter(|_| !blocked), diagnostics }
+}
+
+fn read_text(
+    text: &str,
+    manifest: Option<&Manifest>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<Contract> {
+    if let Some(at) = find_control_character(text) {
+        let character = text[at..].chars().next().map_or(0, u32::from);
+        let message = format!("the contract holds the control character U+{character:04X} at byte {at}");
+        report.add(&lint::CONTROL_CHARACTER, &(at..at + 1), message).help("remove it");
+        return None;
+    }
+    let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+    let tree = yaml::parse_within(text, &(start..text.len()));
+    let tree = tree
+        .map_err(|fault| {
+            let message = format!("Invalid YAML in the contract: {}", fault.message);
+            report.add(fault.rule, &fault.span, message).help(fault.help());
+        })
+        .ok()?;
+    match &tree.root {
+        Some(yaml::Node { value: Value::Map(entries), .. }) => {
+            Some(read_contract(root_entries(entries, report), manifest, depth, report))
+        }
+        root => {
+            let at = root.as_ref().map_or(0..0, |root| root.span.clone());
+            let message = "a contract must be a YAML mapping";
+            report.add(&lint::NOT_A_MAP, &at, message).help("write `skill:` and its keys below");
+            None
+        }
+    }
+}
+
+/// The entries that matter: below `skill`, or those at the top where there is no such key.
+fn root_entries<'a>(entries: &'a [Entry], report: &mut DiagnosticSink<'_>) -> &'a [Entry] {
+    let Some(root) = fields::find(entries, ROOT_KEY) else { return entries };
+    if let Some(stray) = entries.iter().find(|entry| entry.key != ROOT_KEY) {
+        let message = format!("`{}` stands beside `{ROOT_KEY}`", stray.key);
+        report
+            .add(&lint::CONTRACT_MIXED_ROOT, &stray.key_span, message)
+            .help("indent it below `skill:`, or write every key at the top");
+    }
+    fields::entries(root, "`skill`", report).unwrap_or_default()
+}
+
+fn read_contract(
+    entries: &[Entry],
+    manifest: Option<&Manifest>,
+    depth: CheckDepth,
+    report: &mut DiagnosticSink<'_>,
+) -> Contract {
+    let field = |key: &str| fields::find(entries, key);
+    let text = |key: &str, report: &mut DiagnosticSink<'_>| fields::text(field(key), key, report);
+    let metadata =
+        field("metadata").and_then(|node| fields::entries(node, "metadata", report)).unwrap_or_default();
+    let inputs = schema::read(field("inputs"), SchemaRole::Inputs, report);
+    let outputs = schema::read(field("outputs"), SchemaRole::Outputs, report);
+    let contract = Contract {
+        name: text("name", report).map(|name| normalise(&name)),
+        version: read_version(entries, report),
+        description: text("description", report),
+        runtime: text("runtime", report),
+        runtime_location: field("runtime")
+            .map(|node| SourceLocation::from_node(node, report))
+            .unwrap_or_default(),
+        entrypoint: entrypoints::read(field("entrypoint"), "entrypoint", report),
+        entrypoints: entrypoints::read_named(field("entrypoints"), report),
+        inputs: inputs.as_ref().map(|(schema, _)| schema.clone()),
+        outputs: outputs.as_ref().map(|(schema, _)| schema.clone()),
+        limits: limits::read(entries, report),
+        permissions: permissions::read(entries, metadata, report),
+        dependencies: dependencies::read(field("dependencies"), report),
+        metadata: metadata::read(metadata, report),
+        examples: examples::read(field("examples"), report),
+        steps: read_steps_form(entries, report),
+        steps_location: steps_location(entries, report),
+        unknown: fields::unknown_keys(entries, &KEYS, "a contract", report),
+    };
+    if depth == CheckDepth::Whole {
+        self_check::check_contract(&contract, &inputs, &outputs, report);
+    }
+    if let Some(manifest) = manifest {
+        let span = |key: &str| key_span(entries, metadata, key);
+        consistency::check(&contract, manifest, span, report);
+    }
+    contract
+}
+
+fn read_version(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<semver::Version> {
+    let entry = entries.iter().find(|entry| entry.key == "version" && !entry.node.is_null())?;
+    Some(version::read(Some(entry), report))
+}
+
+/// Where the steps are named.
+fn steps_location(entries: &[Entry], report: &DiagnosticSink<'_>) -> SourceLocation {
+    let entry = entries.iter().find(|entry| ["steps", "composed_of"].contains(&entry.key.as_str()));
+    entry.map(|entry| SourceLocation::from_span(&entry.key_span, report)).unwrap_or_default()
+}
+
+fn read_steps_form(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Option<StepsForm> {
+    let forms = [("steps", StepsForm::Steps), ("composed_of", StepsForm::ComposedOf)];
+    let mut written = forms.into_iter().filter(|(key, _)| fields::find(entries, key).is_some());
+    let first = written.next().map(|(_, form)| form);
+    if let Some((key, _)) = written.next()
+        && let Some(node) = fields::find(entries, key)
+    {
+        report
+            .add(
+                &lint::CONTRACT_VALUE,
+                &node.span,
+                "the steps are given twice, under `steps` and `composed_of`",
+            )
+            .help("keep one of them");
+    }
+    for key in ["outputs_from", "concurrency"] {
+        if let Some(node) = fields::find(entries, key).filter(|_| first.is_none()) {
+            let message = format!("`{key}` says how `steps` end or run, and there are none here");
+            report.add(&lint::CONTRACT_VALUE, &node.span, message).help(
+                "write the steps in the contract, or what they answer with in scripts/sequence.json: {\"steps\": …, \"outputs_from\": …}",
+            );
+        }
+    }
+    first
+}
+
+/// Where the value of a key stands, to point at when it disagrees.
+fn key_span(entries: &[Entry], metadata: &[Entry], key: &str) -> Range<usize> {
+    let node = fields::find(entries, key).or_else(|| fields::find(metadata, key));
+    node.map_or(0..0, |node| node.span.clone())
+}

@@ -1,0 +1,120 @@
+//! A JSON Schema as it is written: how it is told from parameters, and where its parts stand.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value as Json};
+
+use super::super::super::yaml::{Entry, Node, Value};
+use super::{SchemaDraft, SchemaRole, SchemaSource};
+use crate::skill::contract::fields;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+
+/// Keywords that take a list; a parameter is never one.
+const LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "required", "enum"];
+/// Keywords by which a schema says something about properties it does not name.
+const EXTRA_PROPERTY_KEYWORDS: [&str; 3] =
+    ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+/// Keywords that may name properties elsewhere.
+const COMBINING_KEYWORDS: [&str; 7] =
+    ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies"];
+
+/// Whether a map is a schema and no map of parameters, each of which would be a map.
+pub(super) fn is_schema(node: &Node) -> bool {
+    let Value::Map(entries) = &node.value else { return false };
+    entries.iter().any(|Entry { key, node, .. }| match (key.as_str(), &node.value) {
+        (key, _) if key.starts_with('$') => true,
+        ("type", value) => !matches!(value, Value::Map(_)),
+        ("additionalProperties" | "unevaluatedProperties", value) => matches!(value, Value::Scalar(_)),
+        ("properties", Value::Map(properties)) => {
+            properties.iter().all(|property| is_subschema(&property.node))
+        }
+        (key, Value::List(_)) => LIST_KEYWORDS.contains(&key),
+        _ => false,
+    })
+}
+
+/// A parameter called `properties` has keys of text, such as `type` or `description`.
+fn is_subschema(node: &Node) -> bool {
+    matches!(node.value, Value::Map(_)) || matches!(node.to_json(), Ok(Json::Bool(_)))
+}
+
+pub(super) fn read<'a>(
+    node: &'a Node,
+    side: SchemaRole,
+    report: &mut DiagnosticSink<'_>,
+) -> Option<SchemaDraft<'a>> {
+    let mut json = fields::json(node, report)?;
+    if let (SchemaRole::Inputs, Some(schema)) = (side, json.as_object_mut()) {
+        close_properties(schema);
+    }
+    let properties = match &node.value {
+        Value::Map(entries) => fields::find(entries, "properties"),
+        _ => None,
+    };
+    let order = match properties.map(|node| &node.value) {
+        Some(Value::Map(entries)) => entries.iter().map(|entry| entry.key.clone()).collect(),
+        _ => Vec::new(),
+    };
+    Some(SchemaDraft { json, property_names: order, source: SchemaSource::JsonSchema(node) })
+}
+
+/// Takes no properties but those declared, where the schema declares some and leaves open what of others.
+fn close_properties(schema: &mut Map<String, Json>) {
+    let says = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
+    let declares = schema.get("properties").and_then(Json::as_object).is_some_and(|map| !map.is_empty());
+    if !declares || says(&EXTRA_PROPERTY_KEYWORDS) {
+        return;
+    }
+    let keyword = if says(&COMBINING_KEYWORDS) { "unevaluatedProperties" } else { "additionalProperties" };
+    schema.insert(keyword.to_owned(), false.into());
+}
+
+/// Where the part at that JSON Pointer stands: its key or item, or the nearest around it.
+pub(super) fn span_at(root: &Node, pointer: &str) -> Range<usize> {
+    let (mut node, mut span) = (root, root.span.clone());
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let below = match &node.value {
+            Value::Map(entries) => entries.iter().find(|entry| entry.key == part).map(|entry| &entry.node),
+            Value::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Value::Scalar(_) => None,
+        };
+        let Some(below) = below else { break };
+        (node, span) = (below, below.span.clone());
+    }
+    span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::yaml;
+    use super::*;
+
+    fn told(text: &str) -> bool {
+        is_schema(&yaml::parse(text).unwrap().root.unwrap())
+    }
+
+    #[test]
+    fn a_schema_is_told_from_parameters_whatever_their_names() {
+        for schema in [
+            "type: object",
+            "type: [object, 'null']",
+            "properties: {a: {type: string}, b: true}",
+            "{}\n$ref: '#/$defs/x'".trim_start_matches("{}\n"),
+            "anyOf: [{type: object}]",
+            "required: [a]\nproperties: {a: {}}",
+        ] {
+            assert!(told(schema), "{schema}");
+        }
+        for parameters in [
+            "type: {type: string}",
+            "properties: {type: array, description: the properties}",
+            "required: {type: boolean}",
+            "items: {type: array}\nenum: {type: string}",
+            "path: {type: string}",
+            "{}",
+        ] {
+            assert!(!told(parameters), "{parameters}");
+        }
+    }
+}

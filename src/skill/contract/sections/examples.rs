@@ -1,0 +1,88 @@
+//! `examples`: calls of a skill with what they may answer, to read and to run as tests.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::skill::contract::fields;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::yaml::{Entry, Node};
+
+const KEYS: [&str; 5] = ["name", "description", "inputs", "input", "expected_output"];
+
+/// Letters of a key that are repeated.
+const MAX_KEY_CHARS: usize = 60;
+
+/// One call, and what of its answer is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Example {
+    /// What it shows.
+    pub description: Option<String>,
+    /// The input; `{}` where nothing is said.
+    pub inputs: Json,
+    /// Fields the value must have, where it is said; it may have more.
+    pub expected_output: Option<Json>,
+    /// Where the input stands, and the expected output.
+    #[serde(skip)]
+    pub(in crate::skill::contract) spans: (Range<usize>, Range<usize>),
+    /// Why it proves nothing: what it tells may stand under a key that nobody reads.
+    #[serde(skip)]
+    pub(crate) unknown_key: Option<UnknownExampleKey>,
+}
+
+/// A key that is none of an example's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnknownExampleKey {
+    pub(crate) message: String,
+    pub(crate) help: String,
+    pub(crate) line: u32,
+}
+
+pub(in crate::skill::contract) fn read(node: Option<&Node>, report: &mut DiagnosticSink<'_>) -> Vec<Example> {
+    let nodes = node.and_then(|node| fields::items(node, "examples", report)).unwrap_or_default();
+    nodes.iter().filter_map(|node| read_example(node, report)).collect()
+}
+
+fn read_example(node: &Node, report: &mut DiagnosticSink<'_>) -> Option<Example> {
+    let entries = fields::entries(node, "an example", report)?;
+    let field = |key: &str| fields::find(entries, key);
+    let inputs = field("inputs").or_else(|| field("input")).filter(|node| !node.is_null());
+    let expected = field("expected_output").filter(|node| !node.is_null());
+    let span = |at: Option<&Node>| at.unwrap_or(node).span.clone();
+    Some(Example {
+        description: fields::text(field("description"), "description", report),
+        inputs: match inputs {
+            Some(inputs) => fields::json(inputs, report)?,
+            None => Json::Object(serde_json::Map::new()),
+        },
+        expected_output: match expected {
+            Some(expected) => Some(fields::json(expected, report)?),
+            None => None,
+        },
+        spans: (span(inputs), span(expected)),
+        unknown_key: entries
+            .iter()
+            .find(|entry| !KEYS.contains(&entry.key.as_str()))
+            .map(|at| report_unknown_key(at, report)),
+    })
+}
+
+fn report_unknown_key(
+    Entry { key, key_span, .. }: &Entry,
+    report: &mut DiagnosticSink<'_>,
+) -> UnknownExampleKey {
+    let shown: String = key.chars().take(MAX_KEY_CHARS).collect();
+    let message = format!("`{shown}` is not a key of an example");
+    let spelt = key.to_ascii_lowercase();
+    let help = match fields::similar_key(key, &KEYS) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if spelt.contains("expect") || spelt.starts_with("output") => {
+            "did you mean `expected_output`?".to_owned()
+        }
+        None => "an example has name, description, inputs and expected_output".to_owned(),
+    };
+    report.add(&lint::EXAMPLE_INVALID, key_span, &*message).help(&*help);
+    UnknownExampleKey { message, help, line: report.line(key_span.start) }
+}

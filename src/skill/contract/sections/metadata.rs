@@ -1,0 +1,52 @@
+//! `metadata`: what a caller wants to know before it calls, such as how long it takes and what it risks.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use crate::policy::units;
+use crate::skill::contract::{fields, serialize};
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::yaml::Entry;
+
+const KEYS: [&str; 7] =
+    ["estimated_duration", "cost", "risk_level", "permissions", "idempotent", "cacheable", "cache_ttl"];
+
+/// The operational facts of a skill, as its author states them; nothing holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ContractMetadata {
+    /// How long a run takes, such as `5-30s`.
+    pub estimated_duration: Option<String>,
+    /// What a run costs, such as `none`.
+    pub cost: Option<String>,
+    /// What a run may do, such as `read-only`.
+    pub risk_level: Option<String>,
+    /// Whether a second run with the same input changes nothing more.
+    pub idempotent: Option<bool>,
+    /// Whether the value may be kept for equal inputs.
+    pub cacheable: Option<bool>,
+    /// How long it may be kept.
+    #[serde(rename = "cache_ttl_ms", serialize_with = "serialize::milliseconds")]
+    pub cache_ttl: Option<Duration>,
+    /// Keys that are none of these.
+    #[serde(flatten)]
+    pub unknown: Map<String, Json>,
+}
+
+pub(in crate::skill::contract) fn read(
+    entries: &[Entry],
+    report: &mut DiagnosticSink<'_>,
+) -> ContractMetadata {
+    let field = |key: &str| fields::find(entries, key);
+    ContractMetadata {
+        estimated_duration: fields::text(field("estimated_duration"), "estimated_duration", report),
+        cost: fields::text(field("cost"), "cost", report),
+        risk_level: fields::text(field("risk_level"), "risk_level", report),
+        idempotent: fields::flag(field("idempotent"), "idempotent", report),
+        cacheable: fields::flag(field("cacheable"), "cacheable", report),
+        cache_ttl: fields::amount(field("cache_ttl"), "cache_ttl", units::parse_duration, report),
+        unknown: fields::unknown_keys(entries, &KEYS, "metadata", report),
+    }
+}

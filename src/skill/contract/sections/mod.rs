@@ -1,0 +1,8 @@
+//! The readers of a contract, one file for each section of `skill.yaml`.
+
+pub(super) mod dependencies;
+pub(super) mod entrypoints;
+pub(super) mod examples;
+pub(super) mod limits;
+pub(super) mod metadata;
+pub(super) mod permissions;

@@ -1,0 +1,69 @@
+//! A contract held against itself: schemas compile, defaults fit them, examples fit both.
+
+use std::ops::Range;
+
+use serde_json::Value as Json;
+
+use super::schema::{KeywordTypo, Schema, ValidationFailure};
+use super::{Contract, Example};
+use crate::skill::contract::parse::LocatedSchema;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+
+/// Findings of one kind that are told; what comes after is the same again.
+const MAX_REPORTED: usize = 50;
+
+pub(super) fn check_contract(
+    contract: &Contract,
+    inputs: &LocatedSchema<'_>,
+    outputs: &LocatedSchema<'_>,
+    report: &mut DiagnosticSink<'_>,
+) {
+    for (schema, source) in inputs.iter().chain(outputs) {
+        for fault in schema.errors() {
+            report.add(fault.rule, &source.span(&fault.pointer), fault.message.clone());
+        }
+        for KeywordTypo { key, span, suggestion: meant } in source.keyword_typos(MAX_REPORTED) {
+            let message = format!("`{key}` is not a keyword of JSON Schema, and holds nothing back");
+            report.add(&lint::KEY_TYPO, &span, message).help(format!("did you mean `{meant}`?"));
+        }
+    }
+    let outputs = contract.outputs.as_ref().map(Schema::relax);
+    let found = contract.examples.iter().flat_map(|example| {
+        let inputs = contract.inputs.as_ref().into_iter().flat_map(|inputs| input_problems(example, inputs));
+        inputs.chain(outputs.iter().flat_map(|outputs| output_problems(example, outputs)))
+    });
+    for (span, message) in found.take(MAX_REPORTED) {
+        report.add(&lint::EXAMPLE_INVALID, span, message);
+    }
+}
+
+type ExampleProblem<'a> = (&'a Range<usize>, String);
+
+fn input_problems<'a>(
+    example: &'a Example,
+    inputs: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
+    let filled = inputs.with_defaults(example.inputs.clone());
+    let told = |message| format!("the input of an example does not fit the contract: {message}");
+    violation_messages(inputs, &filled).into_iter().map(move |message| (&example.spans.0, told(message)))
+}
+
+fn output_problems<'a>(
+    example: &'a Example,
+    loosened: &Schema,
+) -> impl Iterator<Item = ExampleProblem<'a>> + use<'a> {
+    let found = example.expected_output.as_ref().map(|expected| violation_messages(loosened, expected));
+    let told = |message| format!("the expected output of an example does not fit the contract: {message}");
+    found.into_iter().flatten().map(move |message| (&example.spans.1, told(message)))
+}
+
+/// The violations; none where the schema itself is no schema, which is told already.
+fn violation_messages(schema: &Schema, value: &Json) -> Vec<String> {
+    match schema.validate(value) {
+        Err(ValidationFailure::Violations { violations, .. }) => {
+            violations.iter().map(ToString::to_string).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Diagnostics as they are gathered: byte spans in, lines and columns out.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use super::diagnostic::Diagnostic;
+use crate::skill::lint::{FINDINGS_LEFT_OUT, Rule};
+
+/// The findings about one text.
+pub(super) struct DiagnosticSink<'a> {
+    text: &'a str,
+    opening: Range<usize>,
+    diagnostics: Vec<Diagnostic>,
+    /// Findings that are kept.
+    max: usize,
+    /// The last that was not, and how many were not.
+    last_omitted: Option<Diagnostic>,
+    omitted_count: usize,
+    /// Where lines begin, looked up when the first is asked for.
+    lines: OnceCell<Vec<usize>>,
+}
+
+impl<'a> DiagnosticSink<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let (found, lines) = (Vec::new(), OnceCell::new());
+        Self {
+            text,
+            opening: 0..0,
+            diagnostics: found,
+            max: usize::MAX,
+            last_omitted: None,
+            omitted_count: 0,
+            lines,
+        }
+    }
+
+    /// The same, of which so many findings are kept; the first that blocks, and the first error, are always among them.
+    pub(super) fn with_max(self, most: usize) -> Self {
+        Self { max: most, ..self }
+    }
+
+    /// From here on, what is missing from the frontmatter is shown at its opening line.
+    pub(super) fn set_opening(&mut self, opening: Range<usize>) {
+        self.opening = opening;
+    }
+
+    pub(super) fn add(
+        &mut self,
+        rule: &Rule,
+        span: &Range<usize>,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        if self.diagnostics.len() >= self.max && !self.is_worse(rule) {
+            self.omitted_count += 1;
+            return self.last_omitted.insert(Diagnostic::new(rule, "", &(0..0), message));
+        }
+        self.diagnostics.push(Diagnostic::new(rule, self.text, span, message));
+        let last = self.diagnostics.len() - 1;
+        &mut self.diagnostics[last]
+    }
+
+    /// Whether nothing that was found matters as much.
+    fn is_worse(&self, rule: &Rule) -> bool {
+        !self.diagnostics.iter().any(|found| found.severity >= rule.severity && found.blocks >= rule.blocks)
+    }
+
+    /// For what is not there at all.
+    pub(super) fn add_missing(&mut self, rule: &Rule, message: impl Into<String>) -> &mut Diagnostic {
+        self.add(rule, &self.opening.clone(), message)
+    }
+
+    /// The line a place is on, from 1.
+    pub(super) fn line(&self, offset: usize) -> u32 {
+        let begin = |text: &str| text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        let lines: &Vec<usize> = self.lines.get_or_init(|| begin(self.text));
+        saturating_u32(lines.partition_point(|start| *start <= offset) + 1)
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        if self.omitted_count > 0 {
+            let message = format!("{} more findings are left out", self.omitted_count);
+            let end = self.text.len()..self.text.len();
+            self.diagnostics.push(Diagnostic::new(&FINDINGS_LEFT_OUT, self.text, &end, message));
+        }
+        self.diagnostics
+    }
+}
+
+impl Diagnostic {
+    /// A finding about these bytes of a file's text; what lies outside the text is cut off.
+    pub fn new(rule: &Rule, text: &str, span: &Range<usize>, message: impl Into<String>) -> Self {
+        let span = clamp_span(text, span);
+        let (line, column) = position(text, span.start);
+        let Rule { code, severity, blocks, .. } = *rule;
+        Self { code, severity, line, column, message: message.into(), help: None, span, blocks }
+    }
+
+    /// Adds the way out.
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help(help);
+        self
+    }
+
+    pub(super) fn help(&mut self, help: impl Into<String>) {
+        self.help = Some(help.into());
+    }
+}
+
+/// The span cut to the text, on character boundaries.
+fn clamp_span(text: &str, span: &Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start);
+    let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
+    start..end
+}
+
+/// Line and column, both from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (u32, u32) {
+    let before = &text[..offset];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let column = before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1;
+    (saturating_u32(line), saturating_u32(column))
+}
+
+/// NUL, the other C0 controls but tab and line ends, DEL, and C1.
+pub(super) fn find_control_character(text: &str) -> Option<usize> {
+    text.find(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+}
+
+fn saturating_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_findings() {
+        let report = DiagnosticSink::new("a\n\u{e9}\n\nb");
+        for offset in 0..=7 {
+            assert_eq!(report.line(offset), position(report.text, report.text.floor_char_boundary(offset)).0);
+        }
+    }
+
+    #[test]
+    fn columns_count_characters_and_no_byte_order_mark() {
+        assert_eq!(position("\u{feff}é: x", 5), (1, 2));
+        assert_eq!(position("a\néé", 6), (2, 3));
+    }
+
+    #[test]
+    fn a_span_outside_the_text_is_cut_to_it() {
+        assert_eq!(clamp_span("é", &(1..9)), 0..2);
+        assert_eq!(clamp_span("é", &(7..9)), 2..2);
+    }
+}

@@ -1,0 +1,227 @@
+//! Top-level keys outside the specification: whose they are, or what they were meant to be.
+
+use serde_json::Value as Json;
+
+use super::metadata::string_json;
+use super::yaml::Entry;
+use crate::skill::diagnostic_sink::DiagnosticSink;
+use crate::skill::lint;
+use crate::skill::lint::Rule;
+
+/// The keys the specification has, and metier's `runtime`.
+pub(super) const KNOWN_KEYS: [&str; 7] =
+    ["name", "description", "license", "compatibility", "metadata", "allowed-tools", "runtime"];
+
+/// How many unknown keys get a diagnostic of their own.
+const MAX_REPORTED: usize = 32;
+
+/// A top-level key outside the specification, kept as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// The key as written.
+    pub key: String,
+    /// What it seems to be.
+    pub class: KeyClass,
+    /// Its value, every scalar a string of its source text.
+    pub value: Json,
+}
+
+/// What an unknown key seems to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyClass {
+    /// An extension that these clients read.
+    Extension(&'static str),
+    /// Something about the skill that `metadata` is for.
+    BelongsInMetadata,
+    /// A misspelt form of this key.
+    Typo(&'static str),
+    /// None of these.
+    Unknown,
+}
+
+/// Extensions and who reads them, from their documentation and sources.
+const EXTENSIONS: &[(&str, &str)] = &[
+    ("advertise", "mux"),
+    ("agent", "Claude Code"),
+    ("argument-hint", "Claude Code, VS Code and mux"),
+    ("arguments", "Claude Code"),
+    ("bins", "OpenClaw"),
+    ("color", "Claude Code"),
+    ("command-arg-mode", "OpenClaw"),
+    ("command-dispatch", "OpenClaw"),
+    ("command-tool", "OpenClaw"),
+    ("config", "SWEny"),
+    ("context", "Claude Code and VS Code"),
+    ("disable-model-invocation", "Claude Code, VS Code, mux, pi and Cursor"),
+    ("disallowed-tools", "Claude Code"),
+    ("effort", "Claude Code"),
+    ("hooks", "Claude Code"),
+    ("install", "OpenClaw"),
+    ("mcp", "SWEny"),
+    ("mode", "VT Code"),
+    ("model", "Claude Code"),
+    ("network", "VT Code"),
+    ("os", "OpenClaw"),
+    ("parameters", "Synwire"),
+    ("paths", "Claude Code"),
+    ("permissions", "VT Code"),
+    ("primaryEnv", "OpenClaw"),
+    ("requires", "OpenClaw and Rube"),
+    ("shell", "Claude Code"),
+    ("user-invocable", "Claude Code, VS Code and mux"),
+    ("when_to_use", "Claude Code and mux"),
+];
+
+/// Keys people put at top level that say something about the skill; lowercase, with hyphens.
+const METADATA_KEYS: &[&str] = &[
+    "author",
+    "authors",
+    "author-url",
+    "categories",
+    "category",
+    "created",
+    "credits",
+    "date",
+    "dependencies",
+    "display-name",
+    "displayname",
+    "domain",
+    "emoji",
+    "examples",
+    "homepage",
+    "icon",
+    "id",
+    "keywords",
+    "language",
+    "languages",
+    "library",
+    "logo",
+    "maintainer",
+    "models",
+    "origin",
+    "output-format",
+    "package",
+    "platforms",
+    "priority",
+    "repo",
+    "repository",
+    "risk",
+    "role",
+    "scope",
+    "slug",
+    "source",
+    "sources",
+    "stability",
+    "status",
+    "subcategory",
+    "summary",
+    "tag",
+    "tags",
+    "tier",
+    "title",
+    "tools",
+    "trigger",
+    "triggers",
+    "type",
+    "updated",
+    "url",
+    "version",
+];
+
+/// The unknown keys of a frontmatter, each with a warning.
+pub(super) fn read(entries: &[Entry], report: &mut DiagnosticSink<'_>) -> Vec<UnknownKey> {
+    let unknown: Vec<_> = entries.iter().filter(|entry| !KNOWN_KEYS.contains(&entry.key.as_str())).collect();
+    for entry in unknown.iter().take(MAX_REPORTED) {
+        warn(entry, report);
+    }
+    if let Some(first) = unknown.get(MAX_REPORTED) {
+        let message = format!("{} more unknown keys", unknown.len() - MAX_REPORTED);
+        report.add(&lint::KEY_UNKNOWN, &first.key_span, message);
+    }
+    let kept = |entry: &&Entry| UnknownKey {
+        key: entry.key.clone(),
+        class: classify(&entry.key),
+        value: string_json(&entry.node),
+    };
+    unknown.iter().map(kept).collect()
+}
+
+fn warn(entry: &Entry, report: &mut DiagnosticSink<'_>) {
+    let key = &entry.key;
+    let (rule, message, help): (&Rule, _, _) = match classify(key) {
+        KeyClass::Extension(clients) => (
+            &lint::KEY_EXTENSION,
+            format!("`{key}` is an extension of {clients}"),
+            "other clients ignore it, and strict validators refuse it".to_owned(),
+        ),
+        KeyClass::BelongsInMetadata => (
+            &lint::KEY_BELONGS_IN_METADATA,
+            format!("`{key}` is not a key of the specification"),
+            format!("move it under `metadata:` as `{key}`"),
+        ),
+        KeyClass::Typo(meant) => (
+            &lint::KEY_TYPO,
+            format!("`{key}` is not a key of the specification"),
+            format!("did you mean `{meant}`?"),
+        ),
+        KeyClass::Unknown => (
+            &lint::KEY_UNKNOWN,
+            format!("`{key}` is not a key of the specification"),
+            "it is kept, and nothing reads it; move it under `metadata:`".to_owned(),
+        ),
+    };
+    report.add(rule, &entry.key_span, message).help(help);
+}
+
+fn classify(key: &str) -> KeyClass {
+    if let Some(&(_, clients)) = EXTENSIONS.iter().find(|(extension, _)| *extension == key) {
+        return KeyClass::Extension(clients);
+    }
+    // Nothing longer is in the tables, or a typing slip away from what is.
+    if key.len() > 20 {
+        return KeyClass::Unknown;
+    }
+    let spelt = key.to_lowercase().replace(['_', ' '], "-");
+    if METADATA_KEYS.contains(&spelt.as_str()) {
+        return KeyClass::BelongsInMetadata;
+    }
+    closest_key(&spelt, &KNOWN_KEYS).map_or(KeyClass::Unknown, KeyClass::Typo)
+}
+
+/// The known key a typing slip away, if any.
+pub(super) fn closest_key<'a>(spelt: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = |known: &&&str| strsim::osa_distance(spelt, known) <= max_distance(known);
+    known.iter().filter(near).min_by_key(|known| strsim::osa_distance(spelt, known)).copied()
+}
+
+/// How many letters may be wrong: one in short keys, two in long ones.
+fn max_distance(known: &str) -> usize {
+    if known.len() < 6 { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_told_apart() {
+        assert_eq!(classify("argument-hint"), KeyClass::Extension("Claude Code, VS Code and mux"));
+        assert_eq!(classify("version"), KeyClass::BelongsInMetadata);
+        assert_eq!(classify("frobnicate"), KeyClass::Unknown);
+    }
+
+    #[test]
+    fn typing_slips_are_recognised() {
+        for (typed, meant) in [
+            ("allowed_tools", "allowed-tools"),
+            ("allowedTools", "allowed-tools"),
+            ("Name", "name"),
+            ("descripton", "description"),
+            ("licence", "license"),
+            ("meta-data", "metadata"),
+        ] {
+            assert_eq!(classify(typed), KeyClass::Typo(meant), "{typed}");
+        }
+        assert_eq!(classify(&"n".repeat(60_000)), KeyClass::Unknown);
+    }
+}
