@@ -1,7 +1,6 @@
 //! One WebAssembly engine with one plug-in on it, for one run at a time.
 
 use serde_json::Value;
-use wasi_common::I32Exit;
 use wasmtime::{
     Collector, Config, Engine, InstanceAllocationStrategy, InstancePre, PoolingAllocationConfig, Store,
     UpdateDeadline,
@@ -15,6 +14,7 @@ use super::host::{self, Guest};
 use super::json_cost::json_cost;
 use super::rewrite::ENTRY;
 use super::run::Run;
+use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::exact;
 use crate::host::SkillContext;
@@ -66,7 +66,7 @@ impl Machine {
         let limit = context.limits().memory.unwrap_or(Limits::MEMORY_IN_PROCESS);
         let budget = Budget::new(limit, self.facts.bytes, context.cancel())?;
         let run = Run::new(context, budget, input)?;
-        let mut store = Store::new(&self.engine, Guest::new(run, self.facts.uses_wasi()));
+        let mut store = Store::new(&self.engine, Guest::new(run));
         let called = self.call(&mut store, context);
         let mut run = store.into_data().run;
         let in_file =

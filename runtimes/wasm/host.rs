@@ -1,45 +1,24 @@
 //! The host's side of a plug-in: the functions it imports, and the run they are called for.
 
-use wasi_common::{Table, WasiCtx, sync};
 use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use super::budget::STEP;
-use super::imports::{Body, Import, MOST_PARAMS, WASI_NAMESPACE, replaced};
+use super::imports::{Body, Import, MOST_PARAMS};
 use super::kernel::{GROW, OWN_NAMESPACE};
 use super::run::Run;
+use super::wasi::{self, Wasi};
 use crate::host::HostFunction;
 
-/// What an instance belongs to: one run, and WASI where the plug-in uses it.
+/// What an instance belongs to: one run, and what WASI is for it.
 pub(super) struct Guest {
     pub(super) run: Run,
-    wasi: Option<WasiCtx>,
+    wasi: Wasi,
 }
 
 impl Guest {
-    pub(super) fn new(run: Run, uses_wasi: bool) -> Self {
-        Self { run, wasi: uses_wasi.then(wasi) }
+    pub(super) fn new(run: Run) -> Self {
+        let wasi = Wasi::new(run.context().cancel());
+        Self { run, wasi }
     }
-}
-
-/// Clocks and random numbers: no folders, no arguments, no environment, and streams that lead nowhere.
-fn wasi() -> WasiCtx {
-    WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
-}
-
-/// `random_get` of WASI, which asks on its way whether the run goes on: a memory can be large.
-fn random(mut caller: Caller<'_, Guest>, at: i32, length: i32) -> Result<i32> {
-    const FAULT: i32 = 21;
-    let cancel = caller.data().run.context().cancel().clone();
-    let Some(memory) = caller.get_export("memory").and_then(wasmtime::Extern::into_memory) else {
-        return Ok(FAULT);
-    };
-    let (at, length) = (at.cast_unsigned() as usize, length.cast_unsigned() as usize);
-    let place = at.checked_add(length).and_then(|end| memory.data_mut(&mut caller).get_mut(at..end));
-    for part in place.unwrap_or_default().chunks_mut(STEP) {
-        cancel.check().map_err(|error| wasmtime::Error::msg(error.to_string()))?;
-        getrandom::fill(part).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
-    }
-    Ok(if at.checked_add(length).is_some_and(|end| end <= memory.data_size(&caller)) { 0 } else { FAULT })
 }
 
 /// What the module imports, and no more.
@@ -47,10 +26,7 @@ pub(super) fn linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Link
     let mut linker = Linker::new(engine);
     linker.allow_shadowing(true);
     if imports.iter().any(Option::is_none) {
-        // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
-        sync::add_to_linker(&mut linker, |guest: &mut Guest| guest.wasi.get_or_insert_with(wasi))?;
-        replaced().try_for_each(|import| link(&mut linker, &import))?;
-        linker.func_wrap(WASI_NAMESPACE, "random_get", random)?;
+        wasi::link(&mut linker, |guest: &mut Guest| &mut guest.wasi)?;
     }
     imports.iter().flatten().try_for_each(|import| link(&mut linker, import))?;
     link(&mut linker, &Import::kernel(OWN_NAMESPACE, &GROW))?;

@@ -2,7 +2,7 @@
 
 use wasmparser::{FuncType, TypeRef, ValType};
 
-use super::kernel::{ENV, KernelFunction, REPLACED};
+use super::kernel::{ENV, KernelFunction};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
 
@@ -25,7 +25,7 @@ pub(super) struct Import {
 
 #[derive(Clone, Copy)]
 pub(super) enum Body {
-    /// One of Extism's, or one of WASI's that we answer in its place.
+    /// One of Extism's.
     Kernel(&'static KernelFunction),
     /// A row of the host's table.
     Host(&'static HostFunction),
@@ -118,11 +118,6 @@ impl Import {
     }
 }
 
-/// The functions of WASI that are answered here: there are no files to read and write, and nothing may wait past a deadline.
-pub(super) fn replaced() -> impl Iterator<Item = Import> {
-    kernel(WASI_NAMESPACE, REPLACED)
-}
-
 fn offers(namespace: &str) -> impl Iterator<Item = Import> {
     let env = (namespace == ENV_NAMESPACE).then(|| kernel(ENV_NAMESPACE, ENV));
     let user = (namespace == USER_NAMESPACE).then(|| functions().iter().flat_map(|function| host(function)));
@@ -155,7 +150,7 @@ mod tests {
 
     #[test]
     fn no_function_has_more_parameters_than_a_call_carries() {
-        let all = offers(USER_NAMESPACE).chain(offers(ENV_NAMESPACE)).chain(replaced());
+        let all = offers(USER_NAMESPACE).chain(offers(ENV_NAMESPACE));
         for import in all {
             assert!(import.params().len() <= MOST_PARAMS, "{}", import.name);
         }

@@ -68,6 +68,7 @@ mod module;
 mod rewrite;
 mod run;
 mod text;
+mod wasi;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ mod loading;
 mod side_by_side;
 mod stopping;
 mod wasi;
+mod wasi_functions;
 
 use std::time::{Duration, Instant};
 
