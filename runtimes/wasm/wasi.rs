@@ -38,6 +38,25 @@ impl Wasi {
         *self.streams.get(usize::try_from(descriptor).ok()?)?
     }
 
+    /// The error number for an open descriptor; `BADF` for any other.
+    fn if_open(&self, descriptor: u64, errno: Errno) -> Errno {
+        if self.stream(descriptor).is_some() { errno } else { BADF }
+    }
+
+    fn close(&mut self, descriptor: u64) -> Errno {
+        let errno = self.if_open(descriptor, SUCCESS);
+        self.set_stream(descriptor, None);
+        errno
+    }
+
+    /// Moves a stream to another descriptor, in place of what that was; both must be open.
+    fn renumber(&mut self, from: u64, to: u64) -> Errno {
+        let Some(stream) = self.stream(from).filter(|_| self.stream(to).is_some()) else { return BADF };
+        self.set_stream(from, None);
+        self.set_stream(to, Some(stream));
+        SUCCESS
+    }
+
     fn set_stream(&mut self, descriptor: u64, stream: Option<Stream>) {
         let slot = usize::try_from(descriptor).ok().and_then(|index| self.streams.get_mut(index));
         if let Some(slot) = slot {
@@ -121,12 +140,12 @@ const FUNCTIONS: &[Function] = &[
     row("clock_res_get", &[CLOCK, ADDRESS], clock_resolution),
     row("clock_time_get", &[CLOCK, WIDE, ADDRESS], clock_time),
     row("fd_advise", &[FD, WIDE, WIDE, ADVICE], |_, _| Ok(BADF)),
-    row("fd_allocate", &[FD, WIDE, WIDE], |call, args| Ok(call.if_open(args[0], NOTSUP))),
-    row("fd_close", &[FD], close),
-    row("fd_datasync", &[FD], |call, args| Ok(call.if_open(args[0], SUCCESS))),
+    row("fd_allocate", &[FD, WIDE, WIDE], |call, args| Ok(call.wasi.if_open(args[0], NOTSUP))),
+    row("fd_close", &[FD], |call, args| Ok(call.wasi.close(args[0]))),
+    row("fd_datasync", &[FD], |call, args| Ok(call.wasi.if_open(args[0], SUCCESS))),
     row("fd_fdstat_get", &[FD, ADDRESS], descriptor_status),
     row("fd_fdstat_set_flags", &[FD, FD_FLAGS], |_, _| Ok(BADF)),
-    row("fd_fdstat_set_rights", &[FD, RIGHTS, RIGHTS], |call, args| Ok(call.if_open(args[0], NOTSUP))),
+    row("fd_fdstat_set_rights", &[FD, RIGHTS, RIGHTS], |call, args| Ok(call.wasi.if_open(args[0], NOTSUP))),
     row("fd_filestat_get", &[FD, ADDRESS], file_status),
     row("fd_filestat_set_size", &[FD, WIDE], |_, _| Ok(BADF)),
     row("fd_filestat_set_times", &[FD, WIDE, WIDE, TIME_FLAGS], |_, args| Ok(set_times(args[3]))),
@@ -137,9 +156,9 @@ const FUNCTIONS: &[Function] = &[
     row("fd_pwrite", &[FD, ADDRESS, LENGTH, WIDE, ADDRESS], |_, _| Ok(BADF)),
     row("fd_read", &[FD, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
     row("fd_readdir", &[FD, ADDRESS, LENGTH, WIDE, ADDRESS], |_, _| Ok(BADF)),
-    row("fd_renumber", &[FD, FD], renumber),
+    row("fd_renumber", &[FD, FD], |call, args| Ok(call.wasi.renumber(args[0], args[1]))),
     row("fd_seek", &[FD, WIDE, WHENCE, ADDRESS], |_, args| Ok(seek(args[1].cast_signed(), args[2]))),
-    row("fd_sync", &[FD], |call, args| Ok(call.if_open(args[0], SUCCESS))),
+    row("fd_sync", &[FD], |call, args| Ok(call.wasi.if_open(args[0], SUCCESS))),
     row("fd_tell", &[FD, ADDRESS], |_, _| Ok(BADF)),
     row("fd_write", &[FD, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
     // No descriptor is a directory.
@@ -154,7 +173,7 @@ const FUNCTIONS: &[Function] = &[
     row(
         "path_open",
         &[FD, LOOKUP_FLAGS, ADDRESS, LENGTH, OPEN_FLAGS, RIGHTS, RIGHTS, FD_FLAGS, ADDRESS],
-        |call, args| Ok(call.if_open(args[0], NOTDIR)),
+        |call, args| Ok(call.wasi.if_open(args[0], NOTDIR)),
     ),
     row("path_readlink", &[FD, ADDRESS, LENGTH, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(BADF)),
     row("path_remove_directory", &[FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
@@ -234,11 +253,6 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The error number for an open descriptor; `BADF` for any other.
-    fn if_open(&self, descriptor: u64, errno: Errno) -> Errno {
-        if self.wasi.stream(descriptor).is_some() { errno } else { BADF }
-    }
-
     /// A number written to memory, at an address that is a multiple of its size.
     fn store<const SIZE: usize>(&mut self, address: u64, number: [u8; SIZE]) -> Result<()> {
         self.aligned(address, SIZE)?;
@@ -323,23 +337,6 @@ fn clock_time(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
         _ => return Ok(BADF),
     };
     call.store(args[2], u64::try_from(time.as_nanos())?.to_le_bytes())?;
-    Ok(SUCCESS)
-}
-
-fn close(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
-    let errno = call.if_open(args[0], SUCCESS);
-    call.wasi.set_stream(args[0], None);
-    Ok(errno)
-}
-
-/// Moves a stream to another descriptor, in place of what that was; both must be open.
-fn renumber(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
-    let (from, to) = (args[0], args[1]);
-    let Some(stream) = call.wasi.stream(from).filter(|_| call.wasi.stream(to).is_some()) else {
-        return Ok(BADF);
-    };
-    call.wasi.set_stream(from, None);
-    call.wasi.set_stream(to, Some(stream));
     Ok(SUCCESS)
 }
 

@@ -75,11 +75,12 @@ fn imports_and_exports() -> (String, String) {
     for (name, signature) in SIGNATURES {
         let kinds = signature.chars().map(|kind| if kind == 'i' { " i32" } else { " i64" });
         let params: String = kinds.collect();
-        let args: String = (0..signature.len()).map(|index| format!(" (local.get {index})")).collect();
+        let args: Vec<_> = (0..signature.len()).map(|index| format!("(local.get {index})")).collect();
+        let args = args.join(" ");
         let result = if *name == "proc_exit" { "" } else { "(result i32)" };
         let ty = format!("(param{params}) {result}");
         writeln!(imports, r#"(import "wasi_snapshot_preview1" "{name}" (func ${name} {ty}))"#).unwrap();
-        writeln!(exports, r#"(func (export "{name}") {ty} (call ${name}{args}))"#).unwrap();
+        writeln!(exports, r#"(func (export "{name}") {ty} (call ${name} {args}))"#).unwrap();
     }
     (imports, exports)
 }
@@ -415,10 +416,11 @@ fn an_address_outside_of_the_memory_ends_the_run() {
 
 #[test]
 fn buffers_are_looked_at_before_a_socket_is_refused() {
-    let reached = [(0, 8), (SIZE as u32, 0), (8, 0)];
-    let outside = [(SIZE as u32, 1), (u32::MAX, u32::MAX), (0, SIZE as u32 + 1), (SIZE as u32 + 4, 0)];
+    let size = u32::try_from(SIZE).unwrap();
+    let inside = [(0, 8), (size, 0), (8, 0)];
+    let outside = [(size, 1), (u32::MAX, u32::MAX), (0, size + 1), (size + 4, 0)];
     let mut plugin = Plugin::new();
-    plugin.set_buffers(64, &reached);
+    plugin.set_buffers(64, &inside);
     plugin.answers("sock_send", &[1, 64, 3, 0, 0], BADF);
     plugin.answers("sock_recv", &[1, 64, 3, 0, 0, 0], BADF);
     for buffer in outside {
