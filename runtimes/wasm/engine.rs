@@ -1,7 +1,6 @@
 //! One WebAssembly engine with one plug-in on it, for one run at a time.
 
 use serde_json::Value;
-use wasi_common::I32Exit;
 use wasmtime::{
     Collector, Config, Engine, InstanceAllocationStrategy, InstancePre, PoolingAllocationConfig, Store,
     UpdateDeadline,
@@ -10,6 +9,7 @@ use wasmtime::{
 use super::budget::PluginBudget;
 use super::failure;
 use super::json_cost::json_cost;
+use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::{Access, Limits};
@@ -74,7 +74,7 @@ impl LinkedPlugin {
         let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let budget = PluginBudget::new(limit, self.metadata.initial_bytes, context.cancel())?;
         let run = RunState::new(context, budget, input)?;
-        let mut store = Store::new(&self.engine, StoreData::new(run, self.metadata.uses_wasi()));
+        let mut store = Store::new(&self.engine, StoreData::new(run));
         let called = self.call_entry(&mut store, context);
         let mut run = store.into_data().run;
         let in_file = |error| {

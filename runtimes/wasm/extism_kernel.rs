@@ -59,19 +59,6 @@ pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
     kernel_function("get_log_level", &[], |_, _| Ok(0)).returns(I32),
 ];
 
-/// What WASI answers to a call it does not support, and to a descriptor that is not open.
-const NOTSUP: u64 = 58;
-const BADF: u64 = 8;
-
-/// Functions of WASI that are answered here.
-pub(super) const REPLACED_WASI_FUNCTIONS: &[KernelFunction] = &[
-    kernel_function("poll_oneoff", &[I32, I32, I32, I32], |_, _| Ok(NOTSUP)).returns(I32),
-    kernel_function("fd_read", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
-    kernel_function("fd_write", &[I32, I32, I32, I32], |_, _| Ok(BADF)).returns(I32),
-    kernel_function("fd_pread", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
-    kernel_function("fd_pwrite", &[I32, I32, I32, I64, I32], |_, _| Ok(BADF)).returns(I32),
-];
-
 /// What a rewritten module imports beside what it did before.
 pub(super) const METIER_NAMESPACE: &str = "metier:run";
 

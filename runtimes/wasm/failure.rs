@@ -1,8 +1,8 @@
 //! What a plug-in ended with, as an error for a person: a sentence for each trap, the plug-in's own functions as traceback.
 
-use wasi_common::I32Exit;
 use wasmtime::{Error, Trap, WasmBacktrace};
 
+use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Location, SkillError};
 
 /// Traps that have a sentence and a kind of their own.

@@ -4,7 +4,7 @@ use wasmparser::{FuncType, TypeRef, ValType};
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, functions};
-use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction, REPLACED_WASI_FUNCTIONS};
+use crate::runtimes::wasm::extism_kernel::{EXTISM_FUNCTIONS, KernelFunction};
 
 const ENV_NAMESPACE: &str = "extism:host/env";
 const USER_NAMESPACE: &str = "extism:host/user";
@@ -25,7 +25,7 @@ pub(super) struct Import {
 
 #[derive(Clone, Copy)]
 pub(super) enum ImportTarget {
-    /// One of Extism's, or one of WASI's that we answer in its place.
+    /// One of Extism's.
     Kernel(&'static KernelFunction),
     /// A row of the host's table.
     Host(&'static HostFunction),
@@ -118,11 +118,6 @@ impl Import {
     }
 }
 
-/// The functions of WASI that are answered here: there are no files to read and write, and nothing may wait past a deadline.
-pub(super) fn replaced_wasi_imports() -> impl Iterator<Item = Import> {
-    kernel(WASI_NAMESPACE, REPLACED_WASI_FUNCTIONS)
-}
-
 fn available_imports(namespace: &str) -> impl Iterator<Item = Import> {
     let env = (namespace == ENV_NAMESPACE).then(|| kernel(ENV_NAMESPACE, EXTISM_FUNCTIONS));
     let user =
@@ -161,9 +156,7 @@ mod tests {
 
     #[test]
     fn no_function_has_more_parameters_than_a_call_carries() {
-        let all = available_imports(USER_NAMESPACE)
-            .chain(available_imports(ENV_NAMESPACE))
-            .chain(replaced_wasi_imports());
+        let all = available_imports(USER_NAMESPACE).chain(available_imports(ENV_NAMESPACE));
         for import in all {
             assert!(import.params().len() <= MAX_PARAMS, "{}", import.name);
         }

@@ -1,45 +1,24 @@
 //! The host's side of a plug-in: the functions it imports, and the run they are called for.
 
-use wasi_common::{Table, WasiCtx, sync};
 use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
-use super::budget::BYTES_PER_CHECK;
-use super::imports::{Import, ImportTarget, MAX_PARAMS, WASI_NAMESPACE, replaced_wasi_imports};
+use super::imports::{Import, ImportTarget, MAX_PARAMS};
+use super::wasi::{self, Wasi};
 use crate::host::HostFunction;
 use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
 use crate::runtimes::wasm::run_state::RunState;
 
-/// What an instance belongs to: one run, and WASI where the plug-in uses it.
+/// What an instance belongs to: one run, and what WASI is for it.
 pub(super) struct StoreData {
     pub(super) run: RunState,
-    wasi: Option<WasiCtx>,
+    wasi: Wasi,
 }
 
 impl StoreData {
-    pub(super) fn new(run: RunState, uses_wasi: bool) -> Self {
-        Self { run, wasi: uses_wasi.then(wasi_ctx) }
+    pub(super) fn new(run: RunState) -> Self {
+        let wasi = Wasi::new(run.context().cancel());
+        Self { run, wasi }
     }
-}
-
-/// Clocks and random numbers: no folders, no arguments, no environment, and streams that lead nowhere.
-fn wasi_ctx() -> WasiCtx {
-    WasiCtx::new(sync::random_ctx(), sync::clocks_ctx(), sync::sched_ctx(), Table::new())
-}
-
-/// `random_get` of WASI, which asks on its way whether the run goes on: a memory can be large.
-fn random_get(mut caller: Caller<'_, StoreData>, at: i32, length: i32) -> Result<i32> {
-    const FAULT: i32 = 21;
-    let cancel = caller.data().run.context().cancel().clone();
-    let Some(memory) = caller.get_export("memory").and_then(wasmtime::Extern::into_memory) else {
-        return Ok(FAULT);
-    };
-    let (at, length) = (at.cast_unsigned() as usize, length.cast_unsigned() as usize);
-    let place = at.checked_add(length).and_then(|end| memory.data_mut(&mut caller).get_mut(at..end));
-    for part in place.unwrap_or_default().chunks_mut(BYTES_PER_CHECK) {
-        cancel.check().map_err(|error| wasmtime::Error::msg(error.to_string()))?;
-        getrandom::fill(part).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
-    }
-    Ok(if at.checked_add(length).is_some_and(|end| end <= memory.data_size(&caller)) { 0 } else { FAULT })
 }
 
 /// What the module imports, and no more.
@@ -47,10 +26,7 @@ pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Resul
     let mut linker = Linker::new(engine);
     linker.allow_shadowing(true);
     if imports.iter().any(Option::is_none) {
-        // There is one wherever this is called: it is made for every plug-in that imports a function of WASI.
-        sync::add_to_linker(&mut linker, |guest: &mut StoreData| guest.wasi.get_or_insert_with(wasi_ctx))?;
-        replaced_wasi_imports().try_for_each(|import| link_import(&mut linker, &import))?;
-        linker.func_wrap(WASI_NAMESPACE, "random_get", random_get)?;
+        wasi::link(&mut linker, |guest: &mut StoreData| &mut guest.wasi)?;
     }
     imports.iter().flatten().try_for_each(|import| link_import(&mut linker, import))?;
     link_import(&mut linker, &Import::kernel_imports(METIER_NAMESPACE, &GROW))?;

@@ -67,6 +67,7 @@ mod linker;
 mod metadata;
 mod module;
 mod run_state;
+mod wasi;
 mod wat;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod loading;
 mod parallel;
 mod stopping;
 mod wasi;
+mod wasi_functions;
 
 use std::time::{Duration, Instant};
 

@@ -22,14 +22,13 @@ fn module(body: &str) -> String {
     format!(r#"(module {wasi} {PRELUDE} (func (export "run") {body}))"#)
 }
 
-fn run(body: &str, asked: &[&str], granted: &[&str]) -> Result<Value> {
+pub(super) fn permissions(asked: &[&str], granted: &[&str]) -> Permissions {
     let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Permission>>();
-    let permissions = Permissions::new(
-        RequestedPermissions::Listed(parsed(asked)),
-        parsed(granted),
-        PathProtection::default(),
-    );
-    let context = SkillContext::builder("test").permissions(permissions).build();
+    Permissions::new(RequestedPermissions::Listed(parsed(asked)), parsed(granted), PathProtection::default())
+}
+
+fn run(body: &str, asked: &[&str], granted: &[&str]) -> Result<Value> {
+    let context = SkillContext::builder("test").permissions(permissions(asked, granted)).build();
     loaded(module(body))
         .execute_with_context(SkillInput::default(), Some(&context))
         .map(|output| output.value)
