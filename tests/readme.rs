@@ -1,4 +1,4 @@
-//! What the README shows is what happens.
+//! What the README shows is what happens, and what the pages link to is there.
 
 #[path = "support/not_run.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
@@ -13,6 +13,7 @@ use not_run::not_run;
 use snippets::{Snippet, snippets};
 
 const README: &str = include_str!("../README.md");
+const PERMISSIONS: &str = include_str!("../docs/permissions.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
 const MANIFEST: &str = include_str!("../Cargo.toml");
 
@@ -106,7 +107,7 @@ fn the_dependency_shown_is_this_version_and_its_features_exist() {
 fn the_commands_in_its_table_are_all_there_are() {
     let Some(shell) = Shell::in_this_package("the README's table of commands") else { return };
     let shown: Vec<&str> =
-        first_cells().filter_map(|cell| cell.strip_prefix("metier ")?.split(' ').next()).collect();
+        first_cells(README).filter_map(|cell| cell.strip_prefix("metier ")?.split(' ').next()).collect();
     let help = shell.run("metier --help");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let listed = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
@@ -117,32 +118,53 @@ fn the_commands_in_its_table_are_all_there_are() {
 }
 
 #[test]
-fn the_permissions_in_its_table_are_permissions() {
+fn the_permissions_in_the_tables_are_permissions() {
     let section = README.split_once("\n## Permissions\n").unwrap().1.split_once("\n## ").unwrap().0;
-    let shown: Vec<&str> =
-        first_cells().filter(|cell| section.contains(&format!("\n| `{cell}` |"))).collect();
-    assert!(shown.len() >= 5, "{shown:?}");
-    for permission in shown {
-        assert!(permission.parse::<metier::policy::Permission>().is_ok(), "{permission} is no permission");
+    for (table, least) in [(section, 5), (PERMISSIONS, 13)] {
+        let shown: Vec<&str> = first_cells(table).collect();
+        assert!(shown.len() >= least, "{shown:?}");
+        for permission in shown {
+            let is_permission = permission.parse::<metier::policy::Permission>().is_ok();
+            assert!(is_permission, "{permission} is no permission");
+        }
     }
 }
 
 #[test]
-fn every_file_it_links_to_is_there() {
-    let targets =
-        README.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    for target in targets.filter(|target| !target.contains("://")) {
-        let (file, part) = target.split_once('#').unwrap_or((target, ""));
-        let text = if file.is_empty() { Some(README.to_owned()) } else { read(file) };
-        let is_there = match text {
-            Some(text) => part.is_empty() || headings(&text).any(|heading| heading == part),
-            None => part.is_empty() && package().join(file).exists(),
-        };
-        assert!(is_there, "the README links to {target}, which is not there");
+fn every_file_that_the_pages_link_to_is_there() {
+    let pages = pages();
+    assert!(pages.iter().any(|page| page.starts_with("docs/design")), "the pages were not found");
+    for page in pages {
+        let text = read(&page).unwrap();
+        let targets =
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (file, part) = target.split_once('#').unwrap_or((target, ""));
+            let linked = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            let is_there = match read(&linked) {
+                Some(text) => part.is_empty() || headings(&text).any(|heading| heading == part),
+                None => part.is_empty() && package().join(&linked).exists(),
+            };
+            assert!(is_there, "{} links to {target}, which is not there", page.display());
+        }
     }
 }
 
-fn read(file: &str) -> Option<String> {
+/// The README and every page beside it and in `docs/`, relative to the package.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![];
+    for folder in ["", "docs", "docs/design"] {
+        for entry in std::fs::read_dir(package().join(folder)).unwrap() {
+            let page = Path::new(folder).join(entry.unwrap().file_name());
+            if page.extension().is_some_and(|ending| ending == "md") {
+                pages.push(page);
+            }
+        }
+    }
+    pages
+}
+
+fn read(file: &Path) -> Option<String> {
     std::fs::read_to_string(package().join(file)).ok()
 }
 
@@ -158,8 +180,8 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// What stands in backticks in the first cell of the tables' rows.
-fn first_cells() -> impl Iterator<Item = &'static str> {
-    README.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+fn first_cells(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next())
 }
 
 fn snippets_in(language: &str) -> Vec<Snippet> {

@@ -12,7 +12,7 @@ const LIMIT_NAMES: [&str; 5] = ["memory", "operations", "cpu", "file_size", "ope
 /// What the system holds of a process. Elsewhere nothing limits one that runs already.
 const PROCESS_LIMITS_SUPPORTED: bool = cfg!(target_os = "linux");
 
-/// The table of README's section on limits.
+/// The table in docs/limits.md.
 const SUPPORTED_LIMITS: [(SkillRuntime, [bool; 5]); 5] = [
     //                           memory   operations cpu    file_size open_files
     (SkillRuntime::Lua, [true, true, false, true, false]),
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_the_documentation() {
-        let readme = include_str!("../../README.md");
-        let (_, table) = readme
+        let page = include_str!("../../docs/limits.md");
+        let (_, table) = page
             .split_once("| runtime | memory | operations | processor time | one file written | open files |")
             .unwrap();
         let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
