@@ -2,13 +2,13 @@
 
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod json_boundary;
-/// Tests that need a cage are there where there is one.
+/// Tests that need a sandbox are there where there is one.
 #[cfg(all(test, unix, feature = "sandboxed", target_os = "linux"))]
 macro_rules! sandboxed_tests {
     ($($tests:item)*) => { $($tests)* };
 }
 #[cfg(all(test, not(all(unix, feature = "sandboxed", target_os = "linux"))))]
-macro_rules! in_a_cage {
+macro_rules! in_a_sandbox {
     ($($tests:item)*) => {};
 }
 mod external;
@@ -17,7 +17,7 @@ mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod sequence;
-// Where there is no cage, what is said of one is said to nobody.
+// Where there is no sandbox, what is said of one is said to nobody.
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
 #[cfg(unix)]
@@ -50,7 +50,7 @@ pub(crate) struct RuntimeServices {
     /// Worker processes that wait.
     #[cfg(unix)]
     embedded_workers: std::sync::Arc<external::EmbeddedWorkerPool>,
-    /// Starts processes in cages.
+    /// Starts processes in sandboxes.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
     /// What scripts in them call the host by.
@@ -84,13 +84,13 @@ impl RuntimeServices {
         &self.embedded_workers
     }
 
-    /// What starts processes in cages.
+    /// What starts processes in sandboxes.
     #[cfg(unix)]
     fn launcher(&self) -> &sandbox::Launcher {
         &self.launcher
     }
 
-    /// What scripts in cages call the host by.
+    /// What scripts in sandboxes call the host by.
     #[cfg(unix)]
     fn api_clients(&self) -> &external::ApiClients {
         &self.api_clients
@@ -102,7 +102,7 @@ impl RuntimeServices {
         &self.interpreter_cache
     }
 
-    /// `helper` is the program that starts processes, where the embedder named one; `tier` the best cage to put up.
+    /// `helper` is the program that starts processes, where the embedder named one; `tier` the best sandbox to put up.
     #[cfg_attr(not(unix), allow(unused_variables))]
     pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::SandboxLevel) -> Self {
         Self {

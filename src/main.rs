@@ -9,7 +9,7 @@ use std::process::ExitCode;
 static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 fn main() -> ExitCode {
-    // Before anything else: this program is also the helper that starts scripts in their cages.
+    // Before anything else: this program is also the helper that starts scripts in their sandboxes.
     metier::helper_main();
     cli::main()
 }

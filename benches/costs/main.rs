@@ -1,6 +1,5 @@
 //! What metier costs, as ratios against the floor in the same run: `cargo bench`.
 
-mod cage;
 mod cold;
 mod contract;
 mod files;
@@ -10,6 +9,7 @@ mod overshoot;
 mod ratios;
 mod registry;
 mod rhai_calls;
+mod sandbox;
 mod sequence;
 mod wasm_calls;
 
@@ -20,11 +20,11 @@ use criterion::Criterion;
 static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 fn main() {
-    // Processes in cages are started by this very program, as by the `metier` command.
+    // Processes in sandboxes are started by this very program, as by the `metier` command.
     metier::helper_main();
     // Before thousands of files are made and removed, after which some file systems are slow to make a folder.
-    if is_selected("cage") {
-        cage::measure_starts();
+    if is_selected("sandbox") {
+        sandbox::measure_starts();
     }
     let mut criterion = Criterion::default().configure_from_args();
     lua::calls(&mut criterion);

@@ -13,7 +13,7 @@ use metier::policy::{CancelToken, Watchdog};
 use serde_json::Value;
 
 fn main() {
-    // Processes in cages are started by this very program, as by the `metier` command.
+    // Processes in sandboxes are started by this very program, as by the `metier` command.
     metier::helper_main();
     // Whoever runs all benchmarks gets this side alone.
     let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();

@@ -227,21 +227,21 @@ fn metier_variables(folder: &Path, project: &Path) -> [(OsString, OsString); 3] 
     ]
 }
 
-/// The order for the same script in a cage. Home and temporary files are a folder of the run's own, and `PATH` holds what the
-/// cage lets it reach. `InvalidInput` for an argument that no process can have.
+/// The order for the same script in a sandbox. Home and temporary files are a folder of the run's own, and `PATH` holds what the
+/// sandbox lets it reach. `InvalidInput` for an argument that no process can have.
 pub(super) fn build_request(
     interpreter: &InterpreterCommand,
     script: &Path,
     args: &[String],
     places: &RunPaths<'_>,
-    cage: SandboxPolicy,
+    sandbox: SandboxPolicy,
     limits: &Limits,
     secrets: &Redaction,
 ) -> io::Result<LaunchRequest> {
     if args.iter().any(|arg| arg.contains('\0')) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let path = std::env::join_paths(policy::dirs_with_programs(&cage, places.installation))
+    let path = std::env::join_paths(policy::dirs_with_programs(&sandbox, places.installation))
         .map_err(io::Error::other)?;
     let mut environment: BTreeMap<OsString, OsString> = inherited_except_path().collect();
     environment.retain(|_, value| value.to_str().is_none_or(|text| !secrets.contains_secret(text)));
@@ -254,7 +254,7 @@ pub(super) fn build_request(
         args: before.chain(args.iter().map(OsString::from)).collect(),
         environment: environment.into_iter().collect(),
         folder: places.project.into(),
-        cage,
+        sandbox,
         cleanup_dirs: vec![places.temp_dir.into()],
         timeout_ms: u64::try_from(limits.timeout.saturating_add(DEADLINE_GRACE).as_millis())
             .unwrap_or(u64::MAX),
@@ -264,7 +264,7 @@ pub(super) fn build_request(
 /// The host stops a run at its deadline; should it be too busy, the stub does so this much later.
 const DEADLINE_GRACE: Duration = Duration::from_secs(1);
 
-/// Variables that name a folder to write to: in a cage the run's own.
+/// Variables that name a folder to write to: in a sandbox the run's own.
 const TEMP_DIR_VARIABLES: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// The variables that come from the host, `PATH` included.

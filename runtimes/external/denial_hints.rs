@@ -1,6 +1,6 @@
-//! Why a script in a cage may have failed: what its errors show, held against what the cage kept shut.
+//! Why a script in a sandbox may have failed: what its errors show, held against what the sandbox kept shut.
 //!
-//! The system says `Operation not permitted` and no more. What is said here is what the cage does for certain, and which grant
+//! The system says `Operation not permitted` and no more. What is said here is what the sandbox does for certain, and which grant
 //! would change it; whether that is what the script stumbled over, only its author can know.
 
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +16,7 @@ struct DenialPattern {
     error_texts: &'static [&'static [&'static str]],
     /// What would have opened it.
     access: fn() -> Access,
-    /// What the cage does.
+    /// What the sandbox does.
     explanation: &'static str,
 }
 
@@ -25,7 +25,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
     DenialPattern {
         error_texts: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
         access: Access::shm,
-        explanation: "the cage has no memory that programs share by name (/dev/shm)",
+        explanation: "the sandbox has no memory that programs share by name (/dev/shm)",
     },
     DenialPattern {
         error_texts: &[
@@ -38,12 +38,12 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
             &["open terminal failed"],
         ],
         access: Access::exec_unsandboxed,
-        explanation: "a script in a cage has no terminal and can make none",
+        explanation: "a script in a sandbox has no terminal and can make none",
     },
     DenialPattern {
         error_texts: &[&["inotify"], &["syscall: 'watch'"], &["eperm: operation not permitted, watch"]],
         access: Access::exec_unsandboxed,
-        explanation: "a script in a cage cannot have the system watch files (inotify), but may look at them again and again",
+        explanation: "a script in a sandbox cannot have the system watch files (inotify), but may look at them again and again",
     },
     DenialPattern {
         error_texts: &[
@@ -68,7 +68,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
             &["multiprocessing/connection.py", "operation not permitted"],
         ],
         access: Access::exec_unsandboxed,
-        explanation: "a script in a cage has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
+        explanation: "a script in a sandbox has no local sockets with a path (AF_UNIX); pipes and `socketpair` connect its own processes",
     },
     DenialPattern {
         error_texts: &[
@@ -80,7 +80,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
             &["/run/", ".sock"],
         ],
         access: Access::exec_unsandboxed,
-        explanation: "the cage reaches no service of this machine through a local socket, with or without the network",
+        explanation: "the sandbox reaches no service of this machine through a local socket, with or without the network",
     },
     DenialPattern {
         error_texts: &[
@@ -106,13 +106,13 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
             &["uv_interface_addresses"],
         ],
         access: Access::network,
-        explanation: "the cage allows no network",
+        explanation: "the sandbox allows no network",
     },
     // With the network, what is left are other kinds of sockets.
     DenialPattern {
         error_texts: &[&["operation not permitted", "socket"]],
         access: Access::exec_unsandboxed,
-        explanation: "the cage opens sockets of the internet only, no local ones with a path (AF_UNIX)",
+        explanation: "the sandbox opens sockets of the internet only, no local ones with a path (AF_UNIX)",
     },
 ];
 
@@ -122,7 +122,7 @@ const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only 
 /// How much of the end of the errors is looked at, in bytes.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// What the cage has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
+/// What the sandbox has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
 pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
     let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
@@ -132,13 +132,13 @@ pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> O
         .or_else(|| missing_program_hint(text))
 }
 
-/// The last program that was not found, where it lies on the `PATH` of the user in what the cage does not show.
+/// The last program that was not found, where it lies on the `PATH` of the user in what the sandbox does not show.
 fn missing_program_hint(text: &str) -> Option<String> {
     let name = text.lines().rev().find_map(missing_program)?;
     let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
     let path = search_path().into_iter().find_map(is_there).filter(|path| !policy::is_system_path(path))?;
     Some(format!(
-        "{} is outside of the system's folders, where a script in a cage finds interpreters only; install {name} for the \
+        "{} is outside of the system's folders, where a script in a sandbox finds interpreters only; install {name} for the \
          whole system, or run with --allow exec:unsandboxed",
         path.display()
     ))
@@ -166,7 +166,7 @@ fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<String> {
     Some(format!("{}; if the script needs it, {}", sign.explanation, permission_hint(ctx, &(sign.access)())?))
 }
 
-/// The last file that was refused, and whether the cage could be why.
+/// The last file that was refused, and whether the sandbox could be why.
 fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
     let written = text.lines().rev().find_map(denied_file)?;
     let path = normalize_lexically(&project.join(written));
@@ -182,22 +182,22 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<St
         };
         let is_own = path.starts_with(std::env::temp_dir()) && path.to_string_lossy().contains("/metier-");
         return (!is_own).then(|| {
-            format!("{shown} lies outside of the project, and scripts in a cage {reach}; {advice}")
+            format!("{shown} lies outside of the project, and scripts in a sandbox {reach}; {advice}")
         });
     };
     let need = Access::write(inside.to_str()?);
     if let Some(secret) = secret_hint(ctx, inside.to_str()?) {
         return Some(format!(
-            "the cage keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
+            "the sandbox keeps {shown}, where secrets may be, from this script; if it should read it, {secret}"
         ));
     }
     match permission_hint(ctx, &need) {
         Some(way_out) => Some(format!(
-            "the cage lets this script read the project, not change {shown}; if it should, {way_out}"
+            "the sandbox lets this script read the project, not change {shown}; if it should, {way_out}"
         )),
         // Granted, and refused all the same.
         None => Some(format!(
-            "to change {shown} is granted, but a cage opens what exists when the run begins; make its folder before, or see \
+            "to change {shown} is granted, but a sandbox opens what exists when the run begins; make its folder before, or see \
              whose it is"
         )),
     }

@@ -1,4 +1,4 @@
-//! One run of a script: as a plain process, or in a cage.
+//! One run of a script: as a plain process, or in a sandbox.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -40,8 +40,8 @@ pub(super) struct ExternalExecutor {
     workers: WorkerPool,
 }
 
-/// What a run in a cage starts with.
-pub(super) struct Caged<'a> {
+/// What a run in a sandbox starts with.
+pub(super) struct Sandboxed<'a> {
     pub(super) request: LaunchRequest,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
@@ -80,7 +80,7 @@ impl ExternalExecutor {
         Ok(Self { file, interpreter, shared, workers: WorkerPool::default() })
     }
 
-    /// Whether the caller wants no cage.
+    /// Whether the caller wants no sandbox.
     pub(super) fn is_unsandboxed(ctx: &SkillContext) -> bool {
         let is_free = |permissions: &Permissions| match ctx.depth() {
             0 => permissions.is_granted(&Access::exec_unsandboxed()),
@@ -89,7 +89,7 @@ impl ExternalExecutor {
         ctx.sandbox_mode() == SandboxMode::Off || is_free(ctx.permissions())
     }
 
-    /// Whether a run whose cage cannot be put up may go on without.
+    /// Whether a run whose sandbox cannot be put up may go on without.
     pub(super) fn may_fall_back_to_unsandboxed(ctx: &SkillContext, error: &SkillError) -> bool {
         error.kind() == ErrorKind::SandboxUnavailable && ctx.sandbox_mode() == SandboxMode::BestEffort
     }
@@ -148,10 +148,10 @@ impl ExternalExecutor {
     pub(super) fn unsandboxed_command(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.verified_script_path(ctx)?;
         let (project, strangers) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
-        // In a cage it would do no harm; here it would have all the rights of the user.
+        // In a sandbox it would do no harm; here it would have all the rights of the user.
         let is_shunned = |program: &Path| strangers.may_control(program);
         let (name, reason) =
-            (self.file.name(), "comes from the project or the skill and runs in a cage only");
+            (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
         let interpreter = self.interpreter.locate_allowed(name, &search_path(), is_shunned, reason)?;
         let interpreter = self.with_client_import(interpreter, &[])?;
         let mut command = command::build_command(&interpreter, &script, args, self.file.folder(), project);
@@ -159,8 +159,12 @@ impl ExternalExecutor {
         Ok(command)
     }
 
-    /// The order for a process in a cage.
-    pub(super) fn prepare_launch<'a>(&'a self, args: &[String], ctx: &'a SkillContext) -> Result<Caged<'a>> {
+    /// The order for a process in a sandbox.
+    pub(super) fn prepare_launch<'a>(
+        &'a self,
+        args: &[String],
+        ctx: &'a SkillContext,
+    ) -> Result<Sandboxed<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.verified_script_path(ctx)?;
         let question = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
@@ -172,14 +176,21 @@ impl ExternalExecutor {
         let scratch = RunTempDir::new(self.shared.cleanup(), &avoided)
             .map_err(|error| SkillError::io("failed to make a folder for the run", error))?;
         let places = RunPaths { project, skill, temp_dir: scratch.path(), installation: &installed };
-        let cage = policy::sandbox_policy(ctx, &places);
-        let own_reads = cage.files.as_ref().map_or(0, |rules| rules.read.len());
-        let mut order =
-            command::build_request(&interpreter, &script, args, &places, cage, ctx.limits(), ctx.redaction())
-                .map_err(|error| outcome::start_error(name, project, error))?;
+        let sandbox = policy::sandbox_policy(ctx, &places);
+        let own_reads = sandbox.files.as_ref().map_or(0, |rules| rules.read.len());
+        let mut order = command::build_request(
+            &interpreter,
+            &script,
+            args,
+            &places,
+            sandbox,
+            ctx.limits(),
+            ctx.redaction(),
+        )
+        .map_err(|error| outcome::start_error(name, project, error))?;
         if ctx.worker().is_some_and(|worker| !worker.is_single_run()) {
             // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
-            order.cage.limits.cpu_seconds = None;
+            order.sandbox.limits.cpu_seconds = None;
             order.timeout_ms = u64::MAX;
         }
         let offered = self.shared.api_clients().add_to_request(
@@ -190,7 +201,7 @@ impl ExternalExecutor {
         offered.map_err(client_write_error)?;
         order.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(Caged {
+        Ok(Sandboxed {
             request: order,
             temp_dir: scratch,
             installation: installed,
@@ -228,9 +239,9 @@ impl ExternalExecutor {
             };
             return value.map(SkillOutput::from);
         }
-        let Caged { request: order, temp_dir: scratch, project, .. } =
+        let Sandboxed { request: order, temp_dir: scratch, project, .. } =
             self.prepare_launch(Self::arguments(input, ctx), ctx)?;
-        let found = order.cage.files.as_ref().map(|rules| &rules.protected_paths);
+        let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
         let before = CreationGuard::new(ctx, project, found);
         let obstacles = check_protection_gaps(ctx, &order, project);
         let outcome = self.run_process(
@@ -246,7 +257,7 @@ impl ExternalExecutor {
         }
     }
 
-    /// A process in a cage that is kept between runs. What holds of its cage is what a program that does nothing finds in the
+    /// A process in a sandbox that is kept between runs. What holds of its sandbox is what a program that does nothing finds in the
     /// same one: the process itself says so when it ends, which is too late for its runs.
     fn start_worker(
         &self,
@@ -254,14 +265,14 @@ impl ExternalExecutor {
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let Caged { request: order, temp_dir: scratch, project, .. } =
+        let Sandboxed { request: order, temp_dir: scratch, project, .. } =
             self.prepare_launch(Self::arguments(input, ctx), ctx)?;
         let obstacles = check_protection_gaps(ctx, &order, project);
-        let found = order.cage.files.as_ref().map(|rules| &rules.protected_paths);
+        let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
         let (marks, before) =
             (found.map(Fingerprint::new).unwrap_or_default(), CreationGuard::new(ctx, project, found));
         let launcher = self.shared.launcher();
-        let probed = sandbox::probe(launcher, order.cage.clone()).and_then(process::check_setup);
+        let probed = sandbox::probe(launcher, order.sandbox.clone()).and_then(process::check_setup);
         let report =
             probed.map_err(|error| outcome::with_protection_gaps(self.start_error(ctx, error), obstacles))?;
         let started = WorkerSession::start(Launch::Sandboxed(launcher, Box::new(order)), ctx.limits());
@@ -323,7 +334,7 @@ impl ExternalExecutor {
     }
 }
 
-impl Caged<'_> {
+impl Sandboxed<'_> {
     pub(super) fn run_paths(&self) -> RunPaths<'_> {
         RunPaths {
             project: self.project,

@@ -1,4 +1,4 @@
-//! What a script would reach, of the very command and cage that would start it; and what this machine offers at all.
+//! What a script would reach, of the very command and sandbox that would start it; and what this machine offers at all.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{
     InterpreterReport, LaunchPreview, SandboxPath, SandboxReport, SandboxSupport, SkillContext,
 };
-use crate::runtimes::external::executor::{Caged, ExternalExecutor};
+use crate::runtimes::external::executor::{ExternalExecutor, Sandboxed};
 use crate::runtimes::external::interpreter::{detect, version};
 use crate::runtimes::external::outcome::ProtectionGaps;
 use crate::runtimes::external::policy;
@@ -32,17 +32,17 @@ impl ExternalExecutor {
         if Self::is_unsandboxed(ctx) {
             return self.unsandboxed_plan(input, ctx);
         }
-        let caged = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
-        match probe_sandbox(&self.shared, caged.request.cage.clone()) {
+        let sandboxed = self.prepare_launch(Self::arguments(input, ctx), ctx)?;
+        match probe_sandbox(&self.shared, sandboxed.request.sandbox.clone()) {
             Ok(report) => {
-                let version = self.interpreter_version(Path::new(&caged.request.program), ctx);
-                Ok(sandboxed_plan(&caged, version, outcome::sandbox_report(&report), ctx))
+                let version = self.interpreter_version(Path::new(&sandboxed.request.program), ctx);
+                Ok(sandboxed_plan(&sandboxed, version, outcome::sandbox_report(&report), ctx))
             }
             Err(error) => {
-                let error = outcome::start_error(self.file.name(), caged.project, error);
+                let error = outcome::start_error(self.file.name(), sandboxed.project, error);
                 let error = outcome::with_protection_gaps(
                     error,
-                    ProtectionGaps::in_request(&caged.request, caged.project),
+                    ProtectionGaps::in_request(&sandboxed.request, sandboxed.project),
                 );
                 if Self::may_fall_back_to_unsandboxed(ctx, &error) {
                     self.unsandboxed_plan(input, ctx)
@@ -79,21 +79,21 @@ impl ExternalExecutor {
     }
 }
 
-/// What held of this cage around a program that does nothing.
-fn probe_sandbox(shared: &RuntimeServices, cage: SandboxPolicy) -> std::io::Result<SupervisorReport> {
-    let report = sandbox::probe(shared.launcher(), cage)?;
+/// What held of this sandbox around a program that does nothing.
+fn probe_sandbox(shared: &RuntimeServices, sandbox: SandboxPolicy) -> std::io::Result<SupervisorReport> {
+    let report = sandbox::probe(shared.launcher(), sandbox)?;
     process::check_setup(report)
 }
 
 fn sandboxed_plan(
-    caged: &Caged<'_>,
+    sandboxed: &Sandboxed<'_>,
     version: Option<String>,
     sandbox: SandboxReport,
     ctx: &SkillContext,
 ) -> LaunchPreview {
-    let (order, places) = (&caged.request, caged.run_paths());
-    let rules = order.cage.files.clone().unwrap_or_default();
-    // What does not exist is passed over when the cage is put up.
+    let (order, places) = (&sandboxed.request, sandboxed.run_paths());
+    let rules = order.sandbox.files.clone().unwrap_or_default();
+    // What does not exist is passed over when the sandbox is put up.
     let listed = |own: &mut dyn Iterator<Item = &OsString>, clients: &[OsString]| {
         let own = own
             .map(PathBuf::from)
@@ -104,7 +104,7 @@ fn sandboxed_plan(
         places.dedup_by(|a, b| a.path == b.path);
         places
     };
-    let (read, clients) = rules.read.split_at(caged.script_read_count);
+    let (read, clients) = rules.read.split_at(sandboxed.script_read_count);
     LaunchPreview {
         command: command_line(&order.program, order.args.iter().map(AsRef::as_ref)),
         interpreter_version: version,
@@ -124,9 +124,9 @@ fn sandboxed_plan(
             .permissions()
             .writable_paths()
             .into_iter()
-            .filter(|path| !caged.project.join(path).exists())
+            .filter(|path| !sandboxed.project.join(path).exists())
             .collect(),
-        network: !order.cage.block_network,
+        network: !order.sandbox.block_network,
         has_api: true,
         worker: ctx.worker(),
         sandbox,
@@ -147,7 +147,7 @@ fn sorted_names<'a>(names: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
     names
 }
 
-/// What this machine offers: found by putting up a cage around a program that does nothing.
+/// What this machine offers: found by putting up a sandbox around a program that does nothing.
 pub(in super::super) fn machine(shared: &RuntimeServices) -> SandboxSupport {
     let helper = shared.launcher().server_program();
     match probe_sandbox(shared, policy::strictest_policy()) {

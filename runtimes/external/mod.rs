@@ -1,6 +1,6 @@
 //! Scripts run by their interpreter, as processes.
 //!
-//! The way of a run: choose the interpreter, build the command and the cage it runs in, run the process, judge how it ended.
+//! The way of a run: choose the interpreter, build the command and the sandbox it runs in, run the process, judge how it ended.
 //! Choosing is the same everywhere; all that follows is there on Unix.
 
 #[cfg(unix)]

@@ -34,9 +34,9 @@ pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) 
         .map(StopCause::error)
         .or_else(|| limit_errors::limit_error(ctx.limits(), name, &ended))
         .or_else(|| exit_error(ctx, name, &ended));
-    if let Some(caged) = &ended.report {
-        ctx.report_sandbox(sandbox_report(caged));
-        warn_of_weaker_sandbox(ctx, name, caged);
+    if let Some(sandboxed) = &ended.report {
+        ctx.report_sandbox(sandbox_report(sandboxed));
+        warn_of_weaker_sandbox(ctx, name, sandboxed);
     }
     let report = process_report(ended);
     let outcome = match failure {
@@ -95,7 +95,7 @@ pub(super) struct ProtectionGaps {
 
 impl ProtectionGaps {
     pub(super) fn in_request(order: &LaunchRequest, project: &Path) -> Self {
-        let guarded = order.cage.files.as_ref().map(|files| &files.protected_paths);
+        let guarded = order.sandbox.files.as_ref().map(|files| &files.protected_paths);
         let own = guarded.and_then(|guarded| guarded.own.first()).map(Path::new);
         let shown = |own: &Path| {
             own.strip_prefix(project).unwrap_or(own).to_string_lossy().escape_debug().to_string()
@@ -160,7 +160,7 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     )
 }
 
-/// What the cage has to say to it, where there was one.
+/// What the sandbox has to say to it, where there was one.
 fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<String> {
     ended.report.as_ref()?;
     denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
@@ -172,9 +172,9 @@ fn redacted_stderr(ctx: &SkillContext, stderr: &CapturedOutput) -> Redacted<Stri
     if stderr.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
 }
 
-/// Says where the cage was less than what this machine gives, or than one that is required.
-fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, caged: &SupervisorReport) {
-    for sentence in missing_restrictions(name, &caged.enforcement) {
+/// Says where the sandbox was less than what this machine gives, or than one that is required.
+fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, sandboxed: &SupervisorReport) {
+    for sentence in missing_restrictions(name, &sandboxed.enforcement) {
         crate::runtimes::external::executor::log_warning(ctx, sentence);
     }
 }
@@ -188,14 +188,15 @@ fn missing_restrictions(name: &str, held: &Enforcement) -> Vec<String> {
         format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
     });
     // Whether the network was to be shut is the grants' matter.
-    let cage = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
-    let missing = held.missing(&cage).map(|wall| format!("{name} ran in a cage that does not hold {wall}"));
+    let sandbox = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
+    let missing =
+        held.missing(&sandbox).map(|wall| format!("{name} ran in a sandbox that does not hold {wall}"));
     lowered.into_iter().chain(open).chain(missing).collect()
 }
 
-/// What the cage enforced, as the script's own process said it before it began and the stub when it was over.
-pub(super) fn sandbox_report(caged: &SupervisorReport) -> SandboxReport {
-    let held = caged.enforcement;
+/// What the sandbox enforced, as the script's own process said it before it began and the stub when it was over.
+pub(super) fn sandbox_report(sandboxed: &SupervisorReport) -> SandboxReport {
+    let held = sandboxed.enforcement;
     SandboxReport {
         level: if held.namespaces { "namespaces" } else { "landlock" },
         files: held.restricts_files(),
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_cage_lacked_is_told() {
+    fn what_a_sandbox_lacked_is_told() {
         let whole = Enforcement { landlock_abi: 6, scope: true, seccomp: true, ..Enforcement::default() };
         assert_eq!(missing_restrictions("x", &whole), [""; 0]);
         assert_eq!(
@@ -252,6 +253,6 @@ mod tests {
         assert!(said.starts_with("x ran in the tier landlock"), "{said}");
         let said = missing_restrictions("x", &Enforcement::default());
         let held_by_none = ["files", "local sockets", "signals"];
-        assert_eq!(said, held_by_none.map(|wall| format!("x ran in a cage that does not hold {wall}")));
+        assert_eq!(said, held_by_none.map(|wall| format!("x ran in a sandbox that does not hold {wall}")));
     }
 }

@@ -1,4 +1,4 @@
-//! What a script in a cage may reach: what interpreters read, the project, the skill, and a folder of its own.
+//! What a script in a sandbox may reach: what interpreters read, the project, the skill, and a folder of its own.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -66,7 +66,7 @@ pub(super) struct RunPaths<'a> {
     pub(super) installation: &'a Installation,
 }
 
-/// The cage for a run with these permissions and limits.
+/// The sandbox for a run with these permissions and limits.
 pub(super) fn sandbox_policy(ctx: &SkillContext, places: &RunPaths<'_>) -> SandboxPolicy {
     let network = ctx.permissions().allows(&Access::network());
     SandboxPolicy {
@@ -79,7 +79,7 @@ pub(super) fn sandbox_policy(ctx: &SkillContext, places: &RunPaths<'_>) -> Sandb
     }
 }
 
-/// The cage of a script that may do nothing in particular.
+/// The sandbox of a script that may do nothing in particular.
 pub(super) fn strictest_policy() -> SandboxPolicy {
     let read = SYSTEM_PATHS.iter().map(Into::into).collect();
     SandboxPolicy {
@@ -93,15 +93,15 @@ pub(super) fn strictest_policy() -> SandboxPolicy {
 
 /// The same for a program of a stranger's, who needs their folders and what it is run by.
 pub(super) fn strictest_policy_for(program: &Path, strangers: &UntrustedDirs) -> SandboxPolicy {
-    let mut cage = SandboxPolicy { required: true, ..strictest_policy() };
-    if let Some(rules) = &mut cage.files {
+    let mut sandbox = SandboxPolicy { required: true, ..strictest_policy() };
+    if let Some(rules) = &mut sandbox.files {
         let homes = readable_paths(program, &search_path(), strangers).into_iter();
         let homes = homes.filter(|home| !strangers.may_control(home) && is_outside_system(home));
         rules.read.extend(homes.map(Into::into));
         rules.own.extend(strangers.folders().iter().filter_map(|folder| pin(folder)));
         rules.write.push(DEV_NULL.into());
     }
-    cage
+    sandbox
 }
 
 /// Why a path is among the rules for these places.
@@ -138,13 +138,13 @@ pub(super) fn path_dirs(path: &[PathBuf], homes: &[PathBuf]) -> Vec<PathDir> {
     path.iter().map(folder).collect()
 }
 
-/// The folders of `PATH` with programs that can be run in this cage: those that lie in what can be read, or some of that in
+/// The folders of `PATH` with programs that can be run in this sandbox: those that lie in what can be read, or some of that in
 /// them.
 pub(super) fn dirs_with_programs<'a>(
-    cage: &SandboxPolicy,
+    sandbox: &SandboxPolicy,
     installed: &'a Installation,
 ) -> impl Iterator<Item = &'a Path> {
-    let rules = cage.files.as_ref();
+    let rules = sandbox.files.as_ref();
     let has_programs = move |folder: &&PathDir| {
         let is_near = |exact: &PinnedPath| {
             let place = folder.real_path.as_ref();
@@ -184,7 +184,7 @@ fn file_rules(ctx: &SkillContext, places: &RunPaths<'_>, network: bool) -> FileR
         ctx.project().iter().flat_map(|files| writable_paths(files, &ctx.permissions().writable_paths())),
     );
     if ctx.permissions().allows(&Access::shm()) {
-        // A cage with mounts has its own.
+        // A sandbox with mounts has its own.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
     let mut guarded = protected_paths(ctx, places.project);
@@ -221,7 +221,7 @@ pub(super) fn system_paths() -> Vec<PathBuf> {
     all.iter().filter(|(place, _)| !is_within(place)).map(|(_, path)| path.clone()).collect()
 }
 
-/// Whether every script in a cage may read this.
+/// Whether every script in a sandbox may read this.
 pub(super) fn is_system_path(path: &Path) -> bool {
     SYSTEM_PATHS.iter().any(|system| path.starts_with(system))
 }

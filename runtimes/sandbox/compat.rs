@@ -1,4 +1,4 @@
-//! Flags that only some systems know, and what stands in for them elsewhere, where there is no cage to keep whole.
+//! Flags that only some systems know, and what stands in for them elsewhere, where there is no sandbox to keep whole.
 
 pub(crate) use crate::host::OPEN_BY_NAME;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};

@@ -1,4 +1,4 @@
-//! The cage around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
+//! The sandbox around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
 
 mod bytes;
 mod cleanup;
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Where the helper comes from that starts programs in cages.
+/// Where the helper comes from that starts programs in sandboxes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ForkServerSource {
     /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); else a copy of this process.
@@ -44,7 +44,7 @@ pub(crate) enum ForkServerSource {
     Program(PathBuf),
 }
 
-/// How long those who put up a cage, and take it down, may take to answer.
+/// How long those who put up a sandbox, and take it down, may take to answer.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until something can be read, or nobody is left to write it, and no longer than they may take. Signals to the host,
@@ -60,19 +60,19 @@ pub(crate) fn wait_readable(end: &impl AsFd) -> bool {
     }
 }
 
-/// Puts up a cage around a program that does nothing, and tells what held.
-pub(crate) fn probe(launcher: &Launcher, cage: SandboxPolicy) -> io::Result<SupervisorReport> {
+/// Puts up a sandbox around a program that does nothing, and tells what held.
+pub(crate) fn probe(launcher: &Launcher, sandbox: SandboxPolicy) -> io::Result<SupervisorReport> {
     let order = LaunchRequest {
         program: "/bin/true".into(),
         args: Vec::new(),
         environment: Vec::new(),
         folder: "/".into(),
-        cage,
+        sandbox,
         cleanup_dirs: Vec::new(),
         timeout_ms: 10_000,
     };
     let nowhere = || File::options().read(true).write(true).open("/dev/null").map(Into::into);
     let started = launcher.start(&order, [nowhere()?, nowhere()?, nowhere()?], None)?;
     wait_readable(&started.report);
-    started.kill_and_wait().ok_or_else(|| io::Error::other("the process that puts up the cage was killed"))
+    started.kill_and_wait().ok_or_else(|| io::Error::other("the process that puts up the sandbox was killed"))
 }

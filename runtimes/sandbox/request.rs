@@ -1,4 +1,4 @@
-//! What the helper is told to run, and what it answers: the words between the host and the cage.
+//! What the helper is told to run, and what it answers: the words between the host and the sandbox.
 
 use std::ffi::{OsStr, OsString};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes;
 
-/// The descriptor by which a script in a cage reaches the host API.
+/// The descriptor by which a script in a sandbox reaches the host API.
 pub(crate) const HOST_API_FD: i32 = 3;
 
-/// A program and the cage it runs in. Everything in it is decided by the host; nothing comes from the script.
+/// A program and the sandbox it runs in. Everything in it is decided by the host; nothing comes from the script.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LaunchRequest {
     /// The program, absolute, and its arguments without itself.
@@ -23,7 +23,7 @@ pub(crate) struct LaunchRequest {
     /// The working directory, absolute.
     #[serde(with = "bytes")]
     pub(crate) folder: OsString,
-    pub(crate) cage: SandboxPolicy,
+    pub(crate) sandbox: SandboxPolicy,
     /// Folders for scripts that the host has made and removes; should it be killed, the helper does.
     #[serde(with = "bytes::list")]
     pub(crate) cleanup_dirs: Vec<OsString>,
@@ -41,7 +41,7 @@ pub(crate) struct SandboxPolicy {
     pub(crate) block_network: bool,
     /// Whether whole files are locked where a script asks for it. It takes no more than the right to read, and others wait.
     pub(crate) allow_flock: bool,
-    /// Whether system calls that lead out of a cage are refused.
+    /// Whether system calls that lead out of a sandbox are refused.
     pub(crate) filter_syscalls: bool,
     /// Whether the program must not start when the kernel enforces less than this.
     pub(crate) required: bool,
@@ -70,12 +70,12 @@ pub(crate) struct PinnedPath {
     /// Without links.
     #[serde(with = "bytes")]
     pub(crate) path: OsString,
-    /// Its device and its number there; nothing where a cage has its own.
+    /// Its device and its number there; nothing where a sandbox has its own.
     pub(crate) file_id: Option<(u64, u64)>,
 }
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {
-    /// What is there when the cage is put up, as long as no link leads to it.
+    /// What is there when the sandbox is put up, as long as no link leads to it.
     fn from(path: &T) -> Self {
         Self { path: path.into(), file_id: None }
     }

@@ -1,4 +1,4 @@
-//! What a cage has to hold where one is required: one answer for the run, its report, and whoever asks what a machine offers.
+//! What a sandbox has to hold where one is required: one answer for the run, its report, and whoever asks what a machine offers.
 
 use super::{Enforcement, SandboxPolicy};
 
@@ -16,13 +16,16 @@ impl Enforcement {
         self.scope || self.namespaces
     }
 
-    /// What is missing of what this cage has to hold before a program may start in it, where it is required. Whether the tree
+    /// What is missing of what this sandbox has to hold before a program may start in it, where it is required. Whether the tree
     /// can be killed is known before, and whether it was, afterwards.
-    pub(crate) fn missing<'a>(&'a self, cage: &'a SandboxPolicy) -> impl Iterator<Item = &'static str> + 'a {
+    pub(crate) fn missing<'a>(
+        &'a self,
+        sandbox: &'a SandboxPolicy,
+    ) -> impl Iterator<Item = &'static str> + 'a {
         let walls = [
             ("files", self.restricts_files()),
-            ("the network", self.network_blocked || !cage.block_network),
-            ("local sockets", self.seccomp || !cage.filter_syscalls),
+            ("the network", self.network_blocked || !sandbox.block_network),
+            ("local sockets", self.seccomp || !sandbox.filter_syscalls),
             ("signals", self.restricts_signals()),
         ];
         walls.into_iter().filter(|(_, holds)| !holds).map(|(name, _)| name)
@@ -42,8 +45,9 @@ mod tests {
             ..Enforcement::default()
         };
         change(&mut held);
-        let cage = SandboxPolicy { block_network: true, filter_syscalls: true, ..SandboxPolicy::default() };
-        held.missing(&cage).collect()
+        let sandbox =
+            SandboxPolicy { block_network: true, filter_syscalls: true, ..SandboxPolicy::default() };
+        held.missing(&sandbox).collect()
     }
 
     #[test]

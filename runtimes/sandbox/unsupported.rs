@@ -1,4 +1,4 @@
-//! Systems and builds without a cage: nothing is started in one, and the error says so.
+//! Systems and builds without a sandbox: nothing is started in one, and the error says so.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ impl Launcher {
     }
 
     /// Always an error: `unsupported`.
-    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn start(
         &self,
         _order: &Order,
@@ -31,26 +31,26 @@ impl Launcher {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn program(&self) -> Option<std::path::PathBuf> {
         None
     }
 
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn is_itself(&self) -> bool {
         true
     }
 }
 
 impl Started {
-    #[allow(clippy::unused_self, reason = "as where there are cages")]
+    #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn ended(self) -> Option<Report> {
         None
     }
 }
 
-/// Nothing is handed down where there are no cages.
+/// Nothing is handed down where there are no sandboxes.
 pub(crate) fn inherited(_number: i32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -32,7 +32,7 @@ impl StepBackend for LocalBackend {
             CallTarget::Tool(_) => false,
             CallTarget::Skill(name) => self.callees.get(name).is_some_and(|callee| {
                 let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.asked.clone());
-                // Without a cage a process can do anything, and a plan may come to one.
+                // Without a sandbox a process can do anything, and a plan may come to one.
                 let is_held = ctx.sandbox_mode() == SandboxMode::Required
                     || !callee.is_process && callee.calls.is_empty();
                 is_held && handed_on.only_reads()

@@ -84,7 +84,10 @@ fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
     ];
     if !process.missing.is_empty() {
         let missing = process.missing.join(", ");
-        rows.push(("not there", format!("{missing}: granted, but a cage opens what exists; make it before")));
+        rows.push((
+            "not there",
+            format!("{missing}: granted, but a sandbox opens what exists; make it before"),
+        ));
     }
     if let Some(worker) = process.worker {
         let seconds = worker.idle_timeout.as_secs();

@@ -33,7 +33,7 @@ pub struct LimitArgs {
     /// Operations the run may execute, in languages that count them [default: 10m in Rhai]
     #[arg(long, value_name = "COUNT")]
     operations: Option<String>,
-    /// The cage around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
+    /// The sandbox around processes: must hold, may be as weak as this machine makes it, or is left out [default: required]
     #[arg(long, value_name = "POLICY", value_parser = sandbox_policy_parser())]
     sandbox: Option<SandboxMode>,
     /// Where Lua and Rhai scripts run: in this process, or in a worker process that is killed at the deadline [default: in-process]

@@ -79,7 +79,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The best cage to put up around external scripts; with namespaces when never said.
+    /// The best sandbox to put up around external scripts; with namespaces when never said.
     pub fn sandbox_level(mut self, tier: SandboxLevel) -> Self {
         self.sandbox_level = tier;
         self

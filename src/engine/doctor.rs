@@ -12,7 +12,7 @@ use crate::skill::Severity;
 
 /// What there is to run skills with, found out now.
 ///
-/// In JSON every key is always present: `{ok, version, system, features, cage, tiers, interpreters, project, roots, shadowed,
+/// In JSON every key is always present: `{ok, version, system, features, sandbox, tiers, interpreters, project, roots, shadowed,
 /// problems, cache, findings}`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
@@ -24,9 +24,9 @@ pub struct Diagnosis {
     pub system: System,
     /// Cargo features, and whether this build has them.
     pub features: Vec<Feature>,
-    /// What held of a cage around a program that did nothing.
+    /// What held of a sandbox around a program that did nothing.
     pub sandbox: SandboxSupport,
-    /// The kinds of cage there are, strongest last.
+    /// The kinds of sandbox there are, strongest last.
     pub sandbox_levels: Vec<SandboxLevelReport>,
     /// The commands that run external scripts.
     pub interpreters: Vec<InterpreterReport>,
@@ -64,7 +64,7 @@ pub struct Feature {
     pub built_in: bool,
 }
 
-/// A kind of cage.
+/// A kind of sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxLevelReport {
     /// The name it has in the outcome's `sandbox.tier`.
@@ -128,9 +128,9 @@ const COMMON_INTERPRETERS: [&str; 3] = ["python3", "node", "bash"];
 
 impl EngineInner {
     pub(super) fn diagnosis(&self) -> Diagnosis {
-        let cage = runtimes::sandbox_support(self.script_cache.services());
+        let sandbox = runtimes::sandbox_support(self.script_cache.services());
         let interpreters = runtimes::interpreters(self.script_cache.services(), &self.project);
-        let mut findings = sandbox_findings(&cage);
+        let mut findings = sandbox_findings(&sandbox);
         findings.extend(interpreters.iter().filter_map(missing_interpreter_finding));
         findings.extend(self.registry.problems().iter().filter_map(unloaded_skill_finding));
         Diagnosis {
@@ -142,8 +142,8 @@ impl EngineInner {
                 kernel: kernel_release(),
             },
             features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
-            sandbox_levels: sandbox_level_reports(&cage),
-            sandbox: cage,
+            sandbox_levels: sandbox_level_reports(&sandbox),
+            sandbox: sandbox,
             interpreters,
             project: self.project.clone(),
             roots: self.root_reports(),
@@ -196,10 +196,10 @@ impl EngineInner {
 /// The first Landlock that keeps signals inside: Linux 6.12.
 const LANDLOCK_SIGNAL_SCOPE_ABI: u8 = 6;
 
-fn sandbox_level_reports(cage: &SandboxSupport) -> Vec<SandboxLevelReport> {
-    let is_caged = cage.landlock_abi.is_some() && cage.reason.is_none();
+fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
+    let is_sandboxed = sandbox.landlock_abi.is_some() && sandbox.reason.is_none();
     // Without namespaces nothing else keeps signals inside.
-    let is_scoped = cage.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
+    let is_scoped = sandbox.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
     vec![
         SandboxLevelReport {
             name: "none",
@@ -208,32 +208,32 @@ fn sandbox_level_reports(cage: &SandboxSupport) -> Vec<SandboxLevelReport> {
         },
         SandboxLevelReport {
             name: "landlock",
-            available: is_caged && is_scoped,
+            available: is_sandboxed && is_scoped,
             needs: "Linux 6.12 with Landlock, and the feature `sandboxed`",
         },
         SandboxLevelReport {
             name: "namespaces",
-            available: is_caged && cage.sandbox.level == "namespaces",
+            available: is_sandboxed && sandbox.sandbox.level == "namespaces",
             needs: "that or Linux 6.2, and user namespaces the system lets everybody make (or root with all its powers)",
         },
     ]
 }
 
-fn sandbox_findings(cage: &SandboxSupport) -> Vec<Finding> {
+fn sandbox_findings(sandbox: &SandboxSupport) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(reason) = &cage.reason {
+    if let Some(reason) = &sandbox.reason {
         findings.push(Finding {
             severity: Severity::Error,
-            message: format!("external scripts do not run in a cage here: {reason}"),
+            message: format!("external scripts do not run in a sandbox here: {reason}"),
             help: "use Linux 6.12 or later, or 6.2 where it gives namespaces, with Landlock among its security modules (see \
                    /sys/kernel/security/lsm), and a build with the feature `sandboxed`; or trust single scripts with --allow exec:unsandboxed"
                 .into(),
         });
     }
-    if cage.landlock_abi.is_some() && cage.tree_kill == Some("walk") {
+    if sandbox.landlock_abi.is_some() && sandbox.tree_kill == Some("walk") {
         findings.push(Finding {
             severity: Severity::Info,
-            message: "the kernel does not keep signals inside a cage, so what a script leaves behind is killed one generation \
+            message: "the kernel does not keep signals inside a sandbox, so what a script leaves behind is killed one generation \
                       after the other"
                 .into(),
             help: "Linux 6.12 and later kill it at once".into(),

@@ -21,7 +21,7 @@ use crate::policy::{Access, CancelToken, Limits, Permission};
 use crate::registry::Skill;
 use crate::runtimes;
 
-/// How many callees are looked at, a cage put up for each that is a process.
+/// How many callees are looked at, a sandbox put up for each that is a process.
 const MAX_CALLEES: usize = 100;
 
 /// What a run would reach, before it runs.

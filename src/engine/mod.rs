@@ -92,13 +92,13 @@ impl Engine {
         RunFuture::new(self.clone(), invocation)
     }
 
-    /// What a run would reach, without running it: its cage is put up around a program that does nothing, and its interpreter
+    /// What a run would reach, without running it: its sandbox is put up around a program that does nothing, and its interpreter
     /// is asked its version. Fails as the run would before it starts.
     pub fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         self.0.explain(invocation)
     }
 
-    /// What this machine, this build and these skills offer. Starts a cage around a program that does nothing, and every
+    /// What this machine, this build and these skills offer. Starts a sandbox around a program that does nothing, and every
     /// interpreter for its version; no skill.
     pub fn diagnosis(&self) -> Diagnosis {
         self.0.diagnosis()
@@ -109,7 +109,7 @@ impl Engine {
         self.0.availability(skill)
     }
 
-    /// What this machine offers to external scripts: what held of the strictest cage around a program that does nothing.
+    /// What this machine offers to external scripts: what held of the strictest sandbox around a program that does nothing.
     pub fn sandbox_support(&self) -> SandboxSupport {
         runtimes::sandbox_support(self.0.script_cache.services())
     }

@@ -19,7 +19,7 @@ pub struct LaunchPreview {
     /// The names of its environment variables, sorted.
     pub environment: Vec<String>,
     /// A folder of the run's own, for `HOME` and temporary files; each run has another one, gone afterwards. `null` without a
-    /// cage.
+    /// sandbox.
     pub temp_dir: Option<PathBuf>,
     /// What it may read and execute, with all that lies below.
     pub reads: Vec<SandboxPath>,
@@ -28,7 +28,7 @@ pub struct LaunchPreview {
     /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
     /// `true`. What there is of it when the run begins.
     pub protected: Vec<PathBuf>,
-    /// Paths it may write by its grants that are not there, so that its cage opens nothing by them: relative to the project. The
+    /// Paths it may write by its grants that are not there, so that its sandbox opens nothing by them: relative to the project. The
     /// host makes nothing that nobody asked for; the host API makes what it writes.
     pub missing: Vec<String>,
     /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
@@ -37,11 +37,11 @@ pub struct LaunchPreview {
     pub has_api: bool,
     /// How long it is kept for further runs, where its skill asks for that.
     pub worker: Option<WorkerOptions>,
-    /// What this machine enforces of that cage, as a program that does nothing has just found.
+    /// What this machine enforces of that sandbox, as a program that does nothing has just found.
     pub sandbox: SandboxReport,
 }
 
-/// A file or folder in a cage, and why it is there.
+/// A file or folder in a sandbox, and why it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxPath {
     /// Absolute.
@@ -55,13 +55,13 @@ pub struct SandboxPath {
 pub struct SandboxSupport {
     /// The Landlock ABI that confined a program that did nothing; `null` where none did.
     pub landlock_abi: Option<u8>,
-    /// What held of a cage around it; that of a plain process where there can be no cage.
+    /// What held of a sandbox around it; that of a plain process where there can be no sandbox.
     pub sandbox: SandboxReport,
-    /// How the tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a cage.
+    /// How the tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a sandbox.
     pub tree_kill: Option<&'static str>,
-    /// Why there can be no cage.
+    /// Why there can be no sandbox.
     pub reason: Option<String>,
-    /// The program that starts processes in cages; `null` where a copy of this process does.
+    /// The program that starts processes in sandboxes; `null` where a copy of this process does.
     pub helper: Option<PathBuf>,
 }
 

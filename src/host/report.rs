@@ -24,18 +24,18 @@ pub struct ProcessReport {
 /// What a process and whatever it started used; `null` where nobody counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessUsage {
-    /// Milliseconds of processor time of the whole tree; counted in a cage.
+    /// Milliseconds of processor time of the whole tree; counted in a sandbox.
     pub cpu_ms: Option<u64>,
-    /// Bytes resident in its largest process; counted in a cage.
+    /// Bytes resident in its largest process; counted in a sandbox.
     pub memory_bytes: Option<u64>,
     /// Bytes that all of its processes held together, the most that was seen: those who share some may count it several times.
-    /// `null` outside of a cage.
+    /// `null` outside of a sandbox.
     pub tree_memory_bytes: Option<u64>,
     /// Bytes it wrote to standard output, those beyond the cap included, until it ended or was stopped.
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error, counted in the same way.
     pub stderr_bytes: u64,
-    /// Processes that were left when the script ended, and were ended for it; counted in a cage.
+    /// Processes that were left when the script ended, and were ended for it; counted in a sandbox.
     pub left_behind: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ pub struct ProcessUsage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub struct SandboxReport {
-    /// `in-process` for the embedded languages; for a process in a cage `namespaces`, or `landlock` where the machine gives none;
+    /// `in-process` for the embedded languages; for a process in a sandbox `namespaces`, or `landlock` where the machine gives none;
     /// `none` for one that runs with the user's own rights.
     pub level: &'static str,
     /// Files outside the project were out of reach.

@@ -12,7 +12,7 @@ pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub timeout: Duration,
     /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::alloc_counter::CountingAllocator) is
-    /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a cage, where they are looked at
+    /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a sandbox, where they are looked at
     /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
     pub memory: Option<u64>,
     /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly, and what

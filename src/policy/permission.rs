@@ -80,8 +80,8 @@ impl Permission {
     pub const READ: Self = Self { kind: PermissionKind::Read, scope: None };
     /// Changing files of the project, protected paths excepted.
     pub const WRITE: Self = Self { kind: PermissionKind::Write, scope: None };
-    /// Being run as a process: skills may ask for it, and nothing needs it, since processes run in a cage. What leads out of
-    /// the cage is `exec:unsandboxed`.
+    /// Being run as a process: skills may ask for it, and nothing needs it, since processes run in a sandbox. What leads out of
+    /// the sandbox is `exec:unsandboxed`.
     pub const EXEC: Self = Self { kind: PermissionKind::Exec, scope: None };
 
     /// Calling the embedder's tool of that name, where it can be one.
@@ -101,7 +101,7 @@ impl Permission {
         self.scope.is_some()
     }
 
-    /// Whether it leads to more than reading the project and running in a cage.
+    /// Whether it leads to more than reading the project and running in a sandbox.
     pub(super) fn does_more_than_read(&self) -> bool {
         !matches!(self.kind, PermissionKind::Read | PermissionKind::Wasi | PermissionKind::Exec)
             || self.applies_without_request()
@@ -169,7 +169,7 @@ impl Access {
         Self { kind: PermissionKind::Exec, target: String::new() }
     }
 
-    /// Starting a process outside of any cage.
+    /// Starting a process outside of any sandbox.
     pub fn exec_unsandboxed() -> Self {
         Self { kind: PermissionKind::Exec, target: UNSANDBOXED.to_owned() }
     }

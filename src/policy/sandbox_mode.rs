@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, SkillError};
 
-/// What the caller wants of the cage around external scripts. Embedded languages reach nothing but the host API anyway.
+/// What the caller wants of the sandbox around external scripts. Embedded languages reach nothing but the host API anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxMode {
@@ -61,7 +61,7 @@ impl fmt::Display for SandboxMode {
     }
 }
 
-/// The best cage to put up; where the machine has less, less is put up, and the outcome says what.
+/// The best sandbox to put up; where the machine has less, less is put up, and the outcome says what.
 ///
 /// Lower ones are for comparisons, and for machines that resent namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

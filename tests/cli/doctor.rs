@@ -23,7 +23,7 @@ fn every_part_is_always_there() {
         keys,
         [
             "cache",
-            "cage",
+            "sandbox",
             "features",
             "findings",
             "interpreters",
@@ -47,13 +47,13 @@ fn the_sandbox_is_the_one_that_scripts_get() {
     let project = Project::new().shell("x", "true");
     let (diagnosis, outcome) = (diagnosis(&project), project.metier(&["run", "x", "--json"]).json());
     if cfg!(feature = "sandboxed") && cfg!(target_os = "linux") {
-        assert_eq!(diagnosis["cage"]["sandbox"], outcome["sandbox"]);
-        assert!(diagnosis["cage"]["landlock_abi"].as_u64().unwrap() >= 3, "{diagnosis}");
-        assert_eq!((&diagnosis["ok"], &diagnosis["cage"]["reason"]), (&json!(true), &Value::Null));
+        assert_eq!(diagnosis["sandbox"]["sandbox"], outcome["sandbox"]);
+        assert!(diagnosis["sandbox"]["landlock_abi"].as_u64().unwrap() >= 3, "{diagnosis}");
+        assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["reason"]), (&json!(true), &Value::Null));
         let tier = outcome["sandbox"]["tier"].as_str().unwrap();
         assert_eq!(row(&diagnosis["tiers"], "name", tier)["available"], json!(true));
     } else {
-        assert_eq!((&diagnosis["ok"], &diagnosis["cage"]["landlock_abi"]), (&json!(false), &Value::Null));
+        assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["landlock_abi"]), (&json!(false), &Value::Null));
         assert_eq!(project.metier(&["doctor"]).code, 1);
     }
 }

@@ -93,7 +93,7 @@ fn what_is_explained_is_what_a_script_finds() {
             .collect();
         expected.push(format!("variables {} ", variables.join(" ")));
         assert_eq!(said, expected, "{grants:?}: {}", run.stderr);
-        // What is told of the cage is what the outcome of the run says.
+        // What is told of the sandbox is what the outcome of the run says.
         let outcome = project.metier(&[&["run", "x", "--json"], grants].concat()).json();
         assert_eq!(outcome["sandbox"], plan["sandbox"], "{grants:?}");
         assert_eq!(outcome["limits"], plan["limits"], "{grants:?}");
@@ -247,13 +247,16 @@ fn what_a_plan_calls_is_explained_with_it() {
     );
     let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;
     assert!(!page.contains("none is needed") && page.contains("with all the rights of the user"), "{page}");
-    let caged = explain(&project, &[]);
-    assert_eq!(caged["sandbox"], caged["callees"][0]["sandbox"], "the weakest is that of the process");
+    let sandboxed = explain(&project, &[]);
+    assert_eq!(
+        sandboxed["sandbox"], sandboxed["callees"][0]["sandbox"],
+        "the weakest is that of the process"
+    );
     let project = project.file(".metier/skills/x/SKILL.md", head("write"));
     let unasked = explain(&project, &["--allow", "exec:unsandboxed"]);
     assert_eq!(
-        unasked["sandbox"], caged["sandbox"],
-        "a callee leaves no cage that its caller does not ask to leave"
+        unasked["sandbox"], sandboxed["sandbox"],
+        "a callee leaves no sandbox that its caller does not ask to leave"
     );
 }
 

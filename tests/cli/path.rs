@@ -1,5 +1,5 @@
 //! A folder of the project's on `PATH`, as npm, direnv and active environments have it: what a stranger put there opens nothing
-//! and runs nowhere but in a cage.
+//! and runs nowhere but in a sandbox.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -73,7 +73,7 @@ fn executable(path: PathBuf, text: &str) -> PathBuf {
 #[test]
 fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
     if !IS_SANDBOXED {
-        return not_run("links on PATH", "this build has no cage");
+        return not_run("links on PATH", "this build has no sandbox");
     }
     let secrets = ["key", "private/share/db", "private/lib/notes", "private/bin/x"];
     let refused = "refused\n".repeat(secrets.len());
@@ -116,7 +116,7 @@ fn a_link_from_the_project_opens_nothing_of_what_it_leads_to() {
 #[test]
 fn a_link_from_the_project_opens_an_interpreter_and_nothing_that_only_looks_like_one() {
     if !IS_SANDBOXED {
-        return not_run("links on PATH", "this build has no cage");
+        return not_run("links on PATH", "this build has no sandbox");
     }
     let stage = PathFixture::new();
     stage.beside("python/bin/python3.9", "#!/bin/sh\ncat \"${0%/bin/*}/lib/python3.9/os.py\"\n");
@@ -137,7 +137,7 @@ fn an_active_environment_in_the_project_runs() {
         return not_run("an environment", "python3 is not installed");
     };
     if !IS_SANDBOXED {
-        return not_run("an environment", "this build has no cage");
+        return not_run("an environment", "this build has no sandbox");
     }
     let stage = PathFixture::new();
     let made = Command::new(python)
@@ -158,7 +158,7 @@ fn an_active_environment_in_the_project_runs() {
     };
     let ran = stage.metier(&["run", "says"], &[".venv/bin"]);
     assert_eq!((ran.stdout.as_str(), ran.code), ("mine True\n", 0), "{ran:?}");
-    // What it says of its version, it says in a cage.
+    // What it says of its version, it says in a sandbox.
     let explained = stage.metier(&["run", "says", "--explain", "--json"], &[".venv/bin"]).json();
     let version = explained["process"]["interpreter_version"].as_str().unwrap_or_default().to_owned();
     assert!(version.starts_with("Python 3"), "{explained}");

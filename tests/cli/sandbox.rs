@@ -15,16 +15,16 @@ fn run(project: &Project, args: &[&str]) -> Value {
 #[test]
 fn a_process_is_in_a_sandbox_unless_the_caller_says_otherwise() {
     let project = tries();
-    for (args, is_caged) in [
+    for (args, is_sandboxed) in [
         (&["tries"][..], true),
         (&["tries", "--sandbox", "required"], true),
         (&["tries", "--sandbox", "best-effort"], true),
         (&["tries", "--sandbox", "off"], false),
     ] {
         let outcome = run(&project, args);
-        assert_eq!(outcome["sandbox"]["tier"] != "none", is_caged, "{args:?}: {outcome}");
-        assert_eq!(outcome["sandbox"]["files"], json!(is_caged), "{args:?}");
-        assert!(!is_caged || outcome["value"] == "refused\n", "{args:?}: {outcome}");
+        assert_eq!(outcome["sandbox"]["tier"] != "none", is_sandboxed, "{args:?}: {outcome}");
+        assert_eq!(outcome["sandbox"]["files"], json!(is_sandboxed), "{args:?}");
+        assert!(!is_sandboxed || outcome["value"] == "refused\n", "{args:?}: {outcome}");
     }
 }
 

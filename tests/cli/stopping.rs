@@ -83,7 +83,7 @@ fn an_interrupt_of_cases_leaves_no_project_of_theirs() {
     assert_eq!(left, ["kept"], "{answer:?}");
 }
 
-/// A command that sleeps for so long as no other does: in a cage a process has another number than outside.
+/// A command that sleeps for so long as no other does: in a sandbox a process has another number than outside.
 fn unique_sleep(test: u32) -> String {
     format!("sleep 300.{test}{}", std::process::id())
 }

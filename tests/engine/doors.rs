@@ -42,7 +42,7 @@ fn start_run(run: RunFuture) -> std::pin::Pin<Box<RunFuture>> {
     run
 }
 
-/// How many processes work in a folder. One that has stopped works nowhere; in a cage a process has another number than here.
+/// How many processes work in a folder. One that has stopped works nowhere; in a sandbox a process has another number than here.
 fn count_processes_in(folder: &std::path::Path) -> usize {
     let folder = std::fs::canonicalize(folder).unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);

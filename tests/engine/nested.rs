@@ -106,13 +106,15 @@ fn a_script_that_asks_for_everything_gets_no_more_than_its_caller() {
     };
     let outcome = project("skill:y").run(&["skill:y", "write"]);
     assert_eq!(kind(&outcome), ErrorKind::Script, "the caller did not ask to write");
-    let caged = project("skill:y write").run(&["skill:y", "write"]);
+    let sandboxed = project("skill:y write").run(&["skill:y", "write"]);
     assert!(
-        caged.sandbox.is_some_and(|report| crate::project::is_sandbox_level(report.level) && report.files),
+        sandboxed
+            .sandbox
+            .is_some_and(|report| crate::project::is_sandbox_level(report.level) && report.files),
         "{:?}",
-        caged.sandbox
+        sandboxed.sandbox
     );
-    assert_eq!(value(caged), json!(1));
+    assert_eq!(value(sandboxed), json!(1));
     let outcome = project("skill:y exec:unsandboxed").run(&["skill:y", "exec:unsandboxed"]);
     assert_eq!(
         outcome.sandbox,

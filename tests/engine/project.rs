@@ -69,7 +69,7 @@ impl Project {
     }
 
     pub fn builder(&self) -> EngineBuilder {
-        // Where a build has no cage, scripts run as plain processes.
+        // Where a build has no sandbox, scripts run as plain processes.
         Engine::builder(self.root()).roots(self.roots()).sandbox_mode(SandboxMode::BestEffort)
     }
 
@@ -128,7 +128,7 @@ pub fn sentence(outcome: &Outcome) -> String {
     outcome.result.as_ref().unwrap_err().to_string()
 }
 
-/// Whether a process that reports this tier was in a cage; which one it is depends on the machine.
+/// Whether a process that reports this tier was in a sandbox; which one it is depends on the machine.
 #[allow(dead_code, reason = "not every build has one")]
 pub fn is_sandbox_level(tier: &str) -> bool {
     matches!(tier, "namespaces" | "landlock")

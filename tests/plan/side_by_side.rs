@@ -103,7 +103,7 @@ fn a_process_that_may_start_without_a_sandbox_runs_alone() {
     let project = Project::new().shell("y", "exec", "sleep 0.05").contract("x", "", SKILLS);
     let engine = project.builder().sandbox_mode(SandboxMode::BestEffort).build().unwrap();
     let outcome = engine.run(x(&[]));
-    // Whether a cage can be had or not, nobody ran beside anybody: the steps took one after the other.
+    // Whether a sandbox can be had or not, nobody ran beside anybody: the steps took one after the other.
     let apart: u128 = outcome.steps.iter().map(|step| u128::from(step.duration_ms)).sum();
     assert!(outcome.duration.as_millis() >= apart, "{:?}", outcome.steps);
 }

@@ -166,7 +166,7 @@ impl EmbeddedWorkerExecutor {
             )
         })?;
         let order = launch_request(&program, ctx);
-        let probed = || sandbox::probe(launcher, order.cage.clone()).and_then(process::check_setup);
+        let probed = || sandbox::probe(launcher, order.sandbox.clone()).and_then(process::check_setup);
         // What holds of a required sandbox holds of every one like it, or it does not start.
         let held = match ctx.sandbox_mode() {
             SandboxMode::Required => self
@@ -251,7 +251,7 @@ fn launch_request(program: &Path, ctx: &SkillContext) -> LaunchRequest {
         args: vec![protocol::WORKER_ARG.into()],
         environment: Vec::new(),
         folder: "/".into(),
-        cage: SandboxPolicy {
+        sandbox: SandboxPolicy {
             files: Some(FileRules {
                 read,
                 write: vec![PinnedPath::from("/dev/null")],

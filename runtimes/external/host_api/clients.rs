@@ -123,7 +123,7 @@ impl ClientDir {
         Ok(Self { temp_dir: folder, program, stamps: marks })
     }
 
-    /// Whether everything is as it was written. A cage keeps a script from changing the text, and may not keep it from changing
+    /// Whether everything is as it was written. A sandbox keeps a script from changing the text, and may not keep it from changing
     /// the mode, by which it would let others in.
     fn is_intact(&self) -> bool {
         file_stamps(self.temp_dir.path()).is_ok_and(|marks| marks == self.stamps)
@@ -143,7 +143,7 @@ impl ClientDir {
     }
 
     fn add_to_request(&self, order: &mut LaunchRequest) {
-        if let Some(files) = &mut order.cage.files {
+        if let Some(files) = &mut order.sandbox.files {
             files.read.push(self.temp_dir.path().into());
             files.read.extend(self.program.iter().map(Into::into));
         }

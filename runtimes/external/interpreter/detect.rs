@@ -111,7 +111,7 @@ impl Interpreter {
         let shunned = |found: InterpreterCommand| {
             let sentence = format!("{script} needs {}, which {reason}", found.program.display());
             SkillError::new(ErrorKind::Unavailable, sentence)
-                .with_help("run it in a cage, or put the folder of another one on PATH")
+                .with_help("run it in a sandbox, or put the folder of another one on PATH")
         };
         let found = self.first_on_path(folders, |program| !is_shunned(program));
         found.ok_or_else(|| self.locate(script, folders).map_or_else(|missing| missing, shunned))

@@ -1,5 +1,5 @@
 //! What an interpreter says of its version: asked with a deadline, of a bounded answer, outside of any project. Where a stranger
-//! may have put it, it is asked in a cage or not at all.
+//! may have put it, it is asked in a sandbox or not at all.
 
 use std::path::Path;
 use std::process::Command;
@@ -51,7 +51,7 @@ fn sandboxed_request(program: &Path, strangers: &UntrustedDirs) -> LaunchRequest
         args: vec!["--version".into()],
         environment: command::inherited_variables().collect(),
         folder: WORKING_DIR.into(),
-        cage: policy::strictest_policy_for(program, strangers),
+        sandbox: policy::strictest_policy_for(program, strangers),
         cleanup_dirs: Vec::new(),
         timeout_ms: u64::try_from(TIMEOUT.as_millis()).unwrap_or(u64::MAX),
     }

@@ -47,13 +47,13 @@ pub(super) struct ProcessOptions<'a> {
 pub(super) enum Launch<'a> {
     /// As a plain process.
     Unsandboxed(Box<Command>),
-    /// In a cage.
+    /// In a sandbox.
     Sandboxed(&'a Launcher, Box<LaunchRequest>),
 }
 
 /// How a process ended.
 pub(super) struct ProcessExit {
-    /// What the cage says, where there was one.
+    /// What the sandbox says, where there was one.
     pub(super) report: Option<SupervisorReport>,
     pub(super) status: ExitStatus,
     pub(super) signal: Option<i32>,
@@ -99,7 +99,7 @@ pub(super) trait ProcessTree {
 /// Runs a process until it exits, the token stops, or a stream meets its cap where that ends it; then kills its whole tree.
 ///
 /// What lives on when the leader exits is killed too, and what the pipes hold at that moment is the output: a background job
-/// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a cage ends it.
+/// cannot hold up the run. Of a plain process a descendant that left the group (`setsid`) lives on; only a sandbox ends it.
 /// The error is that of the start, or of the few descriptors the run needs.
 pub(super) fn run(request: ProcessOptions<'_>) -> io::Result<ProcessExit> {
     let ProcessOptions { launch: start, stdin, limits, cancel, handler: service } = request;

@@ -1,4 +1,4 @@
-//! A process in a cage: its helper starts it, its stub kills and reaps it.
+//! A process in a sandbox: its helper starts it, its stub kills and reaps it.
 
 use std::fs::File;
 use std::io;
@@ -74,7 +74,7 @@ impl ProcessTree for SandboxedProcess {
     }
 }
 
-/// The report of a cage that could be put up, whatever came of the program in it.
+/// The report of a sandbox that could be put up, whatever came of the program in it.
 pub(in super::super) fn check_setup(report: SupervisorReport) -> io::Result<SupervisorReport> {
     match &report.end {
         LaunchOutcome::SetupFailed { step, errno } if step != PROGRAM_STEP => Err(setup_error(step, *errno)),
@@ -110,7 +110,7 @@ const METIER_DIRS_STEP: &str = "own folders";
 pub(in super::super) const METIER_DIRS_VISIBLE: &str =
     "folders of metier's own lie where the script would see them, which takes namespaces to prevent";
 
-/// A program that could not be executed is the script's matter; a wall that could not be put up is the cage's.
+/// A program that could not be executed is the script's matter; a wall that could not be put up is the sandbox's.
 fn setup_error(step: &str, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
     if step == PROGRAM_STEP {
@@ -120,7 +120,7 @@ fn setup_error(step: &str, errno: i32) -> io::Error {
     }
 }
 
-/// A cage that could not be put up.
+/// A sandbox that could not be put up.
 #[derive(Debug)]
 pub(in super::super) struct SandboxSetupError {
     step: String,
@@ -145,7 +145,7 @@ impl SandboxSetupError {
 impl std::fmt::Display for SandboxSetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.error.kind() == io::ErrorKind::ArgumentListTooLong {
-            return f.write_str("it would be a cage inside of more cages than the kernel allows");
+            return f.write_str("it would be a sandbox inside of more sandboxes than the kernel allows");
         }
         if self.step == METIER_DIRS_STEP {
             return f.write_str(METIER_DIRS_VISIBLE);

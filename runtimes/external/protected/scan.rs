@@ -1,6 +1,6 @@
 //! What a grant to read or write a project does not open: version control, secrets, the folders of skills.
 //!
-//! The host API asks for each path it is given. A script in a cage opens files by itself, so that they have to be found before
+//! The host API asks for each path it is given. A script in a sandbox opens files by itself, so that they have to be found before
 //! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
 //! of since is found by another one.
 
@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 1 << 21;
 /// Entries between two looks at whether the run was stopped.
 const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 
-/// Mounts that a cage needs besides those over what is guarded.
+/// Mounts that a sandbox needs besides those over what is guarded.
 const RESERVED_MOUNTS: usize = 1 << 10;
 
 /// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.

@@ -361,7 +361,7 @@ try { metier.ctx.write('a', 'b'); } catch (error) { console.log(JSON.stringify([
     assert_value(&stage, 5);
     let stage = Fixture::new("scripts/run.mjs", "import 'metier'; import 'no-such-package';");
     assert!(stage.run().process().stderr.contains("Cannot find package 'no-such-package'"));
-    // Without a cage there is no host, which is told when it is called.
+    // Without a sandbox there is no host, which is told when it is called.
     let mut stage = Fixture::new("scripts/run.mjs", "import {ctx} from 'metier'; console.log(1); ctx.stat('.');");
     stage.grants = vec!["exec:unsandboxed"];
     let ran = stage.run();
@@ -390,7 +390,7 @@ print(refused)",
 }
 
 #[test]
-fn outside_of_a_cage_there_is_no_api_and_the_clients_say_so() {
+fn outside_of_a_sandbox_there_is_no_api_and_the_clients_say_so() {
     let sentence = "the host API is there for scripts that metier runs in a sandbox";
     for (command, stage) in [
         ("python3", python("from metier import ctx\nctx.stat('.')")),

@@ -37,7 +37,7 @@ fn a_script_without_a_project_does_not_start() {
 }
 
 #[test]
-fn a_run_outside_of_the_cage_is_asked_for_by_name_and_says_so() {
+fn a_run_outside_of_the_sandbox_is_asked_for_by_name_and_says_so() {
     for (source, granted) in [("true", "exec:unsandboxed"), ("false", "exec:unsandboxed")] {
         let mut stage = Fixture::bash(source);
         stage.grants = vec![granted];

@@ -184,7 +184,7 @@ fn is_refusal(message: &str) -> bool {
 }
 
 #[test]
-fn the_cage_of_a_kept_process_holds() {
+fn the_sandbox_of_a_kept_process_holds() {
     let stage = python(PYTHON);
     let executor = stage.load().unwrap();
     value(stage.run_again(&*executor, json!({})));
@@ -303,7 +303,7 @@ fn a_process_that_was_killed_while_it_waited_is_replaced_and_nobody_hears_of_it(
     let stage = python(PYTHON);
     let executor = stage.load().unwrap();
     value(stage.run_again(&*executor, json!({})));
-    // Inside of its cage, but after its answer.
+    // Inside of its sandbox, but after its answer.
     let later = "threading.Timer(0.05, lambda: os._exit(9)).start()";
     value(stage.run_again(&*executor, json!({"exec": later})));
     std::thread::sleep(Duration::from_millis(400));
@@ -510,7 +510,7 @@ fn a_script_that_changed_is_not_answered_for_by_the_old_one() {
 }
 
 #[test]
-fn without_a_cage_a_process_speaks_the_same_and_is_not_kept() {
+fn without_a_sandbox_a_process_speaks_the_same_and_is_not_kept() {
     let mut stage =
         python("import os, metier\nmetier.serve(lambda input: [input, os.environ.get('METIER_API_FD')])");
     stage.grants = vec!["exec:unsandboxed"];

@@ -27,14 +27,14 @@ const MAX_IDLE: usize = 8;
 #[derive(Default)]
 pub(in crate::runtimes::external) struct WorkerPool(Mutex<Vec<(WorkerKey, PooledWorker)>>);
 
-/// What all runs of one process have in common: everything that its cage and its host answer by.
+/// What all runs of one process have in common: everything that its sandbox and its host answer by.
 #[derive(PartialEq)]
 pub(in crate::runtimes::external) struct WorkerKey {
     project: PathBuf,
     permissions: Permissions,
     limits: Limits,
     isolation: SandboxMode,
-    /// A cage guards what was there when it was put up.
+    /// A sandbox guards what was there when it was put up.
     fingerprint: Fingerprint,
 }
 

@@ -25,7 +25,7 @@ pub(in crate::runtimes::external) struct WorkerProcess {
     script: String,
     project: PathBuf,
     settings: WorkerOptions,
-    /// What holds of its cage.
+    /// What holds of its sandbox.
     sandbox: SandboxReport,
     /// What earlier runs were handed: it knows them still.
     secrets: Redaction,
@@ -37,7 +37,7 @@ pub(in crate::runtimes::external) struct WorkerProcess {
 #[derive(Default)]
 pub(in crate::runtimes::external) struct WorkerCleanup {
     pub(in crate::runtimes::external) creation_guard: Option<CreationGuard>,
-    /// What its cage guards.
+    /// What its sandbox guards.
     pub(in crate::runtimes::external) fingerprint: Fingerprint,
     pub(in crate::runtimes::external) temp_dir: Option<RunTempDir>,
 }
@@ -55,7 +55,7 @@ impl WorkerProcess {
         Self { session, script, project, settings: worker, sandbox, secrets, runs: 0, cleanup: own }
     }
 
-    /// What its cage guards.
+    /// What its sandbox guards.
     pub(in crate::runtimes::external) fn fingerprint(&self) -> &Fingerprint {
         &self.cleanup.fingerprint
     }

@@ -57,7 +57,7 @@ pub(in super::super) enum CallOutcome {
     Stopped,
     /// A stream met its cap: the name of the stream.
     OutputLimit(&'static str),
-    /// The process ended before it answered, or never became the program; with what its cage says.
+    /// The process ended before it answered, or never became the program; with what its sandbox says.
     Exited(io::Result<(ExitStatus, Option<SupervisorReport>)>),
 }
 

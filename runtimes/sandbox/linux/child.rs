@@ -85,7 +85,7 @@ impl ChildHandle {
     }
 }
 
-/// Becomes the program of the order that comes, caged. The pipe to the stub closes when the program starts.
+/// Becomes the program of the order that comes, sandboxed. The pipe to the stub closes when the program starts.
 fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: OwnedFd, stub: OwnedFd) -> ! {
     // Whatever has the number of the API, nothing that is still needed may have it.
     let (Ok(socket), Ok(stub)) = (dup_above_api_fd(socket), dup_above_api_fd(stub)) else { sys::exit(127) };
@@ -136,7 +136,7 @@ fn apply_fixed_restrictions(kind: SandboxProfile) -> Result<Enforcement, SetupEr
 }
 
 /// The file that says so belongs to root as long as nobody may look into this process. In a copy of the host there may be
-/// something to see; anywhere else there is the order before at most, and who is in a cage cannot look out of it.
+/// something to see; anywhere else there is the order before at most, and who is in a sandbox cannot look out of it.
 fn raise_oom_score() {
     let may_be_seen = !IS_HOST_COPY.load(Ordering::Relaxed);
     if may_be_seen {
@@ -153,10 +153,10 @@ fn raise_oom_score() {
 fn warm_up(like: &EncodedRequest) -> Option<PreparedRuleset> {
     let order = like.decode().ok()?;
     let ahead = order
-        .cage
+        .sandbox
         .files
         .as_ref()
-        .and_then(|rules| PreparedRuleset::build(rules, order.cage.block_network).ok());
+        .and_then(|rules| PreparedRuleset::build(rules, order.sandbox.block_network).ok());
     drop(build_program(order));
     ahead
 }
@@ -170,7 +170,7 @@ fn exec_program(
 ) -> SetupError {
     let LaunchMessage { request: text, fds: ends, nproc_rlimit: process_limit, .. } = parcel;
     let prepared = text.decode().map_err(|error| ("order", error)).and_then(|order| {
-        let ceilings = order.cage.limits;
+        let ceilings = order.sandbox.limits;
         Ok((ceilings, prepare_program(order, ends, held, ahead)?))
     });
     let (ceilings, (held, program)) = match prepared {
@@ -215,15 +215,15 @@ fn prepare_program(
 ) -> Result<(Enforcement, ExecProgram), SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     rustix::process::chdir(order.folder.as_os_str()).map_err(at("folder"))?;
-    let cage = &order.cage;
-    if let Some(rules) = &cage.files {
-        match landlock::confine(rules, cage.block_network, ahead) {
+    let sandbox = &order.sandbox;
+    if let Some(rules) = &sandbox.files {
+        match landlock::confine(rules, sandbox.block_network, ahead) {
             Ok(confined) => (held.landlock_abi, held.scope) = (confined.landlock_abi, confined.scope),
-            Err(error) if cage.required => return Err(("files", error)),
+            Err(error) if sandbox.required => return Err(("files", error)),
             Err(_) => {}
         }
     }
-    if let Some(wall) = held.missing(cage).next().filter(|_| cage.required) {
+    if let Some(wall) = held.missing(sandbox).next().filter(|_| sandbox.required) {
         return Err((wall, io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
     }
     let program = build_program(order).map_err(|error| ("program", error))?;

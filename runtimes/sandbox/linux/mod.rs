@@ -1,4 +1,4 @@
-//! The cage on Linux: namespaces where there are any, Landlock, seccomp, limits, and a stub that leaves nothing alive.
+//! The sandbox on Linux: namespaces where there are any, Landlock, seccomp, limits, and a stub that leaves nothing alive.
 //!
 //! ```text
 //! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ leader, which becomes the script

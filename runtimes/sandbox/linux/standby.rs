@@ -67,7 +67,7 @@ impl StandbySupervisor {
     /// Waits for an order and runs it to its end. The answer is the stub's own exit code.
     pub(super) fn wait_and_run(self) -> i32 {
         let Self { socket, profile: kind, previous_request: like, namespaces } = self;
-        let processes = like.decode().ok().and_then(|order| order.cage.limits.processes);
+        let processes = like.decode().ok().and_then(|order| order.sandbox.limits.processes);
         let entered = namespaces.map(|namespaces| namespaces.enter(processes));
         let Ok(entered) = entered.transpose() else { return 1 };
         let ready = match IdleSupervisor::new(kind, Some(&like), entered.is_some()) {

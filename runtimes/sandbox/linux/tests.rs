@@ -1,4 +1,4 @@
-//! What the cage promises, from the host's side.
+//! What the sandbox promises, from the host's side.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use super::{LaunchHandle, Launcher};
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::*;
 
-/// What came of a program in a cage.
+/// What came of a program in a sandbox.
 struct LaunchResult {
     report: Option<SupervisorReport>,
     stdout: String,
@@ -41,7 +41,7 @@ fn launch_request(project: &std::path::Path, script: &str) -> LaunchRequest {
         args: vec!["-c".into(), script.into()],
         environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), project.into())],
         folder: project.into(),
-        cage: sandbox_policy(project),
+        sandbox: sandbox_policy(project),
         cleanup_dirs: Vec::new(),
         timeout_ms: 10_000,
     }
@@ -79,7 +79,7 @@ fn bash(script: &str) -> LaunchResult {
 }
 
 #[test]
-fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
+fn a_script_runs_in_its_sandbox_and_the_report_says_what_held() {
     let ran = bash("read line; echo \"$line\"; echo x > file; cat file; exit 3");
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("input\nx\n", ""));
     let report = ran.report.unwrap();
@@ -89,20 +89,20 @@ fn a_script_runs_in_its_cage_and_the_report_says_what_held() {
 }
 
 #[test]
-fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
+fn a_sandbox_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will_do_and_says_so() {
     let (project, secret) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inside = secret.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     let mut order = launch_request(project.path(), "cat; echo ran");
     // Where it is to be put back there is nothing by then: what is around it is not to be seen.
-    let files = order.cage.files.as_mut().unwrap();
+    let files = order.sandbox.files.as_mut().unwrap();
     files.write.push((&inside).into());
     files.protected_paths.hidden.push(secret.path().into());
     let ran = run(&Launcher::default(), &order);
     let report = ran.report.unwrap();
     let LaunchOutcome::SetupFailed { step, errno } = &report.end else { panic!("{report:?}") };
     assert_eq!((step.as_str(), *errno, ran.stdout.as_str()), ("namespaces", libc::ENOENT, ""), "{report:?}");
-    order.cage.required = false;
+    order.sandbox.required = false;
     let ran = run(&Launcher::default(), &order);
     assert_eq!(ran.stdout, "inputran\n", "{}", ran.stderr);
     let held = ran.report.unwrap().enforcement;
@@ -110,7 +110,7 @@ fn a_cage_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_will
     assert!(held.landlock_abi > 0 && held.seccomp && held.tree_gone, "{held:?}");
 }
 
-/// Between the host's word and the cage there is time to put another folder there, or a link.
+/// Between the host's word and the sandbox there is time to put another folder there, or a link.
 #[test]
 fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
     ] {
         let mut order = launch_request(folder.path(), script);
         order.folder = "/".into();
-        let files = order.cage.files.as_mut().unwrap();
+        let files = order.sandbox.files.as_mut().unwrap();
         (files.write, files.own) = (vec!["/dev/null".into()], vec![now("skill")]);
         if is_writable { &mut files.write } else { &mut files.own }.push(now("project"));
         for with in ["link", "other"] {
@@ -160,7 +160,7 @@ fn who_may_write_everything_is_in_namespaces_all_the_same() {
     let project = tempfile::tempdir().unwrap();
     std::fs::write(project.path().join(".env"), "secret").unwrap();
     let mut order = launch_request(project.path(), "cat .env; echo x > file; cat file");
-    let files = order.cage.files.as_mut().unwrap();
+    let files = order.sandbox.files.as_mut().unwrap();
     files.write.push("/".into());
     files.protected_paths.hidden.push(project.path().join(".env").into());
     let ran = run(&Launcher::default(), &order);
@@ -263,7 +263,7 @@ fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
         let launcher = Launcher::new(ForkServerSource::CurrentProgram, tier);
         let mut order = launch_request(project.path(), "echo hi");
         let mut says_hi = |shut_network| {
-            order.cage.block_network = shut_network;
+            order.sandbox.block_network = shut_network;
             let ran = run(&launcher, &order);
             assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("hi\n", ""), "{tier:?}");
             let held = ran.report.unwrap().enforcement;
@@ -312,7 +312,7 @@ fn kill(pid: i32) {
 
 #[test]
 fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
-    const NAME: &str = "runtimes::cage::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
+    const NAME: &str = "runtimes::sandbox::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
     if !has_own_mounts(NAME) {
         return;
     }
@@ -334,7 +334,7 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
 /// A disk that is taken out while a stub waits would else be in use for as long as the host lives.
 #[test]
 fn a_spare_keeps_nothing_mounted_that_is_not() {
-    const NAME: &str = "runtimes::cage::tests::a_spare_keeps_nothing_mounted_that_is_not";
+    const NAME: &str = "runtimes::sandbox::tests::a_spare_keeps_nothing_mounted_that_is_not";
     if !has_own_mounts(NAME) {
         return;
     }
@@ -418,8 +418,8 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
     ] {
         let mut order = launch_request(project.path(), "cat /etc/shadow; echo ran");
         order.args.extend((0..40).map(|_| "x".repeat(12_000).into()));
-        order.cage.required = required;
-        order.cage.limits = ResourceLimits { memory, open_files, ..ResourceLimits::default() };
+        order.sandbox.required = required;
+        order.sandbox.limits = ResourceLimits { memory, open_files, ..ResourceLimits::default() };
         let ran = run(&Launcher::default(), &order);
         let report = ran.report.unwrap();
         assert!(matches!(report.end, LaunchOutcome::Exited { .. }), "{memory:?} {open_files:?} {report:?}");
@@ -433,7 +433,7 @@ fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
 fn a_script_goes_before_its_host_when_memory_is_short() {
     let project = tempfile::tempdir().unwrap();
     let mut order = launch_request(project.path(), "cat /proc/self/oom_score_adj");
-    order.cage.files.as_mut().unwrap().read.push("/proc".into());
+    order.sandbox.files.as_mut().unwrap().read.push("/proc".into());
     assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
 }
 
@@ -508,7 +508,7 @@ fn rules_made_ahead_open_what_an_order_reads_today_and_nothing_else() {
         let said = |read: &[&str]| {
             let script = "cd ../tools; for name in one two old; do cat $name 2>/dev/null; done; true";
             let mut order = launch_request(&at("project"), script);
-            order.cage.files.as_mut().unwrap().read.extend(read.iter().map(|name| at(name).into()));
+            order.sandbox.files.as_mut().unwrap().read.extend(read.iter().map(|name| at(name).into()));
             run(&launcher, &order).stdout
         };
         assert_eq!(said(&["tools/one"]), "one\n");
@@ -541,7 +541,7 @@ fn only_scripts_that_are_given_the_network_are_in_that_of_the_machine() {
     let launcher = Launcher::default();
     let mut order = launch_request(project.path(), "readlink /proc/self/ns/net");
     for shut_network in [true, true, false, false, true, false, true] {
-        order.cage.block_network = shut_network;
+        order.sandbox.block_network = shut_network;
         let ran = run(&launcher, &order);
         let held = ran.report.unwrap().enforcement;
         assert_eq!(ran.stdout.trim() != machine, shut_network && held.namespaces, "{held:?}");

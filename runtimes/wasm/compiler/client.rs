@@ -80,7 +80,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
             ("RUST_MIN_STACK".into(), (4 << 20).to_string().into()),
         ],
         folder: "/".into(),
-        cage: SandboxPolicy {
+        sandbox: SandboxPolicy {
             files: Some(FileRules { read, own: vec![program], ..FileRules::default() }),
             block_network: true,
             allow_flock: false,

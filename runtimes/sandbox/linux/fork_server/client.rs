@@ -26,7 +26,7 @@ use crate::runtimes::sandbox::{ForkServerSource, LaunchRequest, SupervisorReport
 /// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
 pub(in crate::runtimes::sandbox::linux) static HAS_MAIN_HOOK: AtomicBool = AtomicBool::new(false);
 
-/// Starts programs in cages. One for an engine; its helper ends with it.
+/// Starts programs in sandboxes. One for an engine; its helper ends with it.
 #[derive(Default)]
 pub(crate) struct Launcher {
     source: ForkServerSource,

@@ -45,7 +45,7 @@ const MAX_HEADER_BYTES: usize = 256;
 /// What a stub has to know before it reads its order, to be ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::runtimes::sandbox::linux) struct SandboxProfile {
-    /// The best cage to put up.
+    /// The best sandbox to put up.
     pub(in crate::runtimes::sandbox::linux) level: SandboxLevel,
     /// Which system calls are filtered.
     pub(in crate::runtimes::sandbox::linux) seccomp: SeccompOptions,
@@ -62,7 +62,7 @@ pub(in crate::runtimes::sandbox::linux) struct LaunchMessage {
     pub(in crate::runtimes::sandbox::linux) nproc_rlimit: Option<u64>,
     pub(in crate::runtimes::sandbox::linux) request: EncodedRequest,
     pub(in crate::runtimes::sandbox::linux) fds: LaunchFds,
-    /// Whether the machine gives a better cage than this, which could not be put up.
+    /// Whether the machine gives a better sandbox than this, which could not be put up.
     pub(in crate::runtimes::sandbox::linux) is_downgraded: bool,
 }
 
@@ -91,7 +91,7 @@ struct LaunchHeader {
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// A value in bytes, as the processes of a cage tell it each other.
+/// A value in bytes, as the processes of a sandbox tell it each other.
 pub(in crate::runtimes::sandbox::linux) fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(value).map_err(io::Error::other)
 }
@@ -119,21 +119,21 @@ pub(in crate::runtimes::sandbox::linux) enum Message {
 }
 
 impl LaunchMessage {
-    /// Packs an order, in the cage of this tier at best.
+    /// Packs an order, in the sandbox of this tier at best.
     pub(in crate::runtimes::sandbox::linux) fn new(
         order: &LaunchRequest,
         tier: SandboxLevel,
         ends: LaunchFds,
     ) -> io::Result<Self> {
         // Without rules for files nothing keeps signals inside.
-        let tier = if order.cage.files.is_some() { tier } else { SandboxLevel::LandlockUnscoped };
+        let tier = if order.sandbox.files.is_some() { tier } else { SandboxLevel::LandlockUnscoped };
         let SandboxPolicy {
             block_network: shut_network,
             allow_flock: may_lock,
             filter_syscalls: guard_calls,
             required,
             ..
-        } = order.cage;
+        } = order.sandbox;
         let kind = SandboxProfile {
             level: tier,
             seccomp: SeccompOptions { block_network: shut_network, allow_flock: may_lock },
@@ -311,7 +311,7 @@ mod tests {
             args: vec!["x".repeat(argument).into()],
             environment: Vec::new(),
             folder: "/".into(),
-            cage: SandboxPolicy::default(),
+            sandbox: SandboxPolicy::default(),
             cleanup_dirs: Vec::new(),
             timeout_ms: 0,
         }

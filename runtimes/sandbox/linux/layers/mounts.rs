@@ -196,13 +196,13 @@ fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
 /// Where programs share memory by name. Theirs is nobody else's, and goes with them.
 pub(in crate::runtimes::sandbox::linux) const DEV_SHM: &str = "/dev/shm";
 
-/// The name that a cage's own memory has in the list of mounts.
-const TMPFS_SOURCE: &str = "metier-cage";
+/// The name that a sandbox's own memory has in the list of mounts.
+const TMPFS_SOURCE: &str = "metier-sandbox";
 
-/// Whether the memory that is shared by name is this cage's own.
+/// Whether the memory that is shared by name is this sandbox's own.
 pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
     let mounts = read_lossy("/proc/thread-self/mountinfo").unwrap_or_default();
-    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-cage rw,size=131072k
+    // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-sandbox rw,size=131072k
     let is_there = |line: &&str| line.split(' ').nth(4) == Some(DEV_SHM);
     let kind = mounts.lines().rfind(is_there).and_then(|line| line.split(" - ").nth(1));
     kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(TMPFS_SOURCE))

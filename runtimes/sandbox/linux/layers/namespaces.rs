@@ -137,7 +137,7 @@ const BASE_CLONE_FLAGS: libc::c_int =
     libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl NamespaceConfig {
-    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's cage. The error
+    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's sandbox. The error
     /// is that of a try that says nothing of the next one.
     fn detect() -> io::Result<Option<Self>> {
         let user = Some((geteuid(), getegid()));

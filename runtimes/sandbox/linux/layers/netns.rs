@@ -1,6 +1,6 @@
 //! The network of scripts that are to have none: an empty one, the same for all.
 //!
-//! To make one takes the kernel longer than all the rest of a cage. Nobody in it can make a socket, so that those who share it
+//! To make one takes the kernel longer than all the rest of a sandbox. Nobody in it can make a socket, so that those who share it
 //! share nothing; what it is there for is that there is nothing to reach, should somebody find a way to one.
 
 use std::fs::File;

@@ -38,25 +38,25 @@ pub(in crate::runtimes::sandbox::linux) fn set_up_and_supervise(
     ready: Result<IdleSupervisor, SetupError>,
 ) -> i32 {
     let Ok(order) = parcel.request.decode() else { return 1 };
-    let cage = &order.cage;
+    let sandbox = &order.sandbox;
     let is_uncovered = entered.is_none()
-        && cage.required
-        && cage.files.as_ref().is_some_and(|files| !files.protected_paths.own.is_empty());
+        && sandbox.required
+        && sandbox.files.as_ref().is_some_and(|files| !files.protected_paths.own.is_empty());
     let furnished =
-        entered.zip(cage.files.as_ref()).map(|(entered, files)| entered.set_up(files, cage.limits));
+        entered.zip(sandbox.files.as_ref()).map(|(entered, files)| entered.set_up(files, sandbox.limits));
     let lost = |ready: Result<IdleSupervisor, SetupError>, step: &'static str, error| {
         ready.into_iter().for_each(IdleSupervisor::kill_child);
         (Err((step, error)), None)
     };
     let (ready, made) = match furnished.transpose() {
-        // Whoever requires a cage is given all of it that there is on this machine, or none.
+        // Whoever requires a sandbox is given all of it that there is on this machine, or none.
         // Nothing but a mount keeps what lies in the project from being seen.
         Ok(_) if is_uncovered => lost(ready, "own folders", Errno::OPNOTSUPP.into()),
-        Ok(_) if parcel.is_downgraded && cage.required => lost(ready, "namespaces", Errno::AGAIN.into()),
-        Ok(Some(made)) if !made.protected_paths && cage.required => {
+        Ok(_) if parcel.is_downgraded && sandbox.required => lost(ready, "namespaces", Errno::AGAIN.into()),
+        Ok(Some(made)) if !made.protected_paths && sandbox.required => {
             lost(ready, "protected paths", Errno::NOTSUP.into())
         }
-        Err(error) if cage.required => lost(ready, "namespaces", error),
+        Err(error) if sandbox.required => lost(ready, "namespaces", error),
         Ok(made) => (ready, made),
         Err(_) => return 1,
     };

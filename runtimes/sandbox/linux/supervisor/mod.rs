@@ -53,7 +53,7 @@ impl IdleSupervisor {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
         let ends = sys::sigchld_fd().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
-        // In a cage of somebody else's who is watched may not hide.
+        // In a sandbox of somebody else's who is watched may not hide.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let reach = if is_first { KillMethod::Scoped } else { KillMethod::set_up(kind.level) };
@@ -157,7 +157,7 @@ impl SupervisedTree {
             }
         };
         let watch = |most| MemoryMonitor::new(most, made.is_some_and(|made| made.private_proc));
-        let memory = order.cage.limits.tree_memory.map(watch);
+        let memory = order.sandbox.limits.tree_memory.map(watch);
         leader.launch(parcel);
         let ChildHandle { pid: leader, setup_pipe: setup, .. } = leader;
         Ok(Self {
@@ -319,7 +319,7 @@ impl KillMethod {
     /// Where it could not kill all of a tree, and must, nothing is started.
     fn check_required(self, order: &LaunchRequest) -> std::io::Result<Self> {
         match self {
-            Self::Walk(why) if order.cage.required && !child_processes::can_list() => {
+            Self::Walk(why) if order.sandbox.required && !child_processes::can_list() => {
                 Err(why.unwrap_or_else(|| std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)))
             }
             reach => Ok(reach),

@@ -333,7 +333,7 @@ fn argument_rules(shut_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_in
     calls.insert(libc::SYS_prctl, process);
     calls.insert(libc::SYS_landlock_add_rule, vec![vec![equals(1, LANDLOCK_RULE_NET_PORT)]]);
     // A socket that lingers holds up whoever closes it last. A script can make that its host, by sending it one: by a line it
-    // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a cage closes slowly, so
+    // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a sandbox closes slowly, so
     // that this is refused at its source, and closing needs no thread of its own.
     let of_sockets = |option: libc::c_int| {
         vec![equals(1, libc::SOL_SOCKET.cast_unsigned()), equals(2, option.cast_unsigned())]

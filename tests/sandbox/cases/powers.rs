@@ -46,7 +46,7 @@ fn capabilities() -> CaseResult {
 }
 
 /// Says that the tests are run by a host that is not root and has a power all the same.
-const CAPABILITY_VARIABLE: &str = "METIER_CAGE_GIVEN";
+const CAPABILITY_VARIABLE: &str = "METIER_SANDBOX_GIVEN";
 
 /// An ambient capability outlives every change of the program, so a service may have one without being root.
 fn ambient_capabilities() -> CaseResult {
@@ -78,7 +78,7 @@ fn root_without_capabilities() -> CaseResult {
         return SkipReason::other_user("only root can be without root's powers");
     }
     if std::env::var_os(CAPABILITY_VARIABLE).is_some() {
-        // It could not enter a namespace as root, and has a cage without.
+        // It could not enter a namespace as root, and has a sandbox without.
         stage::set_level(SandboxLevel::Namespaces);
         let ran = Fixture::attacker("powers", &["capabilities"])?.run();
         assert!(ran.stdout().starts_with("effective 000000000 permitted 000000000 "), "{}", ran.stdout());
@@ -110,7 +110,7 @@ fn run_again(setpriv: &Path, powers: &[&str]) {
     command.env(CAPABILITY_VARIABLE, "yes").env("METIER_CASE", number).env(LEVEL_VARIABLE, tier);
     let ended = command.process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
+    assert!(ended.status.success() && said.contains("sandbox: 1 cases held"), "{said}");
 }
 
 fn descriptors() -> CaseResult {
@@ -135,7 +135,7 @@ fn environment() -> CaseResult {
     };
     let strange: Vec<_> = names.iter().filter(|name| !known(name)).collect();
     assert!(strange.is_empty(), "{strange:?}");
-    for ours in ["METIER_CAGE", "CARGO", "METIER_CASE"] {
+    for ours in ["METIER_SANDBOX", "CARGO", "METIER_CASE"] {
         assert!(!names.iter().any(|name| name.starts_with(ours)), "{ours}");
     }
     Ok(())

@@ -93,7 +93,7 @@ fn tools() -> CaseResult {
 }
 
 fn shared() -> CaseResult {
-    let queue = format!("/metier-cage-{}", std::process::id());
+    let queue = format!("/metier-sandbox-{}", std::process::id());
     let mut owner = Command::new(attackers::program("owner")?);
     let mut owner =
         Bystander(owner.arg(&queue).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());

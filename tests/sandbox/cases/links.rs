@@ -20,8 +20,8 @@ pub const CASES: &[Case] = &[
     case("F17", "a hard link to a link that leaves", hard_link),
     case("F27", "a folder so deep that no path names its end", depth),
     case("E40", "a file swapped for a link while it is opened (F19)", race),
-    case("F35", "a project swapped for a link while its cage is put up", project_swapped),
-    case("F35b", "a skill swapped for a link while its cage is put up", skill_swapped),
+    case("F35", "a project swapped for a link while its sandbox is put up", project_swapped),
+    case("F35b", "a skill swapped for a link while its sandbox is put up", skill_swapped),
     case("F34", "a link planted for a script in another language", planted),
 ];
 

@@ -14,7 +14,7 @@ pub const CASES: &[Case] = &[
     case("F36", "more folders on the way to secrets than the helper may have files open", many_pins),
     case(
         "F36b",
-        "more to write than the helper may have files open, where a cage is required",
+        "more to write than the helper may have files open, where a sandbox is required",
         refused_where_required,
     ),
     case("F36c", "the same, where it is not", reported_where_best_effort),

@@ -134,7 +134,7 @@ fn state() -> CaseResult {
 }
 
 /// Set in the process that has a folder of temporary files of its own, in which nothing lies of other tests.
-const TEMP_VARIABLE: &str = "METIER_CAGE_TEMPORARY";
+const TEMP_VARIABLE: &str = "METIER_SANDBOX_TEMPORARY";
 
 fn around() -> CaseResult {
     if std::env::var_os(TEMP_VARIABLE).is_some() {
@@ -149,7 +149,7 @@ fn around() -> CaseResult {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.contains("cage: 1 cases held"), "{said}");
+    assert!(ended.status.success() && said.contains("sandbox: 1 cases held"), "{said}");
     Ok(())
 }
 

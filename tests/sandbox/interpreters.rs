@@ -1,4 +1,4 @@
-//! Real scripts run in a cage as they do outside: their interpreters, the programs they call, the files they make.
+//! Real scripts run in a sandbox as they do outside: their interpreters, the programs they call, the files they make.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -109,7 +109,7 @@ fn an_environment_in_the_project_runs() {
 /// leads to.
 #[test]
 fn an_activated_environment_opens_no_more_than_its_own_parts() {
-    const HOME: &str = "METIER_CAGE_ENVIRONMENT";
+    const HOME: &str = "METIER_SANDBOX_ENVIRONMENT";
     if let Some(home) = std::env::var_os(HOME) {
         let at = |path: &str| Path::new(&home).join(path).to_str().unwrap().to_owned();
         let stage = Fixture::bash(
@@ -193,7 +193,7 @@ fn a_shell_script_calls_the_interpreters_of_the_user() {
 /// What lies beside a link to an interpreter in `~/.local/bin` is not the interpreter's.
 #[test]
 fn a_link_to_an_interpreter_does_not_open_what_lies_around_it() {
-    const HOME: &str = "METIER_CAGE_HOME";
+    const HOME: &str = "METIER_SANDBOX_HOME";
     if let Some(home) = std::env::var_os(HOME) {
         let keys = Path::new(&home).join(".local/share/keyrings/login");
         let own = Path::new(&home).join("other/lib/own");

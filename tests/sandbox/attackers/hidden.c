@@ -134,7 +134,7 @@ static void sent(void) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == -1) exit(1);
     for (size_t one = 0; one < MUCH / 50; one++) {
-        snprintf(name, sizeof name, "/dev/shm/metier-cage-%d-%zu", getpid(), one);
+        snprintf(name, sizeof name, "/dev/shm/metier-sandbox-%d-%zu", getpid(), one);
         int file = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
         if (file == -1) exit(1);
         unlink(name);

@@ -1,4 +1,4 @@
-/* Outside of any cage: makes what others want, says how it is found, and keeps it until its input ends. */
+/* Outside of any sandbox: makes what others want, says how it is found, and keeps it until its input ends. */
 #include "attack.h"
 #include <mqueue.h>
 #include <sys/ipc.h>

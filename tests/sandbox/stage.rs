@@ -18,9 +18,9 @@ use crate::attackers;
 use crate::case::SkipReason;
 
 /// Names the helper where the one that was built may not be run by whoever runs the tests.
-pub const HELPER_VARIABLE: &str = "METIER_CAGE_HELPER";
+pub const HELPER_VARIABLE: &str = "METIER_SANDBOX_HELPER";
 
-/// The program that starts scripts in cages; without the command line the host itself does.
+/// The program that starts scripts in sandboxes; without the command line the host itself does.
 pub fn helper() -> Option<PathBuf> {
     let named = std::env::var_os(HELPER_VARIABLE).map(PathBuf::from);
     // The variable is set for builds that leave the command out, too.
@@ -66,7 +66,7 @@ pub struct Fixture {
 impl Fixture {
     /// A skill called `x` whose only script is this, under this name. The project holds `own`, the folder beside it `secret`.
     pub fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
-        let folder = tempfile::Builder::new().prefix("cage-").tempdir().unwrap();
+        let folder = tempfile::Builder::new().prefix("sandbox-").tempdir().unwrap();
         let stage = Self {
             level: level(),
             folder,
@@ -230,7 +230,7 @@ impl RunResult {
         self.0.result.as_ref().expect_err("it went well")
     }
 
-    /// It went well, in a cage.
+    /// It went well, in a sandbox.
     #[track_caller]
     pub fn assert_ok(&self) -> &Self {
         assert!(self.0.result.is_ok(), "{:?}\n{:?}", self.0.result, self.0.process);

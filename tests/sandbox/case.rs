@@ -15,7 +15,7 @@ pub struct Case {
     /// Its number in the list of attacks; letters of our own begin with `M`.
     pub number: &'static str,
     pub description: &'static str,
-    /// Panics when the cage did not hold.
+    /// Panics when the sandbox did not hold.
     pub run: fn() -> CaseResult,
 }
 
@@ -48,7 +48,7 @@ const PARALLEL_CASES: usize = 4;
 const CASE_VARIABLE: &str = "METIER_CASE";
 
 /// Names one tier.
-pub const LEVEL_VARIABLE: &str = "METIER_CAGE_TIER";
+pub const LEVEL_VARIABLE: &str = "METIER_SANDBOX_TIER";
 
 /// A tier and its name.
 pub const LEVELS: [(SandboxLevel, &str); 3] = [
@@ -104,7 +104,7 @@ fn run_level(groups: &[&[Case]], tier: SandboxLevel, name: &str) -> Vec<String> 
         (held.into_inner().unwrap(), not_run.into_inner().unwrap(), broken.into_inner().unwrap());
     let user = rustix::process::geteuid().as_raw();
     print_uncaptured(&format!(
-        "cage: {held} cases held in {name}, {not_run} not run, {} broken, as user {user}",
+        "sandbox: {held} cases held in {name}, {not_run} not run, {} broken, as user {user}",
         broken.len()
     ));
     broken.into_iter().map(|what: String| format!("{name}: {what}")).collect()

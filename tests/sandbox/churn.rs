@@ -30,7 +30,7 @@ const WARM_UP_RUNS: usize = 200;
 const CONCURRENT_RUNS: usize = 4;
 
 /// Says which host a process of this test is.
-const HOST_VARIABLE: &str = "METIER_CAGE_HOST";
+const HOST_VARIABLE: &str = "METIER_SANDBOX_HOST";
 
 /// What a run does, and how it must end.
 #[derive(Clone, Copy)]

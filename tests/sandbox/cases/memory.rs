@@ -98,8 +98,8 @@ block = os.urandom(1 << 20)
 kept = []
 try:
     for number in range(4):
-        file = os.open(f'/dev/shm/metier-cage-{os.getpid()}-{number}', os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        os.unlink(f'/dev/shm/metier-cage-{os.getpid()}-{number}')
+        file = os.open(f'/dev/shm/metier-sandbox-{os.getpid()}-{number}', os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.unlink(f'/dev/shm/metier-sandbox-{os.getpid()}-{number}')
         kept.append(file)
         for _ in range(100):
             os.write(file, block)
@@ -144,7 +144,7 @@ fn by_name_and_own() -> CaseResult {
     let stage = python(
         "import os, time
 block = os.urandom(1 << 20)
-with open(f'/dev/shm/metier-cage-{os.getpid()}', 'wb') as file:
+with open(f'/dev/shm/metier-sandbox-{os.getpid()}', 'wb') as file:
     for _ in range(180):
         file.write(block)
 try:

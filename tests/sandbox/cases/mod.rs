@@ -59,7 +59,7 @@ const ALL_CASES: &[&[Case]] = &[
     endings::CASES,
 ];
 
-/// Held by what fills the user's descriptors on their way through sockets, and by what starts hosts in cages, which have no more
+/// Held by what fills the user's descriptors on their way through sockets, and by what starts hosts in sandboxes, which have no more
 /// of them than the one that fills them.
 static IN_FLIGHT_DESCRIPTORS: Mutex<()> = Mutex::new(());
 

@@ -61,7 +61,7 @@ fn local_with_network() -> CaseResult {
 
 fn attack_local(grant: Option<&'static str>) -> CaseResult {
     let mut stage = Fixture::attacker("sockets", &["local"])?;
-    let name = format!("metier-cage-{}-{}", std::process::id(), grant.is_some());
+    let name = format!("metier-sandbox-{}-{}", std::process::id(), grant.is_some());
     let (stream, datagram) = (stage.name("project/stream"), stage.name("project/datagram"));
     let _listener = UnixListener::bind(&stream).unwrap();
     let post = UnixDatagram::bind(&datagram).unwrap();

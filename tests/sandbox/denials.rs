@@ -1,4 +1,4 @@
-//! A script that met its cage is told so, and which grant would let it through.
+//! A script that met its sandbox is told so, and which grant would let it through.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -11,7 +11,7 @@ use crate::stage::{self, Fixture};
 type DenialCase = (&'static str, Fixture, &'static str);
 
 fn network() -> Vec<DenialCase> {
-    let net = "the cage allows no network; if the script needs it, run with --allow net";
+    let net = "the sandbox allows no network; if the script needs it, run with --allow net";
     let bash = |text: &str| Fixture::bash(text);
     let urllib = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')";
     let named = "import urllib.request\nurllib.request.urlopen('http://example.com/')";
@@ -112,7 +112,7 @@ fn files() -> Vec<DenialCase> {
         (
             "python3",
             Fixture::python("import multiprocessing; multiprocessing.Lock()"),
-            "the cage has no memory that programs share by name (/dev/shm); if the script needs it, run with --allow shm",
+            "the sandbox has no memory that programs share by name (/dev/shm); if the script needs it, run with --allow shm",
         ),
     ]
 }
@@ -137,7 +137,7 @@ fn a_script_that_met_its_sandbox_is_told_which_grant_would_let_it_through() {
 /// A program of the user's own is outside, and that is another matter than one that nobody installed.
 #[test]
 fn a_script_that_misses_a_program_of_the_user_is_told_where_it_lies() {
-    const FOLDER: &str = "METIER_CAGE_PROGRAMS";
+    const FOLDER: &str = "METIER_SANDBOX_PROGRAMS";
     if std::env::var_os(FOLDER).is_some() {
         for stage in [
             Fixture::bash("own-tool --version"),
@@ -193,9 +193,9 @@ fn a_script_that_failed_for_reasons_of_its_own_is_told_nothing_of_sandboxes() {
     ] {
         let ran = stage.run();
         let help = ran.error().help().unwrap_or_default();
-        assert!(!help.contains("cage") && !help.contains("--allow"), "{help:?}\n{}", ran.process().stderr);
+        assert!(!help.contains("sandbox") && !help.contains("--allow"), "{help:?}\n{}", ran.process().stderr);
     }
-    // Nor one that had no cage.
+    // Nor one that had no sandbox.
     let ran = Fixture::bash("echo 'could not resolve host' >&2; exit 1").grant("exec:unsandboxed").run();
     assert_eq!(ran.error().help(), None);
 }

@@ -1,4 +1,4 @@
-//! A cage that is less than it could be says so: on machines that give less, the outcome shows what was missing.
+//! A sandbox that is less than it could be says so: on machines that give less, the outcome shows what was missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -27,7 +27,7 @@ pub fn run_as_nobody(test: &str) {
     for line in error.lines() {
         match line.strip_prefix("not run: ") {
             Some(line) => record(line),
-            None if line.starts_with("cage:") => print_uncaptured(line),
+            None if line.starts_with("sandbox:") => print_uncaptured(line),
             None => {}
         }
     }

@@ -20,7 +20,7 @@ static COMPILED: LazyLock<Mutex<CompiledAttackers>> = LazyLock::new(|| {
 });
 
 /// Where the sources lie; a copy of them where the package itself may not be read by whoever runs the tests.
-pub const SOURCES_VARIABLE: &str = "METIER_CAGE_ATTACKERS";
+pub const SOURCES_VARIABLE: &str = "METIER_SANDBOX_ATTACKERS";
 
 /// The program made of `attackers/NAME.c`.
 pub fn program(name: &'static str) -> Result<PathBuf, SkipReason> {
@@ -58,5 +58,5 @@ fn compile(name: &'static str, flags: &[&str]) -> Result<PathBuf, SkipReason> {
 /// The folder of the attackers.
 pub fn sources() -> PathBuf {
     std::env::var_os(SOURCES_VARIABLE)
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cage/attackers"), PathBuf::from)
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sandbox/attackers"), PathBuf::from)
 }

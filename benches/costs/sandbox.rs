@@ -1,4 +1,4 @@
-//! A process in a cage: against the same one alone, in a host that holds much memory, and against bubblewrap; and the cage
+//! A process in a sandbox: against the same one alone, in a host that holds much memory, and against bubblewrap; and the sandbox
 //! alone, around a program that does nothing.
 //!
 //! The sides are measured by turns, for what else a machine does must not fall on one of them.
@@ -29,7 +29,7 @@ const SIDES: [(&str, Side); 7] = [
 
 #[derive(Clone, Copy)]
 enum Side {
-    /// `/bin/true`, alone and in the strictest cage of this tier.
+    /// `/bin/true`, alone and in the strictest sandbox of this tier.
     PlainTrue,
     SandboxedTrue(SandboxLevel, &'static str),
     /// An empty script of the shell, alone and run by an engine.
@@ -55,7 +55,7 @@ pub fn measure_starts() {
 /// A side's name, what runs it once and says whether it could, and how long that took.
 type Measured<'a> = (&'static str, Box<dyn Fn() -> bool + 'a>, Vec<Duration>);
 
-/// Measures all sides by turns, the cages with helpers that are started now.
+/// Measures all sides by turns, the sandboxes with helpers that are started now.
 fn measure_in_turns(project: &Path, ending: &str) {
     let mut sides: Vec<Measured<'_>> =
         SIDES.iter().map(|(name, side)| (*name, side.runner(project), Vec::new())).collect();
@@ -72,7 +72,7 @@ fn measure_in_turns(project: &Path, ending: &str) {
     for (name, _, mut samples) in sides {
         samples.sort_unstable();
         let median = samples.get(samples.len() / 2).copied();
-        let id = format!("cage/{name}{ending}");
+        let id = format!("sandbox/{name}{ending}");
         ratios::store_median(&id, median);
         println!("{id:<24} {}", median.map_or("cannot be had here".into(), |median| format!("{median:?}")));
     }
@@ -112,7 +112,7 @@ fn time(work: impl FnOnce()) -> Duration {
     started.elapsed()
 }
 
-/// What the cage shows a script, for bubblewrap to show: what programs read, the project, and a folder of the run's own.
+/// What the sandbox shows a script, for bubblewrap to show: what programs read, the project, and a folder of the run's own.
 const BOUND_PATHS: &[&str] = &[
     "/usr",
     "/bin",

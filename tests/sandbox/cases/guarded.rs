@@ -459,7 +459,7 @@ fn created_by_others() -> CaseResult {
     Ok(())
 }
 
-/// A name is all that a cage goes by: who gave a file two gave it to both.
+/// A name is all that a sandbox goes by: who gave a file two gave it to both.
 fn hard_link() -> CaseResult {
     let stage = Fixture::bash("cat linked");
     fs::hard_link(stage.at("outside/secret"), stage.at("project/linked")).unwrap();

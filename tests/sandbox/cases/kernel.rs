@@ -14,7 +14,7 @@ pub const CASES: &[Case] = &[
     case("E34", "rooms of its own: namespaces, mounts, roots", own_namespaces),
     case("E35", "bpf, keys, modules, clocks, handles, terminals (E36)", privileged_calls),
     case("E37", "a program that no folder holds", nameless),
-    case("E41", "cages in cages, deeper than the kernel goes", nested),
+    case("E41", "sandboxes in sandboxes, deeper than the kernel goes", nested),
 ];
 
 fn absent() -> CaseResult {
@@ -72,7 +72,7 @@ fn nested() -> CaseResult {
     let said = format!("{}\n{}", process.stdout, process.stderr);
     let deepest = (0..13).rev().find(|level| said.contains(&format!("level {level}\n")));
     assert!(matches!(deepest, Some(4..12)), "{said}");
-    assert!(said.contains("a cage inside of more cages than the kernel allows"), "{said}");
+    assert!(said.contains("a sandbox inside of more sandboxes than the kernel allows"), "{said}");
     crate::survivors::assert_none(stage.mark());
     Ok(())
 }
