@@ -8,7 +8,7 @@ macro_rules! sandboxed_tests {
     ($($tests:item)*) => { $($tests)* };
 }
 #[cfg(all(test, not(all(unix, feature = "sandboxed", target_os = "linux"))))]
-macro_rules! in_a_sandbox {
+macro_rules! sandboxed_tests {
     ($($tests:item)*) => {};
 }
 mod external;

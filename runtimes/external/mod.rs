@@ -10,7 +10,7 @@ mod denial_hints;
 #[cfg(unix)]
 mod embedded_worker;
 #[cfg(not(unix))]
-#[path = "elsewhere.rs"]
+#[path = "unsupported.rs"]
 mod executor;
 #[cfg(unix)]
 mod executor;
@@ -41,7 +41,7 @@ mod worker;
 pub(super) use self::embedded_worker::{EmbeddedWorkerPool, load as load_embedded_worker, worker_main};
 use self::executor::ExternalExecutor;
 #[cfg(not(unix))]
-pub(super) use self::executor::{interpreters, machine, plan};
+pub(super) use self::executor::{interpreters, machine, process_plan};
 #[cfg(unix)]
 pub(super) use self::explain::{interpreters, machine, process_plan};
 #[cfg(unix)]

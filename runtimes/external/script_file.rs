@@ -55,7 +55,7 @@ impl ScriptFile {
     }
 
     /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. Where it does not,
-    /// [`ScriptFile::unchanged`] has the reason.
+    /// [`ScriptFile::verified_path`] has the reason.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
     pub(super) fn is_unchanged_in(&self, folder: &Files) -> bool {
         folder.unrestricted().read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)

@@ -7,16 +7,16 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 #[cfg(target_os = "linux")]
 pub(crate) const SOCK_CLOEXEC: SocketFlags = SocketFlags::CLOEXEC;
 #[cfg(not(target_os = "linux"))]
-pub(crate) const OWN_SOCKET: SocketFlags = SocketFlags::empty();
+pub(crate) const SOCK_CLOEXEC: SocketFlags = SocketFlags::empty();
 
 /// Descriptors that come with a message and that no program inherits.
 #[cfg(target_os = "linux")]
 pub(crate) const CMSG_CLOEXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
-pub(crate) const OWN_DESCRIPTORS: RecvFlags = RecvFlags::empty();
+pub(crate) const CMSG_CLOEXEC: RecvFlags = RecvFlags::empty();
 
 /// Nobody to hear it is an error, and no signal. Elsewhere programs in Rust are deaf to that signal.
 #[cfg(target_os = "linux")]
 pub(crate) const MSG_NOSIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
-pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
+pub(crate) const MSG_NOSIGNAL: SendFlags = SendFlags::empty();

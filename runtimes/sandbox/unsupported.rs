@@ -3,20 +3,20 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::sandbox::{Order, Report, Source};
-use crate::policy::Tier;
+use super::{ForkServerSource, LaunchRequest, SupervisorReport};
+use crate::policy::SandboxLevel;
 
 /// Starts nothing.
 #[derive(Default)]
 pub(crate) struct Launcher;
 
 /// Never made.
-pub(crate) struct Started {
+pub(crate) struct LaunchHandle {
     pub(crate) report: OwnedFd,
 }
 
 impl Launcher {
-    pub(crate) fn new(_source: Source, _tier: Tier) -> Self {
+    pub(crate) fn new(_source: ForkServerSource, _level: SandboxLevel) -> Self {
         Self
     }
 
@@ -24,42 +24,42 @@ impl Launcher {
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
     pub(crate) fn start(
         &self,
-        _order: &Order,
+        _request: &LaunchRequest,
         _streams: [OwnedFd; 3],
         _api: Option<OwnedFd>,
-    ) -> io::Result<Started> {
+    ) -> io::Result<LaunchHandle> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
-    pub(crate) fn program(&self) -> Option<std::path::PathBuf> {
+    pub(crate) fn server_program(&self) -> Option<std::path::PathBuf> {
         None
     }
 
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
-    pub(crate) fn is_itself(&self) -> bool {
+    pub(crate) fn uses_current_program(&self) -> bool {
         true
     }
 }
 
-impl Started {
+impl LaunchHandle {
     #[allow(clippy::unused_self, reason = "as where there are sandboxes")]
-    pub(crate) fn ended(self) -> Option<Report> {
+    pub(crate) fn kill_and_wait(self) -> Option<SupervisorReport> {
         None
     }
 }
 
 /// Nothing is handed down where there are no sandboxes.
-pub(crate) fn inherited(_number: i32) -> io::Result<OwnedFd> {
+pub(crate) fn inherited_fd(_number: i32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Always an error: `unsupported`.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
-pub(crate) fn shut_out_files() -> io::Result<()> {
+pub(crate) fn deny_all_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// There is nothing to help with.
-pub(crate) fn helper_main() {}
+pub(crate) fn fork_server_main() {}

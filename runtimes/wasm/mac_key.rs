@@ -111,9 +111,9 @@ fn has_marker(file: &File) -> rustix::io::Result<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn mark(_: &File) {}
+fn set_marker(_: &File) {}
 
 #[cfg(not(target_os = "linux"))]
-fn is_marked(_: &File) -> rustix::io::Result<bool> {
+fn has_marker(_: &File) -> rustix::io::Result<bool> {
     Ok(true)
 }

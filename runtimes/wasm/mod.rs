@@ -28,9 +28,9 @@ mod mac_key;
 #[cfg(not(unix))]
 mod cache {
     //! Nothing is kept on disk where a directory does not say whose it is.
-    pub(super) enum Cache {}
+    pub(super) enum ModuleCache {}
 
-    pub(super) fn of_user() -> Option<&'static ModuleCache> {
+    pub(super) fn user_cache() -> Option<&'static ModuleCache> {
         None
     }
 
@@ -43,11 +43,11 @@ mod cache {
             match *self {}
         }
 
-        pub(super) fn entry(&self, _: &str) -> Option<Vec<u8>> {
+        pub(super) fn read_entry(&self, _: &str) -> Option<Vec<u8>> {
             match *self {}
         }
 
-        pub(super) fn keep(&self, _: &str, _: &[u8]) {
+        pub(super) fn store_entry(&self, _: &str, _: &[u8]) {
             match *self {}
         }
     }

@@ -1,6 +1,6 @@
 //! Diagnostics for a person: the sentence, the line it is about, the way out.
 //!
-//! Skills are strangers' text. Whatever of theirs is shown goes through [`visible_line`] first, so no file name or value can
+//! Skills are strangers' text. Whatever of theirs is shown goes through [`escape_line`] first, so no file name or value can
 //! move the cursor, change colours or reverse the reading direction of the terminal.
 
 use std::ops::Range;

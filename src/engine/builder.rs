@@ -123,7 +123,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Tools that skills may call, each by the permission `tool:NAME`. [`Tools`](crate::host::Tools) makes them of closures.
+    /// Tools that skills may call, each by the permission `tool:NAME`. [`ClosureTools`](crate::host::ClosureTools) makes them of closures.
     pub fn tools(mut self, tools: impl ToolProvider + 'static) -> Self {
         self.providers.tools = Some(Arc::new(tools));
         self
@@ -147,7 +147,7 @@ impl EngineBuilder {
         self
     }
 
-    /// The client by which skills reach the web, each host by the permission `net:HOST_MODULE`; [`Web`] when never said.
+    /// The client by which skills reach the web, each host by the permission `net:HOST`; [`WebClient`] when never said.
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
         self

@@ -12,7 +12,7 @@ use rustix::path::Arg;
 #[cfg(target_os = "linux")]
 pub(crate) const OPEN_BY_NAME: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
-pub(crate) const BY_NAME: OFlags = OFlags::RDONLY;
+pub(crate) const OPEN_BY_NAME: OFlags = OFlags::RDONLY;
 
 /// Empties a folder of a stranger's.
 ///

@@ -57,7 +57,7 @@ fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
 }
 
 #[cfg(not(unix))]
-fn os(bytes: &[u8]) -> Option<&OsStr> {
+fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
     std::str::from_utf8(bytes).ok().map(OsStr::new)
 }
 

@@ -309,7 +309,7 @@ fn is_address_space_limited() -> bool {
 }
 
 #[cfg(not(unix))]
-fn are_limited() -> bool {
+fn is_address_space_limited() -> bool {
     false
 }
 

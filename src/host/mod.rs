@@ -20,12 +20,12 @@ mod providers;
 mod redaction;
 mod report;
 mod steps;
-#[cfg_attr(not(unix), path = "temp_places_elsewhere.rs")]
+#[cfg_attr(not(unix), path = "temp_dirs_unsupported.rs")]
 pub(crate) mod temp_dirs;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no script is started there"))]
 pub(crate) mod untrusted;
 #[cfg(unix)]
-#[cfg_attr(not(target_os = "linux"), path = "in_sight_elsewhere.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "visibility_lock_unsupported.rs")]
 pub(crate) mod visibility_lock;
 
 pub(crate) use self::catch_panic::catch_panic;

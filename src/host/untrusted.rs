@@ -121,7 +121,7 @@ fn user_id() -> Option<u32> {
 }
 
 #[cfg(not(unix))]
-fn user() -> Option<u32> {
+fn user_id() -> Option<u32> {
     None
 }
 

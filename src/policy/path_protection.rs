@@ -172,7 +172,7 @@ impl PathProtection {
         self.protects_read(path) || self.protects_change(path)
     }
 
-    /// As [`guards_last`](Self::guards_last), for changing it.
+    /// As [`protects_read_of_last`](Self::guards_last), for changing it.
     pub(crate) fn protects_change_of_last(&self, path: &str) -> bool {
         let (above, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
         runs_on_open(above, name)

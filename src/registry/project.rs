@@ -9,7 +9,7 @@ use crate::registry::home_dirs::{contains_home_dir, is_mounted_whole};
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 ///
 /// The search ends below the homes of users and the root of a file system: what lies there in a folder of that name is the user's
-/// own, and no sign of a project. Whether `start` is such a folder itself says [`holds_a_home`](super::holds_a_home).
+/// own, and no sign of a project. Whether `start` is such a folder itself says [`contains_home_dir`](super::holds_a_home).
 pub fn project_root(start: &Path, product: &str) -> PathBuf {
     let start = absolute_path(start);
     let own = format!(".{product}");

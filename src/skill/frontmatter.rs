@@ -19,7 +19,7 @@ pub enum FrontmatterLen {
     NeedMore,
     /// The file does not start with frontmatter; [`parse`](super::parse) says so.
     NoFrontmatter,
-    /// The closing line is not within [`MAX_HEAD`] bytes; [`parse`](super::parse) says so.
+    /// The closing line is not within [`MAX_FRONTMATTER`] bytes; [`parse`](super::parse) says so.
     TooLarge,
 }
 

@@ -63,7 +63,7 @@ impl ProcessGroup {
 
     /// Nothing limits a running process here.
     #[cfg(not(target_os = "linux"))]
-    fn limit(&self, _limits: &Limits) {}
+    fn apply_limits(&self, _limits: &Limits) {}
 }
 
 impl ProcessTree for ProcessGroup {

@@ -2,20 +2,21 @@
 //! the memory it takes is the host's. The host compiles itself only where an embedder allows that and there is no such process.
 
 #[cfg(unix)]
+#[cfg(unix)]
 mod client;
 mod compilation;
 mod protocol;
 #[cfg(unix)]
 mod server;
 #[cfg(not(unix))]
-mod helper {
+mod client {
     //! Systems where nothing can be started in a sandbox.
     use super::CompileError;
     use crate::executor::Script;
     use crate::policy::CancelToken;
     use crate::runtimes::RuntimeServices;
 
-    pub(super) fn answer(
+    pub(super) fn send_request(
         _: &RuntimeServices,
         _: &Script,
         _: &[u8],

@@ -178,7 +178,7 @@ fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn opened_itself(root: &Path) -> std::io::Result<Dir> {
+fn open_dir_nofollow(root: &Path) -> std::io::Result<Dir> {
     Dir::open_ambient_dir(root, ambient_authority())
 }
 
@@ -188,6 +188,6 @@ fn fastest_backend(dir: &Dir) -> OpenBackend {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn quickest_door(_dir: &Dir) -> OpenBackend {
+fn fastest_backend(_dir: &Dir) -> OpenBackend {
     self::open::PORTABLE
 }

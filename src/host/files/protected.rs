@@ -400,7 +400,7 @@ impl Files {
     }
 
     #[cfg(not(unix))]
-    fn top(&self) -> Option<DirStamp> {
+    fn root_stamp(&self) -> Option<DirStamp> {
         None
     }
 }

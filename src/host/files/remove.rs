@@ -24,7 +24,7 @@ impl FilesView<'_> {
         })
     }
 
-    /// Removes a folder with everything below it, or what [`View::remove`] removes. Links below are removed and not
+    /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Links below are removed and not
     /// followed. When something below may not be changed, nothing is removed.
     pub fn remove_all(&self, path: &str, cancel: &CancelToken) -> Result<()> {
         let attempt = FileOperation::write("remove", path);

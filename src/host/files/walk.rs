@@ -89,7 +89,7 @@ impl FilesView<'_> {
         })
     }
 
-    /// Calls `found` with everything below the folder `start` (as [`View::real_folder`] gives it), each folder before what
+    /// Calls `found` with everything below the folder `start` (as [`FilesView::resolve_folder`] gives it), each folder before what
     /// it holds. Answers with what could not be looked into.
     pub fn walk(
         &self,

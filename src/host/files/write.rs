@@ -154,7 +154,7 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// What is at the place, if it may be changed. A link is refused: [`View::reach`] finds out where it leads.
+/// What is at the place, if it may be changed. A link is refused: [`FilesView::reach`] finds out where it leads.
 fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
     match place.dir.symlink_metadata(&place.name) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),

@@ -97,7 +97,7 @@ pub fn load(source: &[u8]) -> ParsedContract {
     read(source, None, CheckDepth::Structure)
 }
 
-/// As [`parse_beside`], for those who load many skills.
+/// As [`parse_with_manifest`], for those who load many skills.
 pub fn load_with_manifest(source: &[u8], manifest: &Manifest) -> ParsedContract {
     read(source, Some(manifest), CheckDepth::Structure)
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A new folder, gone when dropped.
-pub(crate) struct TempFolder(TempDir);
+pub(crate) struct PrivateTempDir(TempDir);
 
-impl TempFolder {
-    pub(crate) fn away_from(_: &[&Path]) -> io::Result<Self> {
+impl PrivateTempDir {
+    pub(crate) fn outside(_: &[&Path]) -> io::Result<Self> {
         tempfile::Builder::new().prefix("metier-").tempdir().map(Self)
     }
 
@@ -19,23 +19,23 @@ impl TempFolder {
 }
 
 /// Nothing is kept here.
-pub(crate) struct TempPlaces(());
+pub(crate) struct TempDirLease(());
 
-impl TempPlaces {
-    pub(crate) fn hold() -> Self {
+impl TempDirLease {
+    pub(crate) fn acquire() -> Self {
         Self(())
     }
 }
 
-pub(crate) fn own_places_in(_: &Path) -> Vec<PathBuf> {
+pub(crate) fn existing_metier_dirs_in(_: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-pub(super) fn draft_name() -> String {
+pub(super) fn temp_file_name() -> String {
     use std::hash::{BuildHasher, Hasher};
     format!(".{:016x}.draft", std::collections::hash_map::RandomState::new().build_hasher().finish())
 }
 
-pub(super) fn note_draft<T>(_: T) {}
+pub(super) fn record_temp_file_dir<T>(_: T) {}
 
-pub(super) fn hold_draft<T>(_: T) {}
+pub(super) fn lock_temp_file<T>(_: T) {}

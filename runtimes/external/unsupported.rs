@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use super::super::Shared;
+use super::super::RuntimeServices;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::{Script, SkillExecutor, SkillInput, SkillOutput};
-use crate::host::{InterpreterReport, Machine, ProcessPlan, SandboxReport, SkillContext};
+use crate::host::{InterpreterReport, ProcessPlan, SandboxReport, SandboxSupport, SkillContext};
 use crate::runtimes::external::interpreter::detect::Interpreter;
 use crate::runtimes::external::script_file::ScriptFile;
 
 const REASON: &str = "this system has no way to stop a process with all that it started";
 
 /// A script that cannot run.
-pub(super) struct External(ScriptFile);
+pub(super) struct ExternalExecutor(ScriptFile);
 
-impl External {
-    pub(super) fn new(script: &Script, _shared: &Shared) -> Result<Self> {
-        Interpreter::of(&script.path, &script.source)?;
-        ScriptFile::of(script).map(Self)
+impl ExternalExecutor {
+    pub(super) fn new(script: &Script, _: &RuntimeServices) -> Result<Self> {
+        Interpreter::detect(&script.path, &script.source)?;
+        ScriptFile::new(script).map(Self)
     }
 
     fn error(&self) -> SkillError {
@@ -27,25 +27,25 @@ impl External {
     }
 }
 
-impl SkillExecutor for External {
+impl SkillExecutor for ExternalExecutor {
     fn execute_with_context(&self, _: SkillInput, _: Option<&SkillContext>) -> Result<SkillOutput> {
         Err(self.error())
     }
 }
 
 /// Why the script would not run.
-pub(in super::super) fn plan(
+pub(in super::super) fn process_plan(
     script: &Script,
-    shared: &Shared,
+    shared: &RuntimeServices,
     _: &SkillInput,
     _: &SkillContext,
 ) -> Result<ProcessPlan> {
-    Err(External::new(script, shared)?.error())
+    Err(ExternalExecutor::new(script, shared)?.error())
 }
 
 /// Nothing is offered.
-pub(in super::super) fn machine(_: &Shared) -> Machine {
-    Machine {
+pub(in super::super) fn machine(_: &RuntimeServices) -> SandboxSupport {
+    SandboxSupport {
         landlock_abi: None,
         sandbox: SandboxReport::NONE,
         tree_kill: None,
@@ -55,11 +55,11 @@ pub(in super::super) fn machine(_: &Shared) -> Machine {
 }
 
 /// None of them would be started.
-pub(in super::super) fn interpreters(_: &Shared, _: &Path) -> Vec<InterpreterReport> {
+pub(in super::super) fn interpreters(_: &RuntimeServices, _: &Path) -> Vec<InterpreterReport> {
     Vec::new()
 }
 
 /// Whether the file may be executed.
-pub(super) fn is_executable(_path: &Path) -> bool {
+pub(super) fn is_executable_file(_path: &Path) -> bool {
     true
 }

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 #[allow(dead_code, reason = "as elsewhere")]
-pub(crate) struct InSight;
+pub(crate) struct VisibilityLock;
 
 #[allow(dead_code, reason = "as elsewhere")]
-impl InSight {
-    pub(crate) fn of(_: &[&Path]) -> Self {
+impl VisibilityLock {
+    pub(crate) fn acquire(_: &[&Path]) -> Self {
         Self
     }
 }
 
-pub(crate) fn is_in_sight(_: &Path) -> bool {
+pub(crate) fn is_visible_to_scripts(_: &Path) -> bool {
     false
 }
