@@ -109,7 +109,7 @@ pub(super) fn access_reason(path: &Path, places: &RunPaths<'_>) -> &'static str 
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
     let is_place = |place: &Path| path == place || real_path(place).is_some_and(|real| path == real);
     match path {
-        _ if is_place(places.temp_dir) => "scratch",
+        _ if is_place(places.temp_dir) => "temp-dir",
         _ if is_place(places.project) => "project",
         _ if is_place(places.skill) => "skill",
         _ if is_one_of(&NETWORK_CONFIG_FILES) => "network",

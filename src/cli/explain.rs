@@ -97,7 +97,7 @@ fn process_rows(process: &LaunchPreview) -> Vec<(&'static str, String)> {
         ));
     }
     if process.temp_dir.is_some() {
-        rows.push(("home", "a folder of the run's own (scratch), gone afterwards".into()));
+        rows.push(("home", "a temp dir of the run, gone afterwards".into()));
     }
     rows
 }

@@ -53,7 +53,7 @@ fn record(engine: &Engine, skill: &Skill) -> Result<Value> {
         "compatibility": manifest.compatibility,
         "metadata": manifest.metadata,
         "allowed_tools": manifest.allowed_tools,
-        "asks": permission_names(skill),
+        "requested_permissions": permission_names(skill),
         "scripts": skill.scripts()?,
         "diagnostics": skill.diagnostics(),
         "signature": signature::function_signature(skill),

@@ -23,7 +23,6 @@ fn every_part_is_always_there() {
         keys,
         [
             "cache",
-            "sandbox",
             "features",
             "findings",
             "interpreters",
@@ -31,9 +30,10 @@ fn every_part_is_always_there() {
             "problems",
             "project",
             "roots",
+            "sandbox",
+            "sandbox_levels",
             "shadowed",
             "system",
-            "tiers",
             "version"
         ]
     );
@@ -50,8 +50,8 @@ fn the_sandbox_is_the_one_that_scripts_get() {
         assert_eq!(diagnosis["sandbox"]["sandbox"], outcome["sandbox"]);
         assert!(diagnosis["sandbox"]["landlock_abi"].as_u64().unwrap() >= 3, "{diagnosis}");
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["reason"]), (&json!(true), &Value::Null));
-        let tier = outcome["sandbox"]["tier"].as_str().unwrap();
-        assert_eq!(row(&diagnosis["tiers"], "name", tier)["available"], json!(true));
+        let tier = outcome["sandbox"]["level"].as_str().unwrap();
+        assert_eq!(row(&diagnosis["sandbox_levels"], "name", tier)["available"], json!(true));
     } else {
         assert_eq!((&diagnosis["ok"], &diagnosis["sandbox"]["landlock_abi"]), (&json!(false), &Value::Null));
         assert_eq!(project.metier(&["doctor"]).code, 1);
@@ -123,7 +123,7 @@ fn interpreters_are_asked_their_version_and_believed_no_further() {
     // One that says it for ever is given up on.
     assert_eq!(version("python3"), Value::Null);
     assert_eq!(row(&diagnosis["interpreters"], "command", "perl")["path"], Value::Null);
-    assert_eq!(row(&diagnosis["interpreters"], "command", "ruby")["endings"], json!(["rb"]));
+    assert_eq!(row(&diagnosis["interpreters"], "command", "ruby")["extensions"], json!(["rb"]));
 }
 
 #[test]

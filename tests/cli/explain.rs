@@ -32,7 +32,7 @@ fn explain(project: &Project, args: &[&str]) -> Value {
 }
 
 fn paths(plan: &Value, key: &str) -> Vec<String> {
-    let own = |place: &&Value| !["scratch", "client"].contains(&place["why"].as_str().unwrap());
+    let own = |place: &&Value| !["temp-dir", "client"].contains(&place["why"].as_str().unwrap());
     let places = plan["process"][key].as_array().unwrap().iter().filter(own);
     places.map(|place| place["path"].as_str().unwrap().to_owned()).collect()
 }
@@ -62,7 +62,7 @@ fn what_is_explained_is_what_a_script_finds() {
         let is_there = |path: &&String| std::path::Path::new(path).exists();
         expected.extend(outside.iter().map(|path| format!("read {path}")));
         let guarded =
-            plan["process"]["guarded"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
+            plan["process"]["protected"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
         let guarded: Vec<&str> =
             guarded.filter(|_| plan["sandbox"]["protected_paths"] == json!(true)).collect();
         let is_written = |path: &String| {
@@ -75,7 +75,7 @@ fn what_is_explained_is_what_a_script_finds() {
         if plan["process"]["network"] == json!(false) {
             expected.push("network".into());
         }
-        expected.push(format!("folder {}", plan["process"]["folder"].as_str().unwrap()));
+        expected.push(format!("folder {}", plan["process"]["working_dir"].as_str().unwrap()));
         let limits = &plan["limits"];
         let of = |key: &str, unit: u64| limits[key].as_u64().unwrap() / unit;
         expected.push(format!(
@@ -124,16 +124,16 @@ fn functions_are_open_shut_or_open_in_part() {
         let of = plan["functions"].as_array().unwrap();
         of.iter().find(|function| function["name"] == name).unwrap().clone()
     };
-    assert_eq!(function("log"), json!({"name": "log", "by": [], "allowed": true, "way_out": null}));
-    assert_eq!(function("grep"), json!({"name": "grep", "by": ["read"], "allowed": true, "way_out": null}));
+    assert_eq!(function("log"), json!({"name": "log", "granted_by": [], "allowed": true, "help": null}));
+    assert_eq!(function("grep"), json!({"name": "grep", "granted_by": ["read"], "allowed": true, "help": null}));
     assert_eq!(
         function("write"),
-        json!({"name": "write", "by": ["write:out"], "allowed": true, "way_out": "run with --allow write"})
+        json!({"name": "write", "granted_by": ["write:out"], "allowed": true, "help": "run with --allow write"})
     );
     assert_eq!(function("tool")["by"], json!(["tool:search"]));
     assert_eq!(
         function("secret"),
-        json!({"name": "secret", "by": [], "allowed": false, "way_out": "run with --allow secret:NAME"})
+        json!({"name": "secret", "granted_by": [], "allowed": false, "help": "run with --allow secret:NAME"})
     );
     assert_eq!(plan["permissions"], json!(["read", "write:out", "tool:search"]));
 }
@@ -168,11 +168,11 @@ fn a_language_inside_is_explained_without_a_process() {
     let project = Project::new().lua("x", "return 1");
     let plan = explain(&project, &["--allow", "write"]);
     assert_eq!((&plan["runtime"], &plan["process"]), (&json!("lua"), &Value::Null));
-    assert_eq!(plan["sandbox"]["tier"], json!("in-process"));
+    assert_eq!(plan["sandbox"]["level"], json!("in-process"));
     let write =
         &plan["functions"].as_array().unwrap().iter().find(|row| row["name"] == "write").unwrap().clone();
     assert_eq!(
-        write["way_out"],
+        write["help"],
         json!("list write under allowed-tools in SKILL.md"),
         "it does not ask for it"
     );
@@ -183,7 +183,7 @@ fn without_a_sandbox_everything_is_within_reach_and_that_is_said() {
     let project = project();
     let plan = explain(&project, &["--sandbox", "off"]);
     assert_eq!(plan["process"]["writes"], json!([{"path": "/", "why": "user"}]));
-    assert_eq!((&plan["process"]["has_api"], &plan["sandbox"]["tier"]), (&json!(false), &json!("none")));
+    assert_eq!((&plan["process"]["has_api"], &plan["sandbox"]["level"]), (&json!(false), &json!("none")));
     let page = project.metier(&["run", "x", "--explain", "--sandbox", "off"]).stdout;
     assert!(page.contains("all the rights of the user"), "{page}");
 }
@@ -220,10 +220,10 @@ fn the_limits_of_a_contract_are_explained_as_they_hold() {
     let limits = "limits: {timeout: 1s, memory: 8MB, output: 1KB}\n";
     let project = Project::new().lua("x", "return 1").file(".metier/skills/x/skill.yaml", limits);
     let (plan, outcome) = (explain(&project, &[]), project.metier(&["run", "x", "--json"]).json());
-    for limit in ["deadline_ms", "memory_bytes", "output_bytes"] {
+    for limit in ["timeout_ms", "memory_bytes", "output_bytes"] {
         assert_eq!(plan["limits"][limit], outcome["limits"][limit], "{limit}");
     }
-    assert_eq!(plan["limits"]["deadline_ms"], json!(1000));
+    assert_eq!(plan["limits"]["timeout_ms"], json!(1000));
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn what_a_plan_calls_is_explained_with_it() {
         .file(".metier/skills/x/SKILL.md", head("exec:unsandboxed"))
         .file(".metier/skills/x/skill.yaml", plan);
     let free = explain(&project, &["--allow", "exec:unsandboxed"]);
-    assert_eq!((&free["process"], &free["sandbox"]["tier"]), (&Value::Null, &json!("none")), "{free}");
+    assert_eq!((&free["process"], &free["sandbox"]["level"]), (&Value::Null, &json!("none")), "{free}");
     let callees = free["callees"].as_array().unwrap();
     let of = |key: &str| -> Vec<&Value> { callees.iter().map(|callee| &callee[key]).collect() };
     assert_eq!(of("skill"), ["project/.metier:y@0.0.0", "project/.metier:z@0.0.0"]);
-    assert_eq!(callees[0]["process"]["sandbox"]["tier"], json!("none"));
+    assert_eq!(callees[0]["process"]["sandbox"]["level"], json!("none"));
     assert_eq!(
-        (&callees[1]["process"], &callees[1]["sandbox"]["tier"]),
+        (&callees[1]["process"], &callees[1]["sandbox"]["level"]),
         (&Value::Null, &json!("in-process"))
     );
     let page = project.metier(&["run", "x", "--explain", "--allow", "exec:unsandboxed"]).stdout;

@@ -146,7 +146,7 @@ fn what_a_skill_asks_for_is_told_once() {
         "---\nname: x\ndescription: d\nallowed-tools: write read write:out Read write\n---\n",
     );
     assert_eq!(
-        project.metier(&["show", "x", "--json"]).json()["asks"],
+        project.metier(&["show", "x", "--json"]).json()["requested_permissions"],
         serde_json::json!(["read", "write", "write:out"])
     );
 }

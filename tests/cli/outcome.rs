@@ -22,7 +22,6 @@ pub(super) fn assert_shape(outcome: &Value) {
     assert_eq!(keys_of(outcome), keys);
     let limits = [
         "cpu_ms",
-        "deadline_ms",
         "file_bytes",
         "hit",
         "memory_bytes",
@@ -31,6 +30,7 @@ pub(super) fn assert_shape(outcome: &Value) {
         "open_files",
         "operations",
         "output_bytes",
+        "timeout_ms",
         "truncated",
     ];
     assert_eq!(keys_of(&outcome["limits"]), limits);
@@ -57,12 +57,12 @@ pub(super) fn assert_shape(outcome: &Value) {
     if !outcome["sandbox"].is_null() {
         let keys = [
             "files",
+            "level",
             "metadata_outside",
             "network",
             "process_count",
             "protected_paths",
             "signals",
-            "tier",
             "tree_kill",
             "unix_sockets",
         ];
@@ -100,7 +100,7 @@ fn the_limits_are_those_that_held() {
         Project::new().lua("in", "return 1").shell("out", "ulimit -f; ulimit -n; ulimit -t; ulimit -d");
     let outcome = |args: &[&str]| project.metier(&[&["run", "--json"], args].concat()).json();
     let of = |more: Value| {
-        let mut limits = json!({"hit": null, "deadline_ms": 30_000, "memory_bytes": null, "operations": null, "cpu_ms": null,
+        let mut limits = json!({"hit": null, "timeout_ms": 30_000, "memory_bytes": null, "operations": null, "cpu_ms": null,
             "file_bytes": null, "open_files": null, "not_applied": [], "output_bytes": 8 << 20, "on_output": "kill", "truncated": false});
         limits.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         limits
@@ -110,7 +110,7 @@ fn the_limits_are_those_that_held() {
     assert_eq!(
         outcome(&["in", "--timeout", "5s", "--memory", "32MB", "--output", "1KB", "--cpu", "1s"])["limits"],
         of(
-            json!({"deadline_ms": 5000, "memory_bytes": 32 << 20, "file_bytes": 256 << 20, "output_bytes": 1024, "not_applied": ["cpu"]})
+            json!({"timeout_ms": 5000, "memory_bytes": 32 << 20, "file_bytes": 256 << 20, "output_bytes": 1024, "not_applied": ["cpu"]})
         )
     );
     // Where nothing is said, what processors can give in that time.
@@ -177,12 +177,12 @@ fn a_process_is_reported_and_its_value_is_what_it_wrote() {
             "stdout_truncated": false, "stderr_truncated": false})
     );
     assert_eq!(outcome["log"], json!([]));
-    let tier = outcome["sandbox"]["tier"].as_str().unwrap();
+    let tier = outcome["sandbox"]["level"].as_str().unwrap();
     assert!(["namespaces", "landlock"].contains(&tier), "{tier}");
     let outcome = project.metier(&["run", "text", "--json", "--allow", "exec:unsandboxed"]).json();
     assert!(outcome["log"][0]["message"].as_str().unwrap().contains("without a sandbox"));
     assert_eq!(
-        (&outcome["process"]["usage"]["cpu_ms"], &outcome["sandbox"]["tier"]),
+        (&outcome["process"]["usage"]["cpu_ms"], &outcome["sandbox"]["level"]),
         (&Value::Null, &json!("none"))
     );
     assert_eq!(outcome["value"], json!("hello\n"));

@@ -22,7 +22,7 @@ fn a_process_is_in_a_sandbox_unless_the_caller_says_otherwise() {
         (&["tries", "--sandbox", "off"], false),
     ] {
         let outcome = run(&project, args);
-        assert_eq!(outcome["sandbox"]["tier"] != "none", is_sandboxed, "{args:?}: {outcome}");
+        assert_eq!(outcome["sandbox"]["level"] != "none", is_sandboxed, "{args:?}: {outcome}");
         assert_eq!(outcome["sandbox"]["files"], json!(is_sandboxed), "{args:?}");
         assert!(!is_sandboxed || outcome["value"] == "refused\n", "{args:?}: {outcome}");
     }
@@ -49,7 +49,7 @@ fn nothing_in_the_project_leaves_the_sandbox_out() {
     let skill =
         "---\nname: x\ndescription: d\nallowed-tools: exec:unsandboxed\nmetadata:\n  sandbox: \"off\"\n---\n";
     let project = Project::new().shell("x", "true").file(".metier/skills/x/SKILL.md", skill);
-    assert_ne!(run(&project, &["x"])["sandbox"]["tier"], json!("none"));
+    assert_ne!(run(&project, &["x"])["sandbox"]["level"], json!("none"));
 }
 
 #[test]

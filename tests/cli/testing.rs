@@ -345,7 +345,7 @@ fn a_plan_is_granted_the_tools_that_its_steps_name() {
     let project = case(project, "x", "one", &told);
     assert_passes(&project);
     let shown = project.metier(&["show", "x", "--json"]).json();
-    assert_eq!(shown["asks"], json!(["read", "write", "tool:add"]));
+    assert_eq!(shown["requested_permissions"], json!(["read", "write", "tool:add"]));
 }
 
 #[test]

@@ -312,7 +312,8 @@ fn kill(pid: i32) {
 
 #[test]
 fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
-    const NAME: &str = "runtimes::sandbox::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
+    const NAME: &str =
+        "runtimes::sandbox::linux::tests::a_spare_that_has_not_seen_the_mounts_of_today_is_not_used";
     if !has_own_mounts(NAME) {
         return;
     }
@@ -334,7 +335,7 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
 /// A disk that is taken out while a stub waits would else be in use for as long as the host lives.
 #[test]
 fn a_spare_keeps_nothing_mounted_that_is_not() {
-    const NAME: &str = "runtimes::sandbox::tests::a_spare_keeps_nothing_mounted_that_is_not";
+    const NAME: &str = "runtimes::sandbox::linux::tests::a_spare_keeps_nothing_mounted_that_is_not";
     if !has_own_mounts(NAME) {
         return;
     }

@@ -16,7 +16,7 @@ const KEYS: [&str; 5] = ["timeout", "deadline", "memory", "operations", "output"
 #[non_exhaustive]
 pub struct ContractLimits {
     /// Wall clock time.
-    #[serde(rename = "deadline_ms", serialize_with = "serialize::milliseconds")]
+    #[serde(rename = "timeout_ms", serialize_with = "serialize::milliseconds")]
     pub deadline: Option<Duration>,
     /// Bytes of memory.
     #[serde(rename = "memory_bytes")]
