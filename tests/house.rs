@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 /// Room, and the rooms it may name. `lib.rs` and the binary may name all.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("error", &[]),
-    ("exact", &[]),
-    ("heap", &[]),
+    ("strict_json", &[]),
+    ("alloc_counter", &[]),
     ("unicode", &[]),
     ("policy", &["error"]),
-    ("host", &["error", "heap", "policy", "unicode"]),
+    ("host", &["error", "alloc_counter", "policy", "unicode"]),
     ("skill", &["error", "policy"]),
-    ("plan", &["error", "exact", "policy", "host", "skill"]),
+    ("plan", &["error", "strict_json", "policy", "host", "skill"]),
     ("executor", &["error", "policy", "host"]),
     ("registry", &["error", "policy", "host", "skill", "executor", "unicode"]),
-    ("runtimes", &["error", "exact", "heap", "policy", "host", "skill", "plan", "executor"]),
+    ("runtimes", &["error", "strict_json", "alloc_counter", "policy", "host", "skill", "plan", "executor"]),
     ("engine", &["error", "policy", "host", "skill", "plan", "executor", "registry", "runtimes"]),
-    ("cases", &["error", "exact", "policy", "host", "skill", "executor", "registry", "engine"]),
+    ("cases", &["error", "strict_json", "policy", "host", "skill", "executor", "registry", "engine"]),
 ];
 
 /// Files that may hold `unsafe`; each says at its top why it must.

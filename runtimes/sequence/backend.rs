@@ -73,8 +73,9 @@ impl StepBackend for LocalBackend {
             }
             CallTarget::Tool(name) => ctx.call("tool", vec![name.as_str().into(), Value::Object(arguments)]),
             CallTarget::Skill(name) => {
-                let missing =
-                    || SkillError::new(ErrorKind::Unavailable, "this host offers skills no other skills");
+                let missing = || {
+                    SkillError::new(ErrorKind::Unavailable, "this host provides no other skills to skills")
+                };
                 let skills = ctx.providers().skills.as_ref().ok_or_else(missing)?;
                 catch_panic("the provider of skills", ErrorKind::Unavailable, || {
                     skills.run(ctx, name, Value::Object(arguments))

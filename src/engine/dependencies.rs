@@ -11,15 +11,23 @@ use crate::skill::contract::Dependency;
 
 /// Refuses a skill that lacks what it requires: `unavailable`, with everything that is missing.
 pub(super) fn require_dependencies(skill: &Skill, registry: &Registry) -> Result<()> {
-    let missing: Vec<String> = missing_dependencies(skill, registry)
-        .filter(|(dependency, _)| dependency.required)
-        .map(|(_, told)| told)
-        .collect();
+    let required = |(dependency, _): &(&Dependency, String)| dependency.required;
+    let missing: Vec<_> = missing_dependencies(skill, registry).filter(required).collect();
     if missing.is_empty() {
         return Ok(());
     }
+    let is_tool = |dependency: &Dependency| {
+        let tools = skill.contract().map(|contract| &contract.dependencies.tools);
+        tools.is_some_and(|tools| tools.iter().any(|tool| std::ptr::eq(tool, dependency)))
+    };
+    let help = match missing.iter().filter(|(dependency, _)| is_tool(dependency)).count() {
+        0 => "add the skill, in a version that fits, to a folder where skills are found",
+        tools if tools == missing.len() => "install the program, and see that it is on PATH",
+        _ => "install the programs, see that they are on PATH, and add the skills where skills are found",
+    };
+    let missing: Vec<String> = missing.into_iter().map(|(_, sentence)| sentence).collect();
     let sentence = format!("skill {} cannot run: {}", skill.name(), missing.join("; "));
-    Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help("install it, and see that it is on PATH"))
+    Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
 }
 
 /// What is missing and not required, a sentence each.

@@ -40,12 +40,15 @@ pub(crate) fn is_visible_to_scripts(path: &Path) -> bool {
             let is_known = fcntl(&folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok();
             is_known && i32::from(found.l_type) != libc::F_UNLCK
         }
-        Err(error) => error.kind() == ErrorKind::PermissionDenied && is_owned_by_user(folder),
+        Err(error) => error.kind() == ErrorKind::PermissionDenied && is_closed_by_its_mode(folder),
     })
 }
 
-fn is_owned_by_user(folder: &Path) -> bool {
-    folder.symlink_metadata().is_ok_and(|about| about.uid() == rustix::process::geteuid().as_raw())
+/// Whether the folder is the user's own and its mode alone keeps it shut, as a script could have set it. In a sandbox inside
+/// another one, Landlock keeps most folders shut.
+fn is_closed_by_its_mode(folder: &Path) -> bool {
+    let is_own = |about: &std::fs::Metadata| about.uid() == rustix::process::geteuid().as_raw();
+    folder.symlink_metadata().is_ok_and(|about| is_own(&about) && about.mode() & 0o400 == 0)
 }
 
 fn open_dir(folder: &Path) -> io::Result<File> {

@@ -125,7 +125,10 @@ fn functions_are_open_shut_or_open_in_part() {
         of.iter().find(|function| function["name"] == name).unwrap().clone()
     };
     assert_eq!(function("log"), json!({"name": "log", "granted_by": [], "allowed": true, "help": null}));
-    assert_eq!(function("grep"), json!({"name": "grep", "granted_by": ["read"], "allowed": true, "help": null}));
+    assert_eq!(
+        function("grep"),
+        json!({"name": "grep", "granted_by": ["read"], "allowed": true, "help": null})
+    );
     assert_eq!(
         function("write"),
         json!({"name": "write", "granted_by": ["write:out"], "allowed": true, "help": "run with --allow write"})
@@ -171,11 +174,7 @@ fn a_language_inside_is_explained_without_a_process() {
     assert_eq!(plan["sandbox"]["level"], json!("in-process"));
     let write =
         &plan["functions"].as_array().unwrap().iter().find(|row| row["name"] == "write").unwrap().clone();
-    assert_eq!(
-        write["help"],
-        json!("list write under allowed-tools in SKILL.md"),
-        "it does not ask for it"
-    );
+    assert_eq!(write["help"], json!("list write under allowed-tools in SKILL.md"), "it does not ask for it");
 }
 
 #[test]

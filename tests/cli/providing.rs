@@ -113,7 +113,7 @@ fn a_skill_calls_another_where_it_was_allowed_to() {
 fn tools_and_a_model_are_not_the_command_lines_to_offer() {
     for (permission, call) in [("tool:t", "ctx.tool('t')"), ("sample", "ctx.sample(nil, 'p')")] {
         let answer = project_that_requests(permission, call).metier(&["run", "x", "--allow", permission]);
-        assert!(answer.code == 3 && answer.stderr.contains("this host offers skills no"), "{answer:?}");
+        assert!(answer.code == 3 && answer.stderr.contains("this host provides no"), "{answer:?}");
     }
 }
 

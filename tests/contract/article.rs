@@ -1,5 +1,6 @@
 //! The acceptance cases of the article's form, by their numbers.
 
+use metier::engine::Outcome;
 use metier::error::ErrorKind;
 use metier::skill::contract::{Contract, parse};
 use serde_json::{Value, json};
@@ -150,6 +151,11 @@ fn a_skill_that_needs_another_says_so() {
     assert_eq!(sentence(&outcome), "skill x cannot run: y ^2 is here as 1.5.0 (Signs in)");
     let gone = Project::with_contract("dependencies: {skills: [z]}", "return 1").run(&[]);
     assert_eq!(sentence(&gone), "skill x cannot run: z is no skill here");
+    let help = |outcome: &Outcome| outcome.result.as_ref().unwrap_err().help().unwrap_or_default().to_owned();
+    assert!(help(&gone).starts_with("add the skill, in a version that fits"), "{}", help(&gone));
+    let both = "dependencies: {tools: [no-such-helm], skills: [z]}";
+    let both = help(&Project::with_contract(both, "return 1").run(&[]));
+    assert!(both.contains("PATH") && both.contains("add the skills"), "{both}");
 }
 
 #[test]

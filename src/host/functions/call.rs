@@ -121,7 +121,7 @@ fn skill(ctx: &SkillContext, args: &Args) -> Result<Value> {
 }
 
 fn sample(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    let model = ctx.providers().sampling.as_ref().ok_or_else(|| super::unavailable("a model"))?;
+    let model = ctx.providers().sampling.as_ref().ok_or_else(|| super::unavailable("model"))?;
     let mut held = ctx.host_memory().empty_reservation();
     held.add((args.text(0).len() + args.text(1).len()) as u64)?;
     let request = SampleRequest {

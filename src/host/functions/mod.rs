@@ -64,7 +64,7 @@ fn call_provider<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// The error where a run has no such provider.
 fn unavailable(what: &str) -> SkillError {
-    SkillError::new(ErrorKind::Unavailable, format!("this host offers skills no {what}"))
+    SkillError::new(ErrorKind::Unavailable, format!("this host provides no {what} to skills"))
 }
 
 #[cfg(test)]
