@@ -133,7 +133,7 @@ fn functions_are_open_shut_or_open_in_part() {
         function("write"),
         json!({"name": "write", "granted_by": ["write:out"], "allowed": true, "help": "run with --allow write"})
     );
-    assert_eq!(function("tool")["by"], json!(["tool:search"]));
+    assert_eq!(function("tool")["granted_by"], json!(["tool:search"]));
     assert_eq!(
         function("secret"),
         json!({"name": "secret", "granted_by": [], "allowed": false, "help": "run with --allow secret:NAME"})
