@@ -137,7 +137,7 @@ pub(super) fn find_pattern(
     for start in from..=text.len() {
         matcher.captures.clear();
         if let Some(end) = matcher.match_rest(start, 0)? {
-            let captures = matcher.captures.iter().map(PartialCapture::to_capture).collect();
+            let captures = matcher.captures.iter().copied().map(PartialCapture::to_capture).collect();
             return Ok(Some(Match { start, end, captures }));
         }
         if is_anchored {
@@ -164,8 +164,8 @@ enum PartialCapture {
 }
 
 impl PartialCapture {
-    fn to_capture(&self) -> Capture {
-        match *self {
+    fn to_capture(self) -> Capture {
+        match self {
             Self::Open(_) => Capture::Unfinished,
             Self::Closed(start, end) => Capture::Text(start, end),
             Self::Position(at) => Capture::Position(at),

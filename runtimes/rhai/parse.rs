@@ -111,7 +111,7 @@ impl ParserWork {
                 self.closure_depth = self.closure_depth_by_bracket.pop().unwrap_or_default();
             }
             Token::SemiColon => {
-                self.closure_depth = self.closure_depth_by_bracket.last().copied().unwrap_or_default()
+                self.closure_depth = self.closure_depth_by_bracket.last().copied().unwrap_or_default();
             }
             Token::Fn => self.functions += 1,
             Token::Pipe | Token::Or if !self.is_after_value => {

@@ -14,9 +14,9 @@ use super::output;
 use super::session::Session;
 use super::terminal::escape_text;
 use super::{explain, input};
-use crate::cli::config_args::ConfigArgs;
+use crate::cli::config::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
-use crate::cli::limit_args::LimitArgs;
+use crate::cli::limits::LimitArgs;
 use crate::cli::progress::ProgressDisplay;
 
 /// The options of `metier run`.
@@ -37,15 +37,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     #[command(flatten)]
-    limit_args: LimitArgs,
+    limits: LimitArgs,
     /// Say what the run would reach, and run nothing
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
-    config_args: ConfigArgs,
+    config: ConfigArgs,
     /// Arguments for the script, if it is an external one
     #[arg(last = true, value_name = "ARGS")]
-    script_args: Vec<String>,
+    passed_on: Vec<String>,
 }
 
 impl Args {
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<u8> {
     }
     // What is left to stop is the writing of the answer, and for that one Ctrl-C is enough.
     token.cancel();
-    if !args.script_args.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
+    if !args.passed_on.is_empty() && outcome.sandbox == Some(SandboxReport::IN_PROCESS) {
         output::print_warning(
             "only processes are given the arguments after --; this script sees its --input alone",
         );
@@ -112,7 +112,7 @@ fn abandoned_outcome_printer(
     args: &Args,
     heard: Arc<WatchdogObserver>,
 ) -> Result<impl FnOnce(&SkillError) + Send + 'static> {
-    let (name, limits, started) = (args.name.clone(), args.limit_args.limits()?, Instant::now());
+    let (name, limits, started) = (args.name.clone(), args.limits.limits()?, Instant::now());
     Ok(move |error: &SkillError| {
         let mut outcome = Outcome::abandoned(name, &limits, error.clone());
         outcome.log = heard.log();
@@ -125,10 +125,10 @@ fn abandoned_outcome_printer(
 /// The engine and what it is asked for, as the options have it.
 fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)> {
     let mut invocation = Invocation::new(&args.name)
-        .args(&args.script_args)
-        .limits(args.limit_args.limits()?)
-        .sandbox_mode(args.limit_args.sandbox_policy())
-        .execution_mode(args.limit_args.execution_mode());
+        .args(&args.passed_on)
+        .limits(args.limits.limits()?)
+        .sandbox_mode(args.limits.sandbox_policy())
+        .execution_mode(args.limits.execution_mode());
     if let Some(given) = &args.input {
         invocation = invocation.input(input::read(given)?);
     }
@@ -138,14 +138,14 @@ fn prepare(args: &Args, session: &Session) -> Result<(EngineBuilder, Invocation)
     if let Some(folder) = &args.journal {
         invocation = invocation.journal(folder);
     }
-    let secrets = args.config_args.secrets()?;
+    let secrets = args.config.secrets()?;
     for permission in parse_grants(&args.allow).into_iter().chain(secrets.grants()?) {
         invocation = invocation.grant(permission);
     }
     // Who wants no sandbox gets modules compiled where there is none.
-    let is_free = args.limit_args.sandbox_policy() == SandboxMode::Off;
+    let is_free = args.limits.sandbox_policy() == SandboxMode::Off;
     Ok((
-        session.builder()?.compile_in_process(is_free).config(args.config_args.settings()?).secrets(secrets),
+        session.builder()?.compile_in_process(is_free).config(args.config.settings()?).secrets(secrets),
         invocation,
     ))
 }

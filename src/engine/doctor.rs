@@ -143,7 +143,7 @@ impl EngineInner {
             },
             features: runtimes::FEATURES.iter().map(|&(name, built_in)| Feature { name, built_in }).collect(),
             sandbox_levels: sandbox_level_reports(&sandbox),
-            sandbox: sandbox,
+            sandbox,
             interpreters,
             project: self.project.clone(),
             roots: self.root_reports(),

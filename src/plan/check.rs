@@ -84,7 +84,7 @@ impl<'a> Checker<'a> {
         for parameter in &step.args {
             self.check_braces(parameter);
             parameter.value.visit_references(&mut |reference, place| {
-                self.check_reference(at, variable, reference, place)
+                self.check_reference(at, variable, reference, place);
             });
         }
         if let Some(when) = &step.when {
@@ -212,7 +212,7 @@ impl<'a> Checker<'a> {
     fn check_call(&mut self, step: &'a Step) {
         match &step.call {
             CallTarget::Function(_) => {
-                step.skill().into_iter().for_each(|name| self.check_call_graph(name, step))
+                step.skill().into_iter().for_each(|name| self.check_call_graph(name, step));
             }
             CallTarget::Tool(name) => match &*self.callee_cache.tool(name) {
                 CalleeLookup::Found(_) => {}

@@ -48,7 +48,7 @@ fn every_status_is_an_answer() {
         assert!(response.headers.contains(&header("x-why", "because")), "{:?}", response.headers);
     }
     let server = Server::with_requests(|_, stream| {
-        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"))
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"));
     });
     let head = HttpRequest { method: "HEAD".into(), ..get(server.url("127.0.0.1", "/")) };
     assert_eq!(send(head).unwrap().body, b"");

@@ -50,7 +50,7 @@ fn hanging_requests() -> Vec<HangingRequest> {
     });
     places.push(("slow chunks", get(at(&server)), server));
     let server = Server::with_requests(move |_, stream| {
-        drip(stream, "HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n", "x")
+        drip(stream, "HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n", "x");
     });
     places.push(("slow bytes of many", get(at(&server)), server));
     let server = Server::with_connections(|_, _| std::thread::sleep(Duration::from_secs(5)));

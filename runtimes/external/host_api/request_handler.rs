@@ -116,7 +116,7 @@ impl<'a> RequestHandler<'a> {
             TurnOutcome::Closed => return false,
             TurnOutcome::Nothing => {}
             TurnOutcome::TooLong => {
-                line.send_answer(request::encode_error(&Value::Null, &request_too_large(longest)))
+                line.send_answer(request::encode_error(&Value::Null, &request_too_large(longest)));
             }
             TurnOutcome::Request(text) => {
                 if let Some(answer) = self.answer(&text, line.last_error()) {

@@ -231,7 +231,7 @@ impl ProtectedScan<'_> {
         };
         match may {
             ScriptAccess::Denied if is_folder && self.has_granted_entry(&inner) => {
-                self.queue.push_back(inner)
+                self.queue.push_back(inner);
             }
             ScriptAccess::Denied => self.hide(&inner.full_path, kind),
             ScriptAccess::Read if is_plain => self.protect_dir(inner),

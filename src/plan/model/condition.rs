@@ -56,7 +56,9 @@ impl Condition {
             }
             Self::Not(inner) => inner.collect_references(found),
             Self::All(parts) | Self::Any(parts) => {
-                parts.iter().for_each(|part| part.collect_references(found))
+                for part in parts {
+                    part.collect_references(found);
+                }
             }
         }
     }

@@ -106,7 +106,7 @@ impl<'a> StepPool<'a> {
         let mut state = self.lock_state();
         let ended = done.and_then(|tried| {
             catch_unwind(AssertUnwindSafe(|| {
-                self.runner.finish_step(at, tried, self.run, &mut state.progress)
+                self.runner.finish_step(at, tried, self.run, &mut state.progress);
             }))
         });
         if let Err(panic) = ended {

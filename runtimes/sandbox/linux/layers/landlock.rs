@@ -183,7 +183,7 @@ fn open_by_components(path: &OsStr) -> rustix::io::Result<OwnedFd> {
         match part {
             Component::RootDir => continue,
             Component::Normal(name) => {
-                here = openat(&here, name, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty())?
+                here = openat(&here, name, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty())?;
             }
             _ => return Err(Errno::INVAL),
         }

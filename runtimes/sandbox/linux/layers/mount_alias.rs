@@ -19,18 +19,18 @@ pub(in crate::runtimes::sandbox::linux) fn have_mount_alias(paths: &[OsString]) 
 struct Mount<'a> {
     device: &'a str,
     root: PathBuf,
-    mount_point: PathBuf,
+    target: PathBuf,
 }
 
 fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
     // Of those at the same place the last is what is seen.
-    let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.mount_point));
+    let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.target));
     let Some((number, own)) =
-        shown.max_by_key(|(number, mount)| (mount.mount_point.components().count(), *number))
+        shown.max_by_key(|(number, mount)| (mount.target.components().count(), *number))
     else {
         return true;
     };
-    let Ok(below) = path.strip_prefix(&own.mount_point) else { return true };
+    let Ok(below) = path.strip_prefix(&own.target) else { return true };
     let place = own.root.join(below);
     let others =
         mounts.iter().enumerate().filter(|(other, mount)| *other != number && mount.device == own.device);
@@ -41,7 +41,7 @@ fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
 /// `36 35 98:0 /from /at rw,noatime …`
 fn parse_mountinfo_line(line: &str) -> Option<Mount<'_>> {
     let mut words = line.split(' ').skip(2);
-    Some(Mount { device: words.next()?, root: unescape(words.next()?), mount_point: unescape(words.next()?) })
+    Some(Mount { device: words.next()?, root: unescape(words.next()?), target: unescape(words.next()?) })
 }
 
 /// Spaces and their like are written as three digits.

@@ -139,7 +139,7 @@ impl ParameterReader<'_, '_> {
             match entry.key.as_str() {
                 "required" => self.read_required(&entry.node, &mut parameter),
                 key if OTHER_KEYS.contains(&key) => {
-                    self.report_unknown_constraint(name, entry, &parameter.schema)
+                    self.report_unknown_constraint(name, entry, &parameter.schema);
                 }
                 _ => self.read_constraint(name, entry, pointer, &mut parameter),
             }
