@@ -1,4 +1,4 @@
-//! The seccomp filter of sandboxed scripts, an allowlist: a call that is not known to be harmless does not exist.
+//! The seccomp filter of sandboxed scripts, an allowlist: a call that is not known to stay inside the sandbox does not exist.
 
 pub(in crate::runtimes::sandbox::linux) mod allowlist;
 pub(in crate::runtimes::sandbox::linux) mod bpf;
