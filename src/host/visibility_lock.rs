@@ -14,8 +14,8 @@ use nix::libc;
 
 use crate::host::metier_dirs::is_shared_temp_dir;
 
-/// A lock on folders that a script can see, held until this is dropped. It is a read lock, so several hosts can hold it on the
-/// same folder, and it is independent of the locks that programs take with `flock`.
+/// A lock on folders that a script can see, held until this is dropped. It is a read lock, so no process can keep others from
+/// locking the same folder, and it is independent of the locks that programs take with `flock`.
 pub(crate) struct VisibilityLock(#[allow(dead_code, reason = "held")] Vec<File>);
 
 #[allow(dead_code, reason = "asked for where there is a sandbox")]

@@ -136,7 +136,7 @@ impl<'a> Occurrences<'a> {
 
     fn next(&mut self) -> Result<Option<usize>> {
         let length = self.finder.needle().len();
-        // At least the length of the searched text, so that no text is searched twice.
+        // At least the length of the searched text, so that the whole text is not searched twice.
         let window = CANCEL_CHECK_BYTES.max(length);
         loop {
             self.view.check_cancelled()?;
