@@ -53,7 +53,7 @@ const SYSTEM_PATHS: [&str; 31] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Reads are empty, and every write is accepted.
+/// `/dev/null`: reads are empty, and every write is accepted.
 const DEV_NULL: &str = "/dev/null";
 
 /// Also readable if the network is allowed: names have to be resolved.
@@ -92,7 +92,7 @@ pub(super) fn strictest_policy() -> SandboxPolicy {
     }
 }
 
-/// The same for an untrusted program, which needs the untrusted folders and the files of its interpreter.
+/// The same for an untrusted program, which needs its own folders and the files of its interpreter.
 pub(super) fn strictest_policy_for(program: &Path, strangers: &UntrustedDirs) -> SandboxPolicy {
     let mut sandbox = SandboxPolicy { required: true, ..strictest_policy() };
     if let Some(rules) = &mut sandbox.files {
