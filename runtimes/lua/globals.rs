@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, SkillContext, functions};
 use crate::policy::CancelToken;
 
-/// The globals of every run's environment, and the entry function.
+/// The globals of every run's environment, and the protected call that runs a script.
 pub(super) struct Globals {
     pub(super) protected_call: Function,
     pub(super) array_meta: Table,

@@ -66,7 +66,7 @@ struct ScriptComparator<'a, 'b> {
 impl Comparator for ScriptComparator<'_, '_> {
     fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError> {
         let answer = self.by.call_raw(self.call, None, [first.clone(), second.clone()]);
-        // As in the library, a failed comparison counts as equal; but if the run must end, it ends.
+        // As in the library, the types decide the order if the comparer fails; but if the run must end, it ends.
         check_stop(self.call)?;
         let answer = answer.ok().and_then(|answer| {
             answer.as_int().or_else(|_| answer.as_bool().map(|is_first| if is_first { -1 } else { 1 })).ok()
