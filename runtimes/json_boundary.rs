@@ -1,11 +1,12 @@
-//! JSON at the border of a language: why a value does not pass, where in it, and how much may pass.
+//! The conversion of values between JSON and a script language: why a value cannot be converted, where in it, and the output
+//! limit.
 
 use crate::error::{ErrorKind, SkillError};
 
-/// Nesting `serde_json` itself reads back.
+/// The nesting that `serde_json` itself can parse.
 pub(super) const MAX_DEPTH: usize = 127;
 
-/// Why a value does not pass, and where in it.
+/// Why a value cannot be converted, and where in it.
 pub(super) struct ConversionError {
     kind: ErrorKind,
     reason: String,
@@ -14,7 +15,7 @@ pub(super) struct ConversionError {
 }
 
 impl ConversionError {
-    /// A script's value that has no JSON form: `invalid-output`. The reason follows the value's name.
+    /// A script value that has no JSON form: `invalid-output`. The reason follows the value's name.
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self::with_kind(ErrorKind::InvalidOutput, reason)
     }
@@ -31,16 +32,16 @@ impl ConversionError {
         Self { help: Some(help), ..self }
     }
 
-    /// The fault as the container sees it, in which the value stands at this place.
+    /// The error with the path extended by the place of the value in its container.
     pub(super) fn with_path_segment(mut self, part: impl FnOnce() -> String) -> Self {
-        // A path as deep as the value itself helps nobody.
+        // A path as long as the value is deep would help nobody.
         if self.path.len() < 16 {
             self.path.push(part());
         }
         self
     }
 
-    /// The error for a value that goes by this name.
+    /// The error for a value of this name.
     pub(super) fn into_error(self, name: &str) -> SkillError {
         let path: String = self.path.iter().rev().map(String::as_str).collect();
         let error = SkillError::new(self.kind, format!("{name}{path} {}", self.reason));
@@ -51,8 +52,8 @@ impl ConversionError {
     }
 }
 
-/// The bytes a value may still have. Spent before they are copied, so that a value that names itself a billion times
-/// stops early.
+/// The number of bytes a value may still have. They are spent before they are copied, so that a value that references itself
+/// a billion times stops early.
 #[derive(Clone, Copy)]
 pub(super) struct OutputBudget {
     remaining: u64,
@@ -73,7 +74,7 @@ impl OutputBudget {
     }
 }
 
-/// The error for a script that outgrew its memory.
+/// The error for a script that exceeded its memory limit.
 pub(super) fn out_of_memory(limit: u64) -> SkillError {
     SkillError::new(ErrorKind::Memory, format!("the script needed more than its {limit} bytes of memory"))
         .with_help("give it more with --memory, or make it keep less")

@@ -1,8 +1,8 @@
-//! The languages skills are written in: one folder each, one row here.
+//! The languages in which skills are written: one folder each, and one row here.
 
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime"))]
 mod json_boundary;
-/// Tests that need a sandbox are there where there is one.
+/// Tests that need a sandbox, compiled on systems that have one.
 #[cfg(all(test, unix, feature = "sandboxed", target_os = "linux"))]
 macro_rules! sandboxed_tests {
     ($($tests:item)*) => { $($tests)* };
@@ -17,7 +17,7 @@ mod lua;
 #[cfg(feature = "rhai-runtime")]
 mod rhai;
 mod sequence;
-// Where there is no sandbox, what is said of one is said to nobody.
+// Without a sandbox implementation, parts of its interface are unused.
 #[cfg(any(feature = "lua-runtime", feature = "rhai-runtime", feature = "wasm-runtime"))]
 mod pool;
 #[cfg(unix)]
@@ -37,72 +37,73 @@ use crate::policy::{CancelToken, ExecutionMode, Limits, Watchdog};
 #[allow(unused_imports, reason = "asked for where there is a sandbox")]
 pub(crate) use crate::host::metier_dirs;
 
-/// Compiles a script once; the executor runs it many times. The token is that of the run which needs it first, so that what
-/// takes long to load is stopped with that run: at its deadline or when it is cancelled.
+/// Compiles a script once; the executor runs it many times. The token is that of the first run that needs it, so that a slow
+/// load is stopped with that run: at its deadline or when it is cancelled.
 pub(crate) type LoadFn = fn(&Script, &RuntimeServices, &CancelToken) -> Result<Box<dyn SkillExecutor>>;
 
-/// What the executors of one engine have in common.
+/// The services that the executors of one engine share.
 #[derive(Clone, Default)]
 pub(crate) struct RuntimeServices {
-    /// Removes what runs leave. Gone before the launcher, whose helper removes what is left by then.
+    /// Removes what runs leave behind. Dropped before the launcher, whose fork server removes what is left by then.
     #[cfg(unix)]
     cleanup: std::sync::Arc<sandbox::CleanupThreads>,
-    /// Worker processes that wait.
+    /// The idle worker processes.
     #[cfg(unix)]
     embedded_workers: std::sync::Arc<external::EmbeddedWorkerPool>,
     /// Starts processes in sandboxes.
     #[cfg(unix)]
     launcher: std::sync::Arc<sandbox::Launcher>,
-    /// What scripts in them call the host by.
+    /// The client libraries through which sandboxed scripts call the host API.
     #[cfg(unix)]
     api_clients: std::sync::Arc<external::ApiClients>,
-    /// What is installed to run them.
+    /// The interpreters that are installed to run them.
     #[cfg(unix)]
     interpreter_cache: std::sync::Arc<external::InterpreterCache>,
-    /// How many external scripts run, or are cleaned up after.
+    /// The number of external scripts that run or are being cleaned up.
     process_count: std::sync::Arc<AtomicUsize>,
-    /// What plans may call, where there is an engine that knows.
+    /// The skills and tools that plans may call, if an engine provides them.
     callees: Option<std::sync::Arc<dyn Callees>>,
-    /// The clock of steps that have a time limit of their own.
+    /// The timer of steps that have a timeout of their own.
     watchdog: std::sync::Arc<Watchdog>,
-    /// Whether untrusted code may be compiled in this process, where nothing else can.
+    /// Whether untrusted code may be compiled in this process if no other process can compile it.
     compile_in_process: bool,
-    /// Whether no run stands behind what is loaded, whose deadline would hold.
+    /// Whether loading needs a timeout of its own, because no run with a deadline is waiting for it.
     needs_load_timeout: bool,
 }
 
 impl RuntimeServices {
-    /// What removes the folders of runs.
+    /// The threads that remove the folders of runs.
     #[cfg(unix)]
     fn cleanup(&self) -> &std::sync::Arc<sandbox::CleanupThreads> {
         &self.cleanup
     }
 
-    /// Worker processes that wait.
+    /// The idle worker processes.
     #[cfg(unix)]
     fn embedded_workers(&self) -> &external::EmbeddedWorkerPool {
         &self.embedded_workers
     }
 
-    /// What starts processes in sandboxes.
+    /// Starts processes in sandboxes.
     #[cfg(unix)]
     fn launcher(&self) -> &sandbox::Launcher {
         &self.launcher
     }
 
-    /// What scripts in sandboxes call the host by.
+    /// The client libraries through which sandboxed scripts call the host API.
     #[cfg(unix)]
     fn api_clients(&self) -> &external::ApiClients {
         &self.api_clients
     }
 
-    /// What is installed to run scripts.
+    /// The interpreters that are installed to run scripts.
     #[cfg(unix)]
     fn interpreter_cache(&self) -> &external::InterpreterCache {
         &self.interpreter_cache
     }
 
-    /// `helper` is the program that starts processes, where the embedder named one; `tier` the best sandbox to put up.
+    /// `helper` is the program that starts processes, if the embedder named one; `tier` is the highest sandbox level to set
+    /// up.
     #[cfg_attr(not(unix), allow(unused_variables))]
     pub(crate) fn new(helper: Option<std::path::PathBuf>, tier: crate::policy::SandboxLevel) -> Self {
         Self {
@@ -127,7 +128,7 @@ impl RuntimeServices {
         }
     }
 
-    /// Whether external scripts run, or are cleaned up after.
+    /// Whether external scripts run or are being cleaned up.
     pub(crate) fn runs_processes(&self) -> bool {
         self.process_count.load(Ordering::Acquire) > 0
     }
@@ -139,17 +140,17 @@ impl RuntimeServices {
         ProcessCountGuard(self.process_count.clone())
     }
 
-    /// The same, with whether untrusted code may be compiled in this process, where nothing else can.
+    /// Sets whether untrusted code may be compiled in this process if no other process can compile it.
     pub(crate) fn with_compile_in_process(self, in_process: bool) -> Self {
         Self { compile_in_process: in_process, ..self }
     }
 
-    /// The same, where no run stands behind what is loaded: what takes long gets the default deadline of one.
+    /// For loading without a waiting run: a slow load gets the default deadline of a run.
     pub(crate) fn with_load_timeout(self) -> Self {
         Self { needs_load_timeout: true, ..self }
     }
 
-    /// What stops a long piece of loading, until the guard is dropped: the token, and a deadline where no run has one.
+    /// The token that stops a slow load, with a deadline if no run has one; it holds until the guard is dropped.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     fn load_token(&self, cancel: &CancelToken) -> (CancelToken, Option<crate::policy::DeadlineGuard>) {
         let token = cancel.child();
@@ -158,23 +159,23 @@ impl RuntimeServices {
         (token, armed)
     }
 
-    /// Whether untrusted code may be compiled in this process, where nothing else can.
+    /// Whether untrusted code may be compiled in this process if no other process can compile it.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     fn compiles_in_process(&self) -> bool {
         self.compile_in_process
     }
 
-    /// What plans may call.
+    /// The skills and tools that plans may call.
     pub(crate) fn callees(&self) -> Option<std::sync::Arc<dyn Callees>> {
         self.callees.clone()
     }
 
-    /// The clock of steps that have a time limit of their own.
+    /// The timer of steps that have a timeout of their own.
     fn watchdog(&self) -> &std::sync::Arc<Watchdog> {
         &self.watchdog
     }
 
-    /// The same, with what plans may call.
+    /// Sets the skills and tools that plans may call.
     pub(crate) fn with_callees(self, callees: std::sync::Arc<dyn Callees>) -> Self {
         Self { callees: Some(callees), ..self }
     }
@@ -192,11 +193,11 @@ impl Drop for ProcessCountGuard {
 
 /// One language.
 pub(crate) struct Runtime {
-    /// Which one.
+    /// The runtime that it implements.
     pub(crate) name: SkillRuntime,
-    /// The Cargo feature that brings it; always there when absent.
+    /// The Cargo feature that enables it; `None` if it is always built in.
     pub(crate) feature: Option<&'static str>,
-    /// Loads a script, where this build can.
+    /// Loads a script, if this build supports the language.
     pub(crate) load: Option<LoadFn>,
 }
 
@@ -230,7 +231,7 @@ pub(crate) const RUNTIMES: &[Runtime] = &[
     Runtime { name: SkillRuntime::External, feature: None, load: Some(external::load) },
 ];
 
-/// The loader of a language; `unavailable`, with the feature that brings it, where this build has none.
+/// The loader of a language; fails with `unavailable`, naming the Cargo feature, if this build does not have it.
 pub(crate) fn loader(runtime: SkillRuntime) -> Result<LoadFn> {
     let row = RUNTIMES.iter().find(|row| row.name == runtime);
     if let Some(load) = row.and_then(|row| row.load) {
@@ -243,14 +244,14 @@ pub(crate) fn loader(runtime: SkillRuntime) -> Result<LoadFn> {
     })
 }
 
-/// Compiles a module for the host, where this program was started for that, and ends it.
+/// If this program was started as the compiler, compiles a module for the host and exits.
 #[cfg(unix)]
 pub(crate) fn compiler_main() {
     #[cfg(feature = "wasm-runtime")]
     wasm::compiler_main();
 }
 
-/// The executor of a script that runs where this mode says; nothing for those that do not ask.
+/// The executor of a script that runs in a worker process in this mode; `None` for scripts that do not run there.
 pub(crate) fn load_embedded_worker(
     mode: ExecutionMode,
     runtime: SkillRuntime,
@@ -273,24 +274,24 @@ pub(crate) fn load_embedded_worker(
     })
 }
 
-/// Runs scripts for a host, where this program was started for that, and ends it.
+/// If this program was started as a worker, runs scripts for a host and exits.
 #[cfg(unix)]
 pub(crate) fn worker_main() {
     external::worker_main();
 }
 
-/// Calls the host for a shell script, where this program was started for that, and ends it.
+/// If this program was started as a client of a shell script, calls the host for it and exits.
 #[cfg(unix)]
 pub(crate) fn client_main() {
     external::client_main();
 }
 
-/// Whether some runtime runs a file of this name without being told which; `source` reads it where the name says too little.
+/// Whether a runtime is detected for a file of this name; `source` reads the file if the name is not enough.
 pub(crate) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     SkillRuntime::from_path(path) != SkillRuntime::External || external::looks_like_script(path, source)
 }
 
-/// What an external script would reach; fails as its run would before its process starts.
+/// The files and other resources that an external script would reach; fails as its run would before its process starts.
 pub(crate) fn plan(
     script: &Script,
     shared: &RuntimeServices,
@@ -300,17 +301,17 @@ pub(crate) fn plan(
     external::process_plan(script, shared, input, ctx)
 }
 
-/// What this machine offers to external scripts.
+/// The sandbox support of this machine for external scripts.
 pub(crate) fn sandbox_support(shared: &RuntimeServices) -> SandboxSupport {
     external::machine(shared)
 }
 
-/// The commands that run external scripts, installed or not. What the project brings is not trusted to be started.
+/// The commands that run external scripts, installed or not. Programs of the project are untrusted and are not started.
 pub(crate) fn interpreters(shared: &RuntimeServices, project: &std::path::Path) -> Vec<InterpreterReport> {
     external::interpreters(shared, project)
 }
 
-/// Cargo features that bring something to skills, and whether this build has them.
+/// Cargo features that add something to skills, and whether this build has them.
 pub(crate) const FEATURES: &[(&str, bool)] = &[
     ("cli", cfg!(feature = "cli")),
     ("lua-runtime", cfg!(feature = "lua-runtime")),
@@ -319,7 +320,7 @@ pub(crate) const FEATURES: &[(&str, bool)] = &[
     ("wasm-runtime", cfg!(feature = "wasm-runtime")),
 ];
 
-/// Where compiled modules are kept on disk, in builds that keep some.
+/// The folder in which compiled modules are cached on disk, in builds that cache them.
 pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
     #[cfg(feature = "wasm-runtime")]
     return wasm::cache_folder();

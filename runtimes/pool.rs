@@ -1,4 +1,5 @@
-//! A language that runs in process, as an executor: its states are kept warm, and a run without a context gets its own.
+//! Executes a language that runs in this process: a pool keeps idle states for reuse, and a run without a context gets its
+//! own.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
@@ -13,30 +14,30 @@ use crate::policy::{Limits, Watchdog};
 
 /// A compiled script, and how its language runs it.
 pub(super) trait Program: Send + Sync {
-    /// What one run occupies: a virtual machine, an engine. Never shared by two runs at a time.
+    /// What one run occupies: a virtual machine or an engine. Never shared by two runs at a time.
     type State: Send;
 
-    /// A new state for a run with this context, made under its token.
+    /// Creates a state for a run with this context, under the run's token.
     fn new_state(&self, context: &SkillContext) -> Result<Self::State>;
 
-    /// Whether a state that was kept can hold these limits.
+    /// Whether an idle state can enforce these limits.
     fn supports_limits(&self, _state: &Self::State, _limits: &Limits) -> bool {
         true
     }
 
-    /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
+    /// Runs the script once. A cancelled or timed-out run fails, whatever the script returned.
     fn run(&self, state: &mut Self::State, input: &Value, context: &SkillContext) -> Result<Value>;
 
-    /// Cleans up after a run and says whether the state is as good as new.
+    /// Cleans up after a run. Returns whether the state can be reused as if it were new.
     fn reset_for_reuse(&self, _state: &mut Self::State) -> bool {
         true
     }
 
-    /// Drops a state that is not.
+    /// Drops a state that cannot be reused.
     fn discard(&self, _state: Self::State) {}
 }
 
-/// Asked once: finding out reads the control groups.
+/// Computed once: it reads the control groups.
 static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// An executor that keeps as many idle states as there are processors.
@@ -68,7 +69,7 @@ impl<P: Program> PooledExecutor<P> {
         } else {
             self.program.discard(state);
         }
-        // An error is as long as the script made it: here it loses its secrets, and then what is too much of it.
+        // An error is as long as the script made it: here it is redacted first, and then shortened.
         result.map(SkillOutput::from).map_err(|error| context.redaction().error(error).into_inner())
     }
 
@@ -82,7 +83,7 @@ impl<P: Program> PooledExecutor<P> {
         fitting.map_or_else(|| self.program.new_state(context), Ok)
     }
 
-    /// The state that has waited longest makes room.
+    /// Puts a state back. If the pool is full, the state that has been idle longest is removed.
     fn checkin(&self, state: P::State) {
         let mut idle = self.idle();
         let outworn = (idle.len() == self.most_idle).then(|| idle.remove(0));

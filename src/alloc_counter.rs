@@ -1,21 +1,21 @@
-//! What each thread has allocated: an allocator that counts, so that a run can be held to its memory exactly.
+//! A counting allocator: it tracks the bytes that each thread has allocated, so that a memory limit can be enforced exactly.
 //!
-//! Rhai keeps no account of its memory, so its limit needs this allocator in place. The `metier` command installs it; a
-//! program that embeds the library does so in two lines, and Rhai's memory limit is approximate where it does not:
+//! Rhai does not count its memory, so its limit needs this allocator. The `metier` command installs it; a program that embeds the
+//! library does so in two lines. Without it, Rhai's memory limit is approximate:
 //!
 //! ```
 //! #[global_allocator]
 //! static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 //!
 //! assert!(metier::alloc_counter::is_counting());
-//! let before = metier::alloc_counter::balance();
+//! let before = metier::alloc_counter::net_bytes();
 //! let kept = vec![0_u8; 1000];
-//! assert!(metier::alloc_counter::balance() - before >= 1000);
+//! assert!(metier::alloc_counter::net_bytes() - before >= 1000);
 //! # drop(kept);
 //! ```
 //!
-//! It passes every request on to the system's allocator and adds the size to a counter of the calling thread: no lock, no
-//! atomic, about a nanosecond. A room for unsafe code: an allocator is an unsafe trait.
+//! It forwards every request to the system's allocator and adds the size to a counter of the calling thread: no lock, no atomic,
+//! about a nanosecond. It contains unsafe code, since an allocator is an unsafe trait.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -25,11 +25,11 @@ use std::ptr::null_mut;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The system's allocator, with an account for each thread.
+/// The system's allocator, with a counter for each thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingAllocator;
 
-/// What an allocator keeps for itself beside each block, and so what a block weighs beyond its size.
+/// Bytes that an allocator keeps for itself per block, counted besides the block's size.
 const BLOCK_OVERHEAD: i64 = 16;
 
 #[derive(Clone, Copy)]
@@ -39,31 +39,31 @@ struct ThreadCounter {
 }
 
 thread_local! {
-    // Made at compile time and never dropped: reading it allocates nothing, and a thread may use it to its last breath.
+    // Initialized at compile time and never dropped: reading it allocates nothing, and a thread may use it until it ends.
     static THREAD_COUNTER: Cell<ThreadCounter> = const { Cell::new(ThreadCounter { net_bytes: 0, peak_bytes: 0 }) };
 }
 
-/// Bytes this thread has allocated less those it has freed, each block 16 bytes heavier than asked for.
+/// Bytes this thread has allocated minus those it has freed; each block counts 16 bytes more than requested.
 ///
-/// Only differences mean something: a thread that frees what others allocated has a negative balance. Always zero in a
-/// program that did not install [`CountingAllocator`]; see [`is_counting`].
+/// Only differences are meaningful: a thread that frees what others allocated has a negative number. Always zero in a program
+/// that did not install [`CountingAllocator`]; see [`is_counting`].
 #[inline]
 pub fn net_bytes() -> i64 {
     THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.net_bytes)
 }
 
-/// The highest balance of this thread since [`reset_peak`], in bytes.
+/// The highest [`net_bytes`] of this thread since [`reset_peak`].
 pub fn peak_bytes() -> i64 {
     THREAD_COUNTER.try_with(Cell::get).map_or(0, |account| account.peak_bytes)
 }
 
-/// Lets [`peak`] begin anew at the present balance.
+/// Resets [`peak_bytes`] to the present [`net_bytes`].
 pub fn reset_peak() {
     let _ = THREAD_COUNTER
         .try_with(|cell| cell.set(ThreadCounter { peak_bytes: cell.get().net_bytes, ..cell.get() }));
 }
 
-/// Whether this program installed [`CountingAllocator`]: found out once, by allocating and looking.
+/// Whether this program installed [`CountingAllocator`]; determined once, by a test allocation.
 pub fn is_counting() -> bool {
     static COUNTING: LazyLock<bool> = LazyLock::new(|| {
         let before = net_bytes();
@@ -77,7 +77,7 @@ pub fn is_counting() -> bool {
 
 #[inline]
 fn count(bytes: i64) {
-    // A thread whose locals are gone counts no more; what it frees then is of no run.
+    // A thread whose thread locals are gone is no longer counted; the memory it frees then belongs to no run.
     let _ = THREAD_COUNTER.try_with(|cell| {
         let ThreadCounter { net_bytes, peak_bytes } = cell.get();
         let net_bytes = net_bytes.wrapping_add(bytes);
@@ -85,16 +85,16 @@ fn count(bytes: i64) {
     });
 }
 
-/// Bytes that are set aside for when the system has no more: what one call of the host takes beside what it asks for before
-/// (buffers that double, compiled patterns, errors), and the end of a run.
+/// Reserved bytes for the case that the system has no more memory: enough for what one call of the host takes besides what it
+/// requests beforehand (buffers that double, compiled patterns, errors), and for the end of a run.
 const RESERVE_LAYOUT: Layout = Layout::new::<[u8; 40 << 20]>();
 
 static RESERVE_BLOCK: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static IS_RESERVE_RELEASED: AtomicBool = AtomicBool::new(false);
 
-/// Sets 40 MiB aside, where none are: whether they are there now. Where the system has no more memory for something, which
-/// would end the program, they are given up for it, and runs end with errors until they are there again. They are addresses
-/// only, since nobody writes to them. Always true in a program that did not install [`CountingAllocator`].
+/// Reserves 40 MiB, if there is no reserve; returns whether it exists now. If the system has no more memory for an allocation,
+/// which would end the program, the reserve is released for it, and runs end with errors until the reserve exists again. It takes
+/// only address space, since nobody writes to it. Always true in a program that did not install [`CountingAllocator`].
 pub fn ensure_reserve() -> bool {
     if !RESERVE_BLOCK.load(Ordering::Relaxed).is_null() || !is_counting() {
         return true;
@@ -105,20 +105,20 @@ pub fn ensure_reserve() -> bool {
         return false;
     }
     if RESERVE_BLOCK.compare_exchange(null_mut(), block, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: the block is from the line above, and nobody else was told of it.
+        // SAFETY: the block is from the line above, and nothing else has its pointer.
         unsafe { System.dealloc(block, RESERVE_LAYOUT) };
     }
     IS_RESERVE_RELEASED.store(false, Ordering::Relaxed);
     true
 }
 
-/// Whether the system had no more memory, and the reserve was given up.
+/// Whether the system had no more memory, and the reserve was released.
 #[inline]
 pub fn is_reserve_released() -> bool {
     IS_RESERVE_RELEASED.load(Ordering::Relaxed)
 }
 
-/// Whether the system has so many bytes besides.
+/// Whether the system has this many more bytes.
 pub(crate) fn can_allocate(bytes: usize) -> bool {
     let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
     // SAFETY: the layout has a size.
@@ -130,7 +130,7 @@ pub(crate) fn can_allocate(bytes: usize) -> bool {
     !block.is_null()
 }
 
-/// Gives the reserve up for a block of that size; whether there was one.
+/// Releases the reserve for a block of that size; returns whether there was one.
 #[cold]
 fn release_reserve(size: usize) -> bool {
     if size > RESERVE_LAYOUT.size() {
@@ -141,7 +141,7 @@ fn release_reserve(size: usize) -> bool {
         return false;
     }
     IS_RESERVE_RELEASED.store(true, Ordering::Relaxed);
-    // SAFETY: whoever swaps it out has it alone, and it came from the system's allocator with this layout.
+    // SAFETY: only one thread can swap the pointer out, and the block came from the system's allocator with this layout.
     unsafe { System.dealloc(block, RESERVE_LAYOUT) };
     true
 }
@@ -153,12 +153,12 @@ fn counted_size(size: usize) -> i64 {
     size as i64 + BLOCK_OVERHEAD
 }
 
-// SAFETY: every request goes to the system's allocator as it came in, and its answer goes back as it is; counting beside
-// it neither allocates nor panics.
+// SAFETY: every request goes to the system's allocator unchanged, and its result is returned unchanged; the counting neither
+// allocates nor panics.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the promises of `alloc`, which are the same there.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
         let mut block = unsafe { System.alloc(layout) };
         if block.is_null() && release_reserve(layout.size()) {
             // SAFETY: as above.
@@ -172,7 +172,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the promises of `alloc_zeroed`, which are the same there.
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is the same there.
         let mut block = unsafe { System.alloc_zeroed(layout) };
         if block.is_null() && release_reserve(layout.size()) {
             // SAFETY: as above.
@@ -186,17 +186,17 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: every block came from the system's allocator, and with this layout, as the caller promises.
+        // SAFETY: every block came from the system's allocator, and with this layout, as the caller guarantees.
         unsafe { System.dealloc(block, layout) };
         count(-counted_size(layout.size()));
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: every block came from the system's allocator; the rest the caller promises.
+        // SAFETY: every block came from the system's allocator; the caller guarantees the rest.
         let mut moved = unsafe { System.realloc(block, layout, size) };
         if moved.is_null() && release_reserve(size) {
-            // SAFETY: as above; a block that could not be moved is where it was.
+            // SAFETY: as above; a block that could not be moved stays where it was.
             moved = unsafe { System.realloc(block, layout, size) };
         }
         if !moved.is_null() {
@@ -206,7 +206,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// The library's own tests run with it.
+/// The library's own tests run with this allocator.
 #[cfg(test)]
 #[global_allocator]
 static HEAP: CountingAllocator = CountingAllocator;

@@ -1,4 +1,4 @@
-//! The one way to fail: a kind a program can match, a sentence a person can act on.
+//! The error type of the crate: a kind for programs, and a sentence with a hint for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,46 +6,46 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-/// What every fallible function of this crate returns.
+/// The result of every fallible function of this crate.
 pub type Result<T, E = SkillError> = std::result::Result<T, E>;
 
-/// What went wrong, as a closed word list; [`ErrorKind::name`] is the stable spelling used in JSON.
+/// The kind of an error, a closed list; [`ErrorKind::name`] is the stable name used in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The script raised an error, or its process ended with a code other than zero.
+    /// The script raised an error, or its process ended with an exit code other than zero.
     Script,
     /// The operating system refused a file operation.
     Io,
-    /// A host function was called with arguments it does not take.
+    /// A host function was called with invalid arguments.
     InvalidArgument,
-    /// The script's value has no JSON form, or breaks the contract's outputs.
+    /// The script's value cannot be written as JSON, or violates the contract's outputs.
     InvalidOutput,
     /// A tool the script called failed.
     Tool,
     /// The command line or the invocation itself is wrong.
     Usage,
-    /// The input breaks the contract, or the language cannot hold it exactly.
+    /// The input violates the contract, or the language cannot represent it exactly.
     InvalidInput,
-    /// No skill, script or entry point of that name.
+    /// No skill, script or entry point has that name.
     UnknownSkill,
-    /// The skill cannot be loaded; syntax errors of scripts included.
+    /// The skill cannot be loaded; includes syntax errors of scripts.
     InvalidSkill,
-    /// Something the skill needs is not here: a runtime, an interpreter, a provider.
+    /// Something that the skill needs is not available: a runtime, an interpreter, a provider.
     Unavailable,
-    /// The isolation that the policy requires cannot be enforced on this machine.
+    /// The sandbox that the policy requires cannot be enforced on this machine.
     SandboxUnavailable,
     /// A permission is missing.
     Denied,
     /// The run took longer than its deadline.
     Timeout,
-    /// The run needed more memory than it may have.
+    /// The run needed more memory than its limit.
     Memory,
-    /// A process of the run used more processor time than it may.
+    /// A process of the run used more processor time than its limit.
     Cpu,
-    /// The run executed more operations than it may.
+    /// The run executed more operations than its limit.
     Operations,
-    /// The run produced more output than it may.
+    /// The run produced more output than its limit.
     Output,
     /// The caller stopped the run.
     Cancelled,
@@ -74,7 +74,7 @@ const KINDS: [(ErrorKind, &str, u8); 18] = [
 ];
 
 impl ErrorKind {
-    /// Every kind there is.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = Self> {
         KINDS.into_iter().map(|(kind, ..)| kind)
     }
@@ -89,7 +89,7 @@ impl ErrorKind {
         KINDS[self as usize].2
     }
 
-    /// The kind of that name, or nothing.
+    /// The kind of that name, or `None`.
     pub fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
     }
@@ -112,10 +112,10 @@ impl Serialize for ErrorKind {
     }
 }
 
-/// A place in a file of a skill. Lines and columns count from 1; the column is absent where a language has none.
+/// A position in a file of a skill. Lines and columns count from 1; the column is absent if a language reports none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Location {
-    /// The file, relative to the skill's folder where it lies inside.
+    /// The file, relative to the skill's folder if it is inside.
     pub file: String,
     /// The line, from 1.
     pub line: Option<u32>,
@@ -123,16 +123,16 @@ pub struct Location {
     pub column: Option<u32>,
 }
 
-/// One way in which a value breaks a contract.
+/// One violation of a contract by a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// The place in the value, as a JSON Pointer; empty for the value itself.
+    /// The position in the value, as a JSON Pointer; empty for the value itself.
     pub path: String,
-    /// The keyword of JSON Schema that it breaks, such as `type` or `required`.
+    /// The violated keyword of JSON Schema, such as `type` or `required`.
     pub keyword: String,
-    /// What was expected there, in words.
+    /// The expected value, in words.
     pub expected: String,
-    /// What is there, in words; long values by their size.
+    /// The value found, in words; long values by their size.
     pub found: String,
 }
 
@@ -145,7 +145,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A failure: its kind, a sentence for the person who can fix it, and the way out where there is one.
+/// An error: its kind, a sentence for the person who can fix it, and a hint if there is one.
 ///
 /// In JSON: `{kind, message, help, location: {file, line, column}, traceback, violations: [{path, keyword, expected, found}]}`,
 /// absent parts `null`.
@@ -164,7 +164,7 @@ struct ErrorInner {
 }
 
 impl SkillError {
-    /// An error of this kind that says this sentence.
+    /// An error with this kind and this sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(ErrorInner {
             kind,
@@ -177,18 +177,18 @@ impl SkillError {
         }))
     }
 
-    /// An operating system error, with what was attempted: `failed to read notes.txt: No such file or directory`.
+    /// An operating system error, with the operation that failed: `failed to read notes.txt: No such file or directory`.
     pub fn io(attempt: impl fmt::Display, source: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, format!("{attempt}: {}", without_os_code(&source))).with_source(source)
     }
 
-    /// Adds the way out, as an imperative sentence without a full stop.
+    /// Adds a hint, as an imperative sentence without a full stop.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
         self
     }
 
-    /// Adds the place in the skill.
+    /// Adds the position in the skill.
     pub fn with_location(mut self, location: Location) -> Self {
         self.0.location = Some(location);
         self
@@ -200,44 +200,44 @@ impl SkillError {
         self
     }
 
-    /// Adds the ways in which a value broke a contract.
+    /// Adds the violations of a contract.
     pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
         self.0.violations = violations;
         self
     }
 
-    /// Adds the error underneath.
+    /// Adds the underlying error.
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
     }
 
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The sentence.
+    /// The sentence that describes the error.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The way out, where there is one.
+    /// The hint, if there is one.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// Where in the skill it happened.
+    /// The position in the skill.
     pub fn location(&self) -> Option<&Location> {
         self.0.location.as_ref()
     }
 
-    /// The script's call stack, innermost frame first; empty where there was none.
+    /// The script's call stack, innermost frame first; empty if there was none.
     pub fn traceback(&self) -> &[String] {
         &self.0.traceback
     }
 
-    /// How a value broke a contract, the first ways of many; empty where none did.
+    /// The first violations of a contract; empty if there were none.
     pub fn violations(&self) -> &[Violation] {
         &self.0.violations
     }
@@ -274,7 +274,7 @@ impl Serialize for SkillError {
     }
 }
 
-/// The system's words without Rust's `(os error 2)`, which helps nobody.
+/// The system's message without Rust's `(os error 2)`, which does not help a reader.
 fn without_os_code(source: &std::io::Error) -> String {
     let text = source.to_string();
     match text.rfind(" (os error ") {

@@ -1,4 +1,4 @@
-//! A loaded script is an executor: compiled once, run many times.
+//! The executor trait: a loaded script, compiled once and run many times.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,25 +12,26 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
 use crate::policy::Permission;
 
-/// Runs one script. Implementations keep nothing from one run to the next.
+/// Runs one script. Implementations keep no state from one run to the next.
 pub trait SkillExecutor: Send + Sync {
-    /// Pure computation: default limits, nothing granted, no files.
+    /// Runs as pure computation: default limits, no grants, no files.
     fn execute(&self, input: SkillInput) -> Result<SkillOutput> {
         self.execute_with_context(input, None)
     }
 
-    /// Runs with a context: the project's files, what was granted, limits and the token that stops the run.
+    /// Runs with a context: the project's files, permissions, limits and the token that stops the run.
     ///
     /// Returns soon after the context's token stops, with the error of its cause.
     fn execute_with_context(&self, input: SkillInput, context: Option<&SkillContext>) -> Result<SkillOutput>;
 
-    /// What it asks for by what it is, beside what its skill lists. As everything asked for, it takes a grant to have it.
+    /// Permissions that the script itself requests, besides those its skill lists. As any requested permission, they need a
+    /// grant.
     fn requested_permissions(&self) -> Vec<Permission> {
         Vec::new()
     }
 }
 
-/// The kinds of runtime there are. Which of them this build has is the engine's knowledge.
+/// The kinds of runtime. The engine knows which of them this build has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SkillRuntime {
@@ -46,7 +47,7 @@ pub enum SkillRuntime {
     External,
 }
 
-/// Runtime, name, file endings that tell it.
+/// Runtime, name, file extensions that identify it.
 const RUNTIMES: [(SkillRuntime, &str, &[&str]); 5] = [
     (SkillRuntime::Lua, "lua", &["lua", "luau"]),
     (SkillRuntime::Rhai, "rhai", &["rhai"]),
@@ -56,7 +57,7 @@ const RUNTIMES: [(SkillRuntime, &str, &[&str]); 5] = [
 ];
 
 impl SkillRuntime {
-    /// Every runtime there is.
+    /// All runtimes.
     pub fn all() -> impl Iterator<Item = Self> {
         RUNTIMES.into_iter().map(|(runtime, ..)| runtime)
     }
@@ -66,7 +67,7 @@ impl SkillRuntime {
         RUNTIMES[self as usize].1
     }
 
-    /// The runtime of a script, told by its file name: `sequence.json` is a sequence, an unknown ending is external.
+    /// The runtime of a script by its file name: `sequence.json` is a sequence, an unknown extension is external.
     pub fn from_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -80,14 +81,15 @@ impl SkillRuntime {
         }
     }
 
-    /// The runtime of a script in a skill that names one, or none. A script that is not the skill's main one may be in another
-    /// language, where its ending tells one.
+    /// The runtime of a script in a skill that may name a runtime. A script that is not the skill's main one may be in another
+    /// language, if its extension identifies one.
     pub fn for_script(path: &str, declared: Option<Self>, is_main: bool) -> Self {
         let told = Self::from_path(path);
         declared.filter(|_| is_main || told == Self::External).unwrap_or(told)
     }
 
-    /// The runtime whose language a script is in by its ending, where it cannot be in this one's. A process may be of any.
+    /// The runtime of the script's language by its extension, if the script cannot be in this runtime's language. A process may
+    /// use any.
     pub fn conflicting_runtime(self, path: &str) -> Option<Self> {
         let told = Self::from_path(path);
         (told != self && ![self, told].contains(&Self::External)).then_some(told)
@@ -120,31 +122,31 @@ impl Serialize for SkillRuntime {
     }
 }
 
-/// A script as its runtime loads it.
+/// A script in the form that its runtime loads.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The skill it belongs to.
     pub skill: String,
-    /// Its path inside the skill's folder, `/`-separated: the name errors carry.
+    /// Its path inside the skill's folder, `/`-separated: the name used in errors.
     pub path: String,
-    /// The skill's folder, absolute, where it lies on disk.
+    /// The skill's folder, absolute, if it is on disk.
     pub folder: Option<PathBuf>,
-    /// The bytes that run.
+    /// The content to run.
     pub source: Arc<[u8]>,
-    /// The function to call, where the contract names one.
+    /// The function to call, if the contract names one.
     pub function: Option<String>,
 }
 
-/// What a run is given.
+/// The input and arguments of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SkillInput {
-    /// The input, as JSON; absent when none was given.
+    /// The input, as JSON; absent if the caller passed none.
     pub value: Option<Value>,
     /// Arguments after the script's name, for external scripts; in-process scripts do not see them.
     pub args: Vec<String>,
 }
 
-/// What a run answers with.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkillOutput {
     /// The value, as JSON.
@@ -152,7 +154,7 @@ pub struct SkillOutput {
 }
 
 impl SkillInput {
-    /// The value in-process scripts see: `{}` when none was given.
+    /// The value that in-process scripts see: `{}` if the caller passed none.
     pub fn value_or_empty(self) -> Value {
         self.value.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }

@@ -17,19 +17,19 @@
 //! # }
 //! ```
 //!
-//! The tour, from the bottom up:
+//! The modules, from the bottom up:
 //!
-//! - [`error`]: the one way to fail, [`error::SkillError`], with a kind to match and a sentence to read.
-//! - [`exact`]: JSON text as exactly the value it says, for whoever hands input in.
-//! - [`policy`]: permissions asked and granted, limits, and the token that stops a run.
-//! - [`unicode`]: characters that nobody sees, spelled out before a person or a model gets a text.
-//! - [`heap`]: an allocator that counts, which a program installs to hold Rhai's memory exactly.
-//! - [`host`]: what a script reaches on `ctx`: one table of functions over one scoped directory handle.
-//! - [`skill`]: `SKILL.md` text to a manifest, diagnostics and two verdicts, without touching the disk.
+//! - [`error`]: the error type, [`error::SkillError`], with a kind for programs and a sentence for people.
+//! - [`strict_json`]: parses JSON text without loss, for programs that pass input in.
+//! - [`policy`]: requested permissions and grants, limits, and the token that stops a run.
+//! - [`unicode`]: spells out invisible characters before a person or a model gets a text.
+//! - [`alloc_counter`]: a counting allocator, which a program installs to enforce Rhai's memory limit exactly.
+//! - [`host`]: the host API that a script calls on `ctx`: one table of functions and one scoped directory handle.
+//! - [`skill`]: parses `SKILL.md` text to a manifest, diagnostics and two verdicts, without accessing the disk.
 //! - [`executor`]: the trait a language implements; [`load`] compiles a script without an engine around it.
-//! - [`registry`]: where skills are looked for, which name means which skill, the catalog.
-//! - [`engine`]: the pipeline that puts them together, with a blocking and an async door.
-//! - [`cases`]: what skills promise, run and judged.
+//! - [`registry`]: finds skills, resolves which skill a name means, and lists the catalog.
+//! - [`engine`]: the pipeline that combines them, with a blocking and an async API.
+//! - [`cases`]: runs the test cases of skills and judges the results.
 //!
 //! The core is synchronous, keeps no global state and prints nothing; it logs through `tracing`. Tested on Linux; on other
 //! systems embedded languages are meant to work; external scripts need Linux, or a Unix and `exec:unsandboxed`.
@@ -48,15 +48,15 @@ pub mod skill;
 pub mod strict_json;
 pub mod unicode;
 
-// The languages lie beside `src/` as a top-level folder: a reader looks for them there, and each needs only
-// `executor`, `host`, `policy`, `exact` and `error`.
+// The languages are in a top-level folder beside `src/`, where a reader looks for them, and each needs only `executor`, `host`,
+// `policy`, `strict_json` and `error`.
 #[path = "../runtimes/mod.rs"]
 pub(crate) mod runtimes;
 
 /// Compiles a script without an engine around it; `unavailable` where this build lacks the runtime.
 ///
-/// The executor holds limits and permissions as its context says; nothing else of the engine's pipeline applies. WebAssembly
-/// modules are compiled by a helper, as in an engine; see [`LoadOptions`] where this program has none.
+/// The executor applies limits and permissions from its context; nothing else of the engine's pipeline applies. WebAssembly
+/// modules are compiled by a helper program, as in an engine; see [`LoadOptions`] for programs without one.
 pub fn load(
     runtime: executor::SkillRuntime,
     script: &executor::Script,
@@ -64,7 +64,7 @@ pub fn load(
     LoadOptions::new().load(runtime, script)
 }
 
-/// The same, with the program that starts external scripts and serves their `metier ctx`; see
+/// The same, with the helper program that starts external scripts and serves their `metier ctx`; see
 /// [`EngineBuilder::helper`](engine::EngineBuilder::helper).
 pub fn load_with_helper(
     runtime: executor::SkillRuntime,
@@ -74,7 +74,7 @@ pub fn load_with_helper(
     LoadOptions::new().helper(helper).load(runtime, script)
 }
 
-/// How a script is loaded without an engine around it.
+/// Options to load a script without an engine around it.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     helper: Option<std::path::PathBuf>,
@@ -84,7 +84,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// As [`load`] loads.
+    /// The same options as [`load`].
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,20 +95,20 @@ impl LoadOptions {
         self
     }
 
-    /// Whether modules may be compiled in this process, without a limit, where no helper can do it in a sandbox; see
+    /// Whether modules may be compiled in this process, without a limit, if no helper program can do it in a sandbox; see
     /// [`EngineBuilder::compile_in_process`](engine::EngineBuilder::compile_in_process).
     pub fn compile_in_process(mut self, allowed: bool) -> Self {
         self.compile_in_process = allowed;
         self
     }
 
-    /// Where the script runs: in this process, as a rule, or in a worker process.
+    /// Where the script runs: in this process (the default), or in a worker process.
     pub fn execution_mode(mut self, mode: policy::ExecutionMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The token that stops loading. A module that is compiled is stopped after the default deadline of a run, too.
+    /// The token that stops loading. Compiling a module also stops after the default deadline of a run.
     pub fn cancel(mut self, token: policy::CancelToken) -> Self {
         self.cancel = token;
         self
@@ -128,17 +128,17 @@ impl LoadOptions {
     }
 }
 
-/// Whether this build runs scripts of a runtime; `unavailable`, with the Cargo feature that brings it, where it does not.
+/// Whether this build can run scripts of a runtime; otherwise `unavailable`, with the Cargo feature that adds it.
 pub fn supports(runtime: executor::SkillRuntime) -> error::Result<()> {
     runtimes::loader(runtime).map(drop)
 }
 
-/// Makes this program its own helper: to be the first line of `main`.
+/// Makes this program its own helper program. Must be the first line of `main`.
 ///
-/// External scripts are started by a helper, a small process that is this same program, started again. Where a program
-/// does not begin with this line, the helper is a copy of the host instead, which takes the longer the more memory it has.
-/// By the same line the program compiles WebAssembly modules, each in a process of its own in a sandbox, which a copy cannot do,
-/// and is the command `metier ctx` of shell scripts, which find it under that name.
+/// External scripts are started by a fork server, a small process that runs this same program. If a program does not begin with
+/// this line, the fork server is a copy of the host instead, which takes longer the more memory the host has. With the same line
+/// the program also compiles WebAssembly modules, each in a sandboxed process of its own, which a copy cannot do, and acts as the
+/// command `metier ctx` of shell scripts, which find it under that name.
 pub fn helper_main() {
     #[cfg(unix)]
     {

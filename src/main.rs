@@ -1,15 +1,15 @@
-//! The `metier` command: parse, call, exit code.
+//! The `metier` command: parses the arguments, runs the command, and returns the exit code.
 
 mod cli;
 
 use std::process::ExitCode;
 
-/// Rhai's memory limit is exact where this counts.
+/// Installed, since it makes Rhai's memory limit exact.
 #[global_allocator]
 static HEAP: metier::alloc_counter::CountingAllocator = metier::alloc_counter::CountingAllocator;
 
 fn main() -> ExitCode {
-    // Before anything else: this program is also the helper that starts scripts in their sandboxes.
+    // Must run first: this program is also the fork server that starts scripts in their sandboxes.
     metier::helper_main();
     cli::main()
 }

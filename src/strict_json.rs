@@ -1,26 +1,26 @@
-//! JSON text as exactly the value it says, or not at all.
+//! Strict JSON parsing: a text whose value cannot be represented exactly is an error.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// The value of a JSON text that nothing is lost of.
+/// Parses a JSON text without loss.
 ///
-/// Fails, with the reason in words, where the text is not one JSON value, or says more than a value holds: an object with
-/// the same key twice, an integer outside 64 bits, a number beyond every float, more than 127 levels.
+/// Fails, with the reason in words, if the text is not one JSON value, or cannot be represented: an object with a duplicate key,
+/// an integer outside 64 bits, a number beyond the range of floats, more than 127 levels.
 pub fn parse(text: &str) -> Result<Value, String> {
     parse_with_offset(text).map_err(|fault| fault.reason)
 }
 
-/// Why a text is not exactly a value, and the byte where that shows.
+/// Why a text has no exact value, and the byte offset of the error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
     pub(crate) reason: String,
     pub(crate) offset: usize,
 }
 
-/// The same, and where it fails.
+/// The same as [`parse`], with the position of the error.
 pub(crate) fn parse_with_offset(text: &str) -> Result<Value, ParseError> {
     let UniqueKeyValue(value) = serde_json::from_str(text)
         .map_err(|error| ParseError { offset: error_offset(text, &error), reason: error.to_string() })?;
@@ -38,7 +38,7 @@ fn error_offset(text: &str, error: &serde_json::Error) -> usize {
     line + error.column().saturating_sub(1)
 }
 
-/// A JSON value whose objects have each key once.
+/// A JSON value whose objects have no duplicate keys.
 struct UniqueKeyValue(Value);
 
 impl<'de> Deserialize<'de> for UniqueKeyValue {
@@ -105,12 +105,12 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
     }
 }
 
-/// `serde_json` turns an integer beyond 64 bits into the nearest float.
+/// `serde_json` rounds an integer beyond 64 bits to the nearest float.
 fn fits_64_bits(integer: &str) -> bool {
     integer.parse::<i64>().is_ok() || integer.parse::<u64>().is_ok()
 }
 
-/// The integer, cut to what fits in a sentence.
+/// The integer, truncated to fit into a sentence.
 fn shorten_integer(integer: &str) -> String {
     match integer.get(..40) {
         Some(start) if integer.len() > 40 => format!("{start}…"),
@@ -141,7 +141,7 @@ fn numbers(mut rest: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What follows the string whose inside begins here.
+/// The text after the string whose content begins here.
 fn skip_string(mut inside: &str) -> &str {
     while let Some(at) = inside.find(['"', '\\']) {
         let is_end = inside[at..].starts_with('"');
@@ -149,7 +149,7 @@ fn skip_string(mut inside: &str) -> &str {
         if is_end {
             return inside;
         }
-        // Whatever is escaped, its first character does not end the string.
+        // After a backslash, the next character does not end the string.
         inside = inside.char_indices().nth(1).map_or("", |(next, _)| &inside[next..]);
     }
     ""

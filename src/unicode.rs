@@ -1,11 +1,11 @@
-//! Characters that nobody sees, or that change how others are seen: what a person is shown and a model is given never
-//! holds one that is not spelled out.
+//! Detects invisible characters and those that change how others are displayed, so that text shown to a person or passed to a
+//! model has them spelled out.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// From and to, both included, and what they are. The first part is `Default_Ignorable_Code_Point` of Unicode 16
-/// (`DerivedCoreProperties.txt`), which has all of `Bidi_Control` (`PropList.txt`); the second is what else is not seen: all other
-/// format characters (`Cf`), blanks and fillers.
+/// First and last character, both included, and their description. The first part is `Default_Ignorable_Code_Point` of Unicode 16
+/// (`DerivedCoreProperties.txt`), which includes all of `Bidi_Control` (`PropList.txt`); the second lists other invisible
+/// characters: all other format characters (`Cf`), blanks and fillers.
 const INVISIBLE: [(char, char, &str); 37] = [
     ('\u{ad}', '\u{ad}', "soft hyphen"),
     ('\u{34f}', '\u{34f}', "combining grapheme joiner"),
@@ -24,7 +24,7 @@ const INVISIBLE: [(char, char, &str); 37] = [
     ('\u{1bca0}', '\u{1bca3}', "shorthand format controls"),
     ('\u{1d173}', '\u{1d17a}', "musical beams and slurs"),
     ('\u{e0000}', '\u{e0fff}', "tags, further variation selectors"),
-    // From here on what is not ignored by default.
+    // From here on, characters that are not ignorable by default.
     ('\u{600}', '\u{605}', "Arabic number signs"),
     ('\u{6dd}', '\u{6dd}', "Arabic end of ayah"),
     ('\u{70f}', '\u{70f}', "Syriac abbreviation mark"),
@@ -47,12 +47,12 @@ const INVISIBLE: [(char, char, &str); 37] = [
     ('\u{100000}', '\u{10ffff}', "private use, plane 16"),
 ];
 
-/// Marks on one letter that are shown. Vietnamese has two, Hebrew with accents four.
+/// Maximum combining marks on one letter that are shown. Vietnamese has two, Hebrew with accents four.
 const MAX_COMBINING_MARKS: usize = 6;
 
-/// Whether nobody sees the character, or it changes how others are seen. Control characters and spaces are no part of them.
+/// Whether the character is invisible or changes how others are displayed. Control characters and spaces do not count.
 pub fn is_invisible(c: char) -> bool {
-    // Most text is below all of them.
+    // Most text has only characters below all of them.
     c >= '\u{ad}' && (INVISIBLE.iter().any(|(from, to, _)| (*from..=*to).contains(&c)) || is_noncharacter(c))
 }
 
@@ -60,13 +60,13 @@ fn is_noncharacter(c: char) -> bool {
     u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Whether a terminal obeys the character instead of showing it, or shows nothing.
+/// Whether a terminal interprets the character instead of showing it, or shows nothing.
 pub fn is_control_or_invisible(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// The characters of a text, and whether each is to be spelled out: those that are unseen, and the marks beyond the sixth
-/// on one letter. Left are the selector that makes a symbol an emoji and the joiner between two of them.
+/// The characters of a text, and whether each is to be spelled out: invisible characters, and combining marks beyond the sixth on
+/// one letter. Exceptions are the selector that makes a symbol an emoji and the joiner between two of them.
 pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
     let (mut before, mut marks) = (None, 0);
     text.char_indices().map(move |(at, c)| {
@@ -82,7 +82,7 @@ pub fn mark_escapes(text: &str) -> impl Iterator<Item = (char, bool)> {
     })
 }
 
-/// Symbols that have a form as emoji.
+/// Symbols that have an emoji form.
 fn is_emoji_symbol(c: char) -> bool {
     let is_in_block = matches!(c, '©' | '®' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
     is_in_block && !is_invisible(c)
@@ -92,7 +92,7 @@ fn can_join_emoji(c: char) -> bool {
     c == '\u{fe0f}' || is_emoji_symbol(c)
 }
 
-/// `1️⃣`: the keycap comes after the selector.
+/// `1️⃣`: the keycap follows the selector.
 fn is_keycap(before: Option<char>, after: Option<char>) -> bool {
     after == Some('\u{20e3}') && before.is_some_and(|c| matches!(c, '0'..='9' | '#' | '*'))
 }
@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    /// Held against the tables of Unicode that `regex` brings: nothing that they know is missing, and the first part is one of
-    /// their properties to the letter.
+    /// Compares the table with the Unicode tables of `regex`: none of their characters is missing, and the first part equals one
+    /// of their properties exactly.
     #[test]
     fn the_table_has_all_that_unicode_says_is_ignored_or_formats() {
         let ranges = |class: &str| {
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// No property of Unicode names these, so that they are written down twice: a row that is lost above is missed here.
+    /// No Unicode property lists these, so they are repeated here: this test finds a row that was removed above.
     #[test]
     fn blanks_fillers_and_private_signs_are_spelled_out() {
         for c in [

@@ -1,4 +1,4 @@
-//! What is started: arguments as an array, the project as working directory, an environment built from nothing.
+//! Builds what is started: arguments as an array, the project as working directory, an environment built from nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -16,9 +16,9 @@ use crate::runtimes::external::interpreter::detect::{InterpreterCommand, search_
 use crate::runtimes::external::policy;
 use crate::runtimes::external::policy::RunPaths;
 
-/// The variables a script inherits. Whatever is not here stays outside: secrets, and everything that changes how an
-/// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt. A value that has
-/// not the form of such a value stays outside as well, and so does one that holds a secret which the run was handed.
+/// The variables a script inherits. All others are removed: secrets, and everything that changes how an
+/// interpreter or a tool behaves (`LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `GIT_*`). `PATH` is rebuilt. A value that does
+/// not have the expected format is removed too, and so is one that contains a secret which the run received.
 const INHERITED_VARIABLES: [(&str, ValueFormat); 20] = [
     ("HOME", None),                // Tools keep their settings and caches there.
     ("USER", Some(is_user)),       // Who runs this.
@@ -42,10 +42,10 @@ const INHERITED_VARIABLES: [(&str, ValueFormat); 20] = [
     ("TMPDIR", None),                   // Where temporary files belong, where that is not /tmp.
 ];
 
-/// Whether a value has the form it should have; nothing where any has.
+/// Checks that a value has the expected format; `None` if any value is allowed.
 type ValueFormat = Option<fn(&str) -> bool>;
 
-/// The name of an account, or that of the folder in which the user is at home.
+/// The name of an account, or of the user's home folder.
 fn is_user(value: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let has_form = (1..=32).contains(&value.len())
@@ -58,20 +58,19 @@ fn is_user(value: &str) -> bool {
 
 /// The accounts of this machine, by their names; looked up once.
 fn accounts() -> &'static BTreeSet<String> {
-    /// What is read of the list of accounts, in bytes.
+    /// Maximum bytes read of the list of accounts.
     const MAX_PASSWD_BYTES: u64 = 1 << 20;
     static ACCOUNTS: OnceLock<BTreeSet<String>> = OnceLock::new();
     ACCOUNTS.get_or_init(|| {
         let mut text = String::new();
         let file = std::fs::File::open("/etc/passwd");
-        // What was read before an error counts.
+        // What was read before an error is used.
         file.and_then(|file| file.take(MAX_PASSWD_BYTES).read_to_string(&mut text)).ok();
         text.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
     })
 }
 
-/// Encodings of locales, in small letters, without what stands between their parts. Those of ISO 8859 and of Windows have a
-/// number besides.
+/// Encodings of locales, in lower case and without separators. Those of ISO 8859 and of Windows also have a number.
 const ENCODINGS: [&str; 22] = [
     "utf8",
     "ascii",
@@ -101,8 +100,8 @@ const ENCODINGS: [&str; 22] = [
 const VARIANTS: [&str; 10] =
     ["euro", "latin", "cyrillic", "devanagari", "iqtelif", "valencia", "saaho", "abegede", "heploc", "phone"];
 
-/// `de`, `de_DE.UTF-8@euro`, `zh_Hans_CN`, `C.UTF-8`, `POSIX`: a language, a script, a country, an encoding and a variant, as far
-/// as they are there, and each one that exists or as short as such a code: there is no room for words.
+/// `de`, `de_DE.UTF-8@euro`, `zh_Hans_CN`, `C.UTF-8`, `POSIX`: a language, a script, a country, an encoding and a variant, each
+/// optional, and each either known or as short as such a code: no word fits in.
 fn is_locale(value: &str) -> bool {
     let (value, variant) = match value.split_once('@') {
         Some((value, variant)) => (value, Some(variant)),
@@ -144,11 +143,11 @@ fn is_locale_list(value: &str) -> bool {
     value.len() <= 128 && value.split(':').all(|part| part.is_empty() || is_locale(part))
 }
 
-/// Where systems keep what they know of time zones.
+/// Where systems store time zones.
 const ZONEINFO_DIRS: [&str; 4] =
     ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/var/db/timezone/zoneinfo"];
 
-/// `Europe/Berlin`, where this machine knows it, `:/etc/localtime`, `<+03>-3`, `CET-1CEST,M3.5.0,M10.5.0/3`.
+/// `Europe/Berlin`, if this machine knows it, `:/etc/localtime`, `<+03>-3`, `CET-1CEST,M3.5.0,M10.5.0/3`.
 fn is_time_zone(value: &str) -> bool {
     let plain = value.strip_prefix(':').unwrap_or(value);
     plain.is_empty() || plain == "/etc/localtime" || is_installed_zone(plain) || is_posix_time_zone(plain)
@@ -164,7 +163,7 @@ fn is_installed_zone(value: &str) -> bool {
         && ZONEINFO_DIRS.iter().any(|zones| Path::new(zones).join(name).is_file())
 }
 
-/// `std offset [dst [offset] [,start,end]]`, as POSIX has it, with the names as short as those that there are.
+/// `std offset [dst [offset] [,start,end]]` of POSIX, with names no longer than real ones.
 fn is_posix_time_zone(value: &str) -> bool {
     let (zone, days) = match value.split_once(',') {
         Some((zone, days)) => (zone, Some(days)),
@@ -217,7 +216,7 @@ pub(super) fn build_command(
     command
 }
 
-/// The variables that a run has of its own, wherever it runs.
+/// The variables that metier sets for every run, sandboxed or not.
 fn metier_variables(folder: &Path, project: &Path) -> [(OsString, OsString); 3] {
     [
         ("METIER_SKILL_DIR".into(), folder.into()),
@@ -227,8 +226,8 @@ fn metier_variables(folder: &Path, project: &Path) -> [(OsString, OsString); 3] 
     ]
 }
 
-/// The order for the same script in a sandbox. Home and temporary files are a folder of the run's own, and `PATH` holds what the
-/// sandbox lets it reach. `InvalidInput` for an argument that no process can have.
+/// The launch request for the same script in a sandbox. Home and temporary files are in the run's own temp dir, and `PATH` holds
+/// the folders that the sandbox lets it read. `InvalidInput` for an argument that no process can have.
 pub(super) fn build_request(
     interpreter: &InterpreterCommand,
     script: &Path,
@@ -261,15 +260,15 @@ pub(super) fn build_request(
     })
 }
 
-/// The host stops a run at its deadline; should it be too busy, the stub does so this much later.
+/// The host stops a run at its deadline; if the host is too busy, the supervisor does so this much later.
 const DEADLINE_GRACE: Duration = Duration::from_secs(1);
 
-/// Variables that name a folder to write to: in a sandbox the run's own.
+/// Variables that name a folder to write to: in a sandbox the run's temp dir.
 const TEMP_DIR_VARIABLES: [&str; 2] = ["HOME", "TMPDIR"];
 
-/// The variables that come from the host, `PATH` included.
+/// The variables inherited from the host, including `PATH`.
 pub(super) fn inherited_variables() -> impl Iterator<Item = (OsString, OsString)> {
-    // Folders that came from a PATH need no further check to be joined to one.
+    // Folders that came from a PATH can be joined to one without a check.
     let path = std::env::join_paths(search_path()).ok().map(|path| ("PATH".into(), path));
     inherited_except_path().chain(path)
 }
@@ -401,7 +400,7 @@ mod tests {
             "sk-proj-0123456789",
             "postgres://user:password@host/0123456789012345678901234567890123456789012",
         ] {
-            // The machine may know a zone of a short name.
+            // The machine may have a zone with a short name.
             assert!(!passes(value) || value == "CET" && is_installed_zone(value), "{value}");
         }
     }

@@ -1,7 +1,7 @@
-//! Why a script in a sandbox may have failed: what its errors show, held against what the sandbox kept shut.
+//! Why a sandboxed script may have failed: matches its error output with what the sandbox denied.
 //!
-//! The system says `Operation not permitted` and no more. What is said here is what the sandbox does for certain, and which grant
-//! would change it; whether that is what the script stumbled over, only its author can know.
+//! The system says `Operation not permitted` and no more. A hint says what the sandbox certainly denies, and which grant would
+//! change it; whether that made the script fail, only its author can know.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,17 +10,17 @@ use crate::policy::Access;
 use crate::runtimes::external::interpreter::detect::{is_executable_file, search_path};
 use crate::runtimes::external::policy;
 
-/// What errors show when something was shut.
+/// Error texts of a denied operation.
 struct DenialPattern {
-    /// In small letters; any row of them, all of the row.
+    /// In lower case; any row of them, with all texts of the row.
     error_texts: &'static [&'static [&'static str]],
-    /// What would have opened it.
+    /// The grant that would allow it.
     access: fn() -> Access,
-    /// What the sandbox does.
+    /// What the sandbox denies.
     explanation: &'static str,
 }
 
-/// The first that fits counts.
+/// The first match counts.
 const DENIAL_PATTERNS: [DenialPattern; 8] = [
     DenialPattern {
         error_texts: &[&["/dev/shm"], &["semlock"], &["shm_open"], &["shared_memory"]],
@@ -108,7 +108,7 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
         access: Access::network,
         explanation: "the sandbox allows no network",
     },
-    // With the network, what is left are other kinds of sockets.
+    // If the network is allowed, other kinds of sockets remain.
     DenialPattern {
         error_texts: &[&["operation not permitted", "socket"]],
         access: Access::exec_unsandboxed,
@@ -116,13 +116,14 @@ const DENIAL_PATTERNS: [DenialPattern; 8] = [
     },
 ];
 
-/// How systems and languages say that a file was refused.
+/// How systems and languages report that access to a file was denied.
 const FILE_DENIED_TEXTS: [&str; 4] = ["permission denied", "eacces", "read-only file system", "erofs"];
 
-/// How much of the end of the errors is looked at, in bytes.
+/// How many bytes at the end of the error output are searched.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// What the sandbox has to say to a script that failed with these errors, which hold no secret; nothing where it kept nothing shut that they show.
+/// The hint for a script that failed with this error output, which holds no secret; `None` if the sandbox denied nothing that it
+/// mentions.
 pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> Option<String> {
     let start = stderr.len().saturating_sub(MAX_SEARCHED_BYTES);
     let start = (start..stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(stderr.len());
@@ -132,7 +133,7 @@ pub(super) fn denial_hint(ctx: &SkillContext, project: &Path, stderr: &str) -> O
         .or_else(|| missing_program_hint(text))
 }
 
-/// The last program that was not found, where it lies on the `PATH` of the user in what the sandbox does not show.
+/// The last program that was not found, if it is on the user's `PATH` at a place that the sandbox does not show.
 fn missing_program_hint(text: &str) -> Option<String> {
     let name = text.lines().rev().find_map(missing_program)?;
     let is_there = |folder: PathBuf| Some(folder.join(name)).filter(|path| is_executable_file(path));
@@ -144,7 +145,7 @@ fn missing_program_hint(text: &str) -> Option<String> {
     ))
 }
 
-/// The program a line misses: in the words of shells, `env`, Python and Node.
+/// The program that a line reports as missing, in the texts of shells, `env`, Python and Node.
 fn missing_program(line: &str) -> Option<&str> {
     let before = |words: &str| line.strip_suffix(words)?.rsplit([' ', ':']).next();
     let after = |words: &str| line.split_once(words).map(|(_, name)| name);
@@ -166,7 +167,7 @@ fn pattern_hint(ctx: &SkillContext, text: &str) -> Option<String> {
     Some(format!("{}; if the script needs it, {}", sign.explanation, permission_hint(ctx, &(sign.access)())?))
 }
 
-/// The last file that was refused, and whether the sandbox could be why.
+/// The last file that was denied, and whether the sandbox could be the reason.
 fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<String> {
     let written = text.lines().rev().find_map(denied_file)?;
     let path = normalize_lexically(&project.join(written));
@@ -195,7 +196,7 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<St
         Some(way_out) => Some(format!(
             "the sandbox lets this script read the project, not change {shown}; if it should, {way_out}"
         )),
-        // Granted, and refused all the same.
+        // Granted, but denied anyway.
         None => Some(format!(
             "to change {shown} is granted, but a sandbox opens what exists when the run begins; make its folder before, or see \
              whose it is"
@@ -203,16 +204,17 @@ fn denied_file_hint(ctx: &SkillContext, project: &Path, text: &str) -> Option<St
     }
 }
 
-/// What would show a script a secret of the project's; nothing where the path is none or is shown. History is none.
+/// The grant that would show a script a secret of the project; `None` if the path is not a secret or is shown already. Version
+/// control is not a secret.
 fn secret_hint(ctx: &SkillContext, path: &str) -> Option<String> {
     let is_history = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
     let is_secret = ctx.permissions().protection().protects_read(path) && !is_history;
     if is_secret { permission_hint(ctx, &Access::read(path)) } else { None }
 }
 
-/// The file a line complains about: in quotes, or the last word before the complaint.
+/// The file that a line complains about: in quotes, or the last word before the complaint.
 fn denied_file(line: &str) -> Option<&str> {
-    // Letters keep their places: the complaints are ASCII.
+    // Lower case keeps byte positions: the complaints are ASCII.
     let small = line.to_ascii_lowercase();
     let at = FILE_DENIED_TEXTS.iter().find_map(|complaint| small.find(complaint))?;
     let quoted = |(open, close): (char, char)| {
@@ -224,13 +226,13 @@ fn denied_file(line: &str) -> Option<&str> {
     quoted.or_else(before).filter(|path| !path.is_empty() && !path.contains('\0'))
 }
 
-/// What would allow it; nothing where it is allowed.
+/// The grant that would allow it; `None` if it is allowed.
 fn permission_hint(ctx: &SkillContext, need: &Access) -> Option<String> {
     let refusal = ctx.permissions().require(need, "").err()?;
     refusal.help().map(str::to_owned)
 }
 
-/// Without `.` and `..`, whatever the disk holds.
+/// Resolves `.` and `..` without reading the disk.
 fn normalize_lexically(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut path, part| {
         match part {
@@ -242,7 +244,7 @@ fn normalize_lexically(path: &Path) -> PathBuf {
     })
 }
 
-/// Where a path leads whose end may not exist.
+/// Resolves the symlinks of a path whose end may not exist.
 fn canonicalize_existing(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     existing.map_or_else(

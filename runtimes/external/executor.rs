@@ -40,7 +40,7 @@ pub(super) struct ExternalExecutor {
     workers: WorkerPool,
 }
 
-/// What a run in a sandbox starts with.
+/// What a sandboxed run starts with.
 pub(super) struct Sandboxed<'a> {
     pub(super) request: LaunchRequest,
     /// Removed with everything in it when this is dropped.
@@ -48,7 +48,7 @@ pub(super) struct Sandboxed<'a> {
     installation: Arc<Installation>,
     pub(super) project: &'a Path,
     skill: &'a Path,
-    /// How many of the order's places to read are the script's own; those after them are the clients'.
+    /// How many of the request's read paths belong to the script itself; those after them are the clients'.
     pub(super) script_read_count: usize,
 }
 
@@ -80,7 +80,7 @@ impl ExternalExecutor {
         Ok(Self { file, interpreter, shared, workers: WorkerPool::default() })
     }
 
-    /// Whether the caller wants no sandbox.
+    /// Whether the caller turned the sandbox off.
     pub(super) fn is_unsandboxed(ctx: &SkillContext) -> bool {
         let is_free = |permissions: &Permissions| match ctx.depth() {
             0 => permissions.is_granted(&Access::exec_unsandboxed()),
@@ -89,20 +89,20 @@ impl ExternalExecutor {
         ctx.sandbox_mode() == SandboxMode::Off || is_free(ctx.permissions())
     }
 
-    /// Whether a run whose sandbox cannot be put up may go on without.
+    /// Whether a run whose sandbox cannot be set up may continue without one.
     pub(super) fn may_fall_back_to_unsandboxed(ctx: &SkillContext, error: &SkillError) -> bool {
         error.kind() == ErrorKind::SandboxUnavailable && ctx.sandbox_mode() == SandboxMode::BestEffort
     }
 
-    /// What stands after the script: nothing for a process that is told the arguments of each run when it is asked.
+    /// The arguments after the script: none for a worker, which receives the arguments of each run in its request.
     pub(super) fn arguments<'a>(input: &'a SkillInput, ctx: &SkillContext) -> &'a [String] {
         if ctx.worker().is_some() { &[] } else { &input.args }
     }
 
-    /// Who may have put anything on the way to a program.
+    /// The folders in which untrusted code may have put anything on the path to a program.
     pub(super) fn untrusted_dirs(&self, ctx: &SkillContext) -> UntrustedDirs {
         let (project, skill) = (ctx.project().ok().map(Files::root), self.file.folder());
-        // Where the run has opened it, its path has no links.
+        // If the run has opened it, its path contains no symlinks.
         let skill = match ctx.skill_files() {
             Ok(files) if files.root() == skill => Some(skill.to_owned()),
             _ => std::fs::canonicalize(skill).ok(),
@@ -110,16 +110,16 @@ impl ExternalExecutor {
         UntrustedDirs::from_canonical(project.map(Path::to_owned).into_iter().chain(skill))
     }
 
-    /// The script, absolute, once it is known to be what was loaded.
+    /// The absolute path of the script, after a check that it is still what was loaded.
     fn verified_script_path(&self, ctx: &SkillContext) -> Result<PathBuf> {
         match self.opened_skill_files(ctx) {
-            // One look says so, where the folder lies where it was opened.
+            // One check suffices if the folder is still at the path where it was opened.
             Some(files) if self.file.is_unchanged_in(files) => Ok(self.file.path().to_owned()),
             _ => self.file.verified_path(),
         }
     }
 
-    /// The skill's folder as the run has opened it, where that is what lies at its path now.
+    /// The skill's folder as the run has opened it, if that is what is at its path now.
     fn opened_skill_files<'a>(&self, ctx: &'a SkillContext) -> Option<&'a Files> {
         let folder = self.file.folder();
         let files = ctx.skill_files().ok().filter(|files| files.root() == folder)?;
@@ -127,7 +127,7 @@ impl ExternalExecutor {
         (files.file_id(Path::new("")).ok()? == (about.dev(), about.ino())).then_some(files)
     }
 
-    /// The program, and what it is told before the script.
+    /// The program, and its arguments before the script.
     fn with_client_import(
         &self,
         mut found: InterpreterCommand,
@@ -144,11 +144,11 @@ impl ExternalExecutor {
         Ok(found)
     }
 
-    /// The command of a plain process.
+    /// The command of an unsandboxed process.
     pub(super) fn unsandboxed_command(&self, args: &[String], ctx: &SkillContext) -> Result<Command> {
         let script = self.verified_script_path(ctx)?;
         let (project, strangers) = (ctx.project()?.root(), self.untrusted_dirs(ctx));
-        // In a sandbox it would do no harm; here it would have all the rights of the user.
+        // Inside a sandbox it would be harmless; here it would have all the rights of the user.
         let is_shunned = |program: &Path| strangers.may_control(program);
         let (name, reason) =
             (self.file.name(), "comes from the project or the skill and runs in a sandbox only");
@@ -159,7 +159,7 @@ impl ExternalExecutor {
         Ok(command)
     }
 
-    /// The order for a process in a sandbox.
+    /// The launch request for a sandboxed process.
     pub(super) fn prepare_launch<'a>(
         &'a self,
         args: &[String],
@@ -169,7 +169,7 @@ impl ExternalExecutor {
         let script = self.verified_script_path(ctx)?;
         let question = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
         let installed = self.shared.interpreter_cache().installation(question, name)?;
-        // What is made for one run, no other may see.
+        // No other run may see what is created for one run.
         let mut avoided = vec![project, skill];
         avoided.extend(installed.prefix_paths.iter().map(AsRef::<Path>::as_ref));
         let interpreter = self.with_client_import(installed.command.clone(), &avoided)?;
@@ -189,7 +189,8 @@ impl ExternalExecutor {
         )
         .map_err(|error| outcome::start_error(name, project, error))?;
         if ctx.worker().is_some_and(|worker| !worker.is_single_run()) {
-            // Both count from the start of the process, which says nothing of a run; its host holds the deadline of each.
+            // Both count from the start of the process, which does not fit the runs of a worker; its host enforces the deadline
+            // of each.
             order.sandbox.limits.cpu_seconds = None;
             order.timeout_ms = u64::MAX;
         }
@@ -211,7 +212,7 @@ impl ExternalExecutor {
         })
     }
 
-    /// With all the rights of the user, which the report and the log say.
+    /// Runs with all the rights of the user, which the report and the log state.
     fn run_unsandboxed(&self, input: &SkillInput, ctx: &SkillContext) -> Result<SkillOutput> {
         let command = self.unsandboxed_command(Self::arguments(input, ctx), ctx)?;
         ctx.report_sandbox(SandboxReport::NONE);
@@ -257,8 +258,8 @@ impl ExternalExecutor {
         }
     }
 
-    /// A process in a sandbox that is kept between runs. What holds of its sandbox is what a program that does nothing finds in the
-    /// same one: the process itself says so when it ends, which is too late for its runs.
+    /// Starts a worker in a sandbox. Its enforcement is probed with a program that does nothing in the same sandbox: the worker's
+    /// own report arrives when it ends, which is too late for its runs.
     fn start_worker(
         &self,
         worker: WorkerOptions,
@@ -304,7 +305,7 @@ impl ExternalExecutor {
         ))
     }
 
-    /// What was stopped on its way in did not fail to start.
+    /// A run that was cancelled during its start did not fail to start.
     fn start_error(&self, ctx: &SkillContext, error: io::Error) -> SkillError {
         let failed = || match ctx.project() {
             Ok(project) => outcome::start_error(self.file.name(), project.root(), error),
@@ -349,7 +350,7 @@ fn client_write_error(error: io::Error) -> SkillError {
     SkillError::io("failed to write the clients of the host API", error)
 }
 
-/// Says where some of what is guarded may not have been found, with all that can stand in the way, which is the answer.
+/// Warns if some protected paths may not have been found, and returns everything that can keep the process from being started.
 fn check_protection_gaps(ctx: &SkillContext, order: &LaunchRequest, project: &Path) -> ProtectionGaps {
     let obstacles = ProtectionGaps::in_request(order, project);
     if let Some(more) = obstacles.incomplete_reason() {
@@ -358,7 +359,7 @@ fn check_protection_gaps(ctx: &SkillContext, order: &LaunchRequest, project: &Pa
     obstacles
 }
 
-/// Logs a warning of ours. A log too small for it is no reason to fail a run: the reports say the same.
+/// Logs a warning of metier. If the log is too small for it, the run does not fail: the report says the same.
 pub(super) fn log_warning(ctx: &SkillContext, line: String) {
     ctx.log(LogLevel::Warn, line).ok();
 }

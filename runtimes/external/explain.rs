@@ -1,4 +1,4 @@
-//! What a script would reach, of the very command and sandbox that would start it; and what this machine offers at all.
+//! Explains what a script could access, from the same command and sandbox that would start it, and what this machine supports.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::runtimes::external::outcome::ProtectionGaps;
 use crate::runtimes::external::policy;
 use crate::runtimes::external::{outcome, process};
 
-/// What the script would reach; fails as the run would before its process starts.
+/// What the script could access; fails as the run would before its process starts.
 pub(in super::super) fn process_plan(
     script: &Script,
     shared: &RuntimeServices,
@@ -79,7 +79,7 @@ impl ExternalExecutor {
     }
 }
 
-/// What held of this sandbox around a program that does nothing.
+/// The enforcement of this sandbox, probed with a program that does nothing.
 fn probe_sandbox(shared: &RuntimeServices, sandbox: SandboxPolicy) -> std::io::Result<SupervisorReport> {
     let report = sandbox::probe(shared.launcher(), sandbox)?;
     process::check_setup(report)
@@ -93,7 +93,7 @@ fn sandboxed_plan(
 ) -> LaunchPreview {
     let (order, places) = (&sandboxed.request, sandboxed.run_paths());
     let rules = order.sandbox.files.clone().unwrap_or_default();
-    // What does not exist is passed over when the sandbox is put up.
+    // Paths that do not exist are skipped when the sandbox is set up.
     let listed = |own: &mut dyn Iterator<Item = &OsString>, clients: &[OsString]| {
         let own = own
             .map(PathBuf::from)
@@ -147,7 +147,7 @@ fn sorted_names<'a>(names: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
     names
 }
 
-/// What this machine offers: found by putting up a sandbox around a program that does nothing.
+/// What this machine supports, detected by setting up a sandbox around a program that does nothing.
 pub(in super::super) fn machine(shared: &RuntimeServices) -> SandboxSupport {
     let helper = shared.launcher().server_program();
     match probe_sandbox(shared, policy::strictest_policy()) {
@@ -182,7 +182,7 @@ fn machine_report(report: &SupervisorReport, helper: Option<PathBuf>) -> Sandbox
     }
 }
 
-/// The commands that run scripts, installed or not, with what they say of their version.
+/// The commands that run scripts, installed or not, with the version that they report.
 pub(in super::super) fn interpreters(shared: &RuntimeServices, project: &Path) -> Vec<InterpreterReport> {
     let (folders, strangers) = (detect::search_path(), UntrustedDirs::new([project]));
     detect::commands()

@@ -1,4 +1,4 @@
-//! Which limit a process ran into: by how it ended, and by what it says.
+//! Which limit a process exceeded: from how it ended, and from its error output.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use super::process::ProcessExit;
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::{Limits, OutputPolicy};
 
-/// Signals of the system: killed, out of processor time, a file that grew too large.
+/// System signals: killed, out of CPU time, a file that grew too large.
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 
-/// A limit that the system holds by an error, which a script may pass on in words of its own.
+/// A limit that the system enforces with an error, which a script may report in words of its own.
 struct SystemLimit {
-    /// In small letters.
+    /// In lower case.
     error_texts: &'static [&'static str],
-    /// What ends a process that does not ask for the error.
+    /// The signal that ends a process which does not handle the error.
     signal: Option<i32>,
     limit: fn(&Limits) -> Option<u64>,
-    /// Before and after the number.
+    /// The hint before and after the number.
     hint_parts: [&'static str; 2],
 }
 
@@ -40,10 +40,10 @@ const SYSTEM_LIMITS: [SystemLimit; 2] = [
     },
 ];
 
-/// How much of the end of the errors is looked at, in bytes.
+/// How many bytes at the end of the error output are searched.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// The error of a process that a limit ended.
+/// The error of a process that was killed because of a limit.
 pub(super) fn limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
     let streams = [("standard output", &ended.stdout), ("standard error", &ended.stderr)];
     let full = streams.into_iter().find(|(_, kept)| kept.truncated && limits.on_output == OutputPolicy::Kill);
@@ -52,7 +52,7 @@ pub(super) fn limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> O
         .or_else(|| cpu_limit_error(limits, name, ended))
 }
 
-/// What one process may have the system refuses to give it; this is what all of them held together.
+/// The system refuses memory above the limit of one process; this limit is for all processes together.
 fn memory_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
     let report = ended.report.as_ref().filter(|report| report.exceeded_tree_memory)?;
     let most = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_TREE);
@@ -76,7 +76,7 @@ pub(super) fn output_limit_error(limits: &Limits, name: &str, stream: &str) -> S
     SkillError::new(ErrorKind::Output, sentence).with_help(help)
 }
 
-/// What helps a script that failed where it met a limit.
+/// The hint for a script that failed when it exceeded a limit.
 pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String> {
     let end = &ended.stderr.bytes[ended.stderr.bytes.len().saturating_sub(MAX_SEARCHED_BYTES)..];
     let said = String::from_utf8_lossy(end).to_lowercase();
@@ -92,8 +92,8 @@ pub(super) fn limit_hint(limits: &Limits, ended: &ProcessExit) -> Option<String>
 fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<SkillError> {
     let limit = limits.clone().for_process().cpu?;
     let is_out = match &ended.report {
-        // One that does not heed the signal is killed a second later. Anybody may send either, so that what was used counts;
-        // the system has two ways of counting, which differ on a busy machine.
+        // A process that ignores the signal is killed a second later. Any process may send either signal, so the CPU time used
+        // decides; the system has two ways of counting it, which differ on a busy machine.
         Some(report) => {
             let used = Duration::from_micros(report.usage.cpu_us);
             (is_ended_by_signal(ended, SIGXCPU) || is_ended_by_signal(ended, SIGKILL)) && used * 2 >= limit
@@ -105,7 +105,7 @@ fn cpu_limit_error(limits: &Limits, name: &str, ended: &ProcessExit) -> Option<S
     is_out.then(|| SkillError::new(ErrorKind::Cpu, sentence).with_help(help))
 }
 
-/// Whether this signal ended the script, or the last thing a shell called.
+/// Whether this signal ended the script, or the last command of a shell.
 fn is_ended_by_signal(ended: &ProcessExit, signal: i32) -> bool {
     ended.signal == Some(signal) || ended.status.code() == Some(128 + signal)
 }

@@ -1,7 +1,7 @@
 //! Scripts run by their interpreter, as processes.
 //!
-//! The way of a run: choose the interpreter, build the command and the sandbox it runs in, run the process, judge how it ended.
-//! Choosing is the same everywhere; all that follows is there on Unix.
+//! A run detects the interpreter, builds the command and its sandbox policy, runs the process, and evaluates its exit.
+//! Only detection works outside of Unix.
 
 #[cfg(unix)]
 mod command;
@@ -60,8 +60,8 @@ sandboxed_tests! {
     mod tests;
 }
 
-/// Chooses the script's interpreter; `invalid-skill` when neither its shebang nor its ending tells one, or when it has no
-/// folder. Whether the interpreter is installed is asked when the script runs.
+/// Detects the script's interpreter; `invalid-skill` if neither its shebang nor its file extension names one, or if it has no
+/// folder. Whether the interpreter is installed is checked when the script runs.
 pub(super) fn load(
     script: &Script,
     shared: &RuntimeServices,
@@ -70,19 +70,19 @@ pub(super) fn load(
     Ok(Box::new(ExternalExecutor::new(script, shared)?))
 }
 
-/// Whether a file looks like a script some interpreter runs: by its ending, or without one by its shebang.
+/// Whether a file looks like a script of a known interpreter: by its file extension, or without one by its shebang.
 pub(super) fn looks_like_script(path: &str, source: impl FnOnce() -> Option<Vec<u8>>) -> bool {
     let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let source = if has_ending { None } else { source() };
     Interpreter::detect(path, &source.unwrap_or_default()).is_ok()
 }
 
-/// Fails as a run would when no interpreter is told, or none is installed.
+/// Fails as a run would if no interpreter is detected, or none is installed.
 pub(super) fn check_interpreter(path: &str, source: &[u8]) -> Result<()> {
     Interpreter::detect(path, source)?.locate(path, &self::interpreter::detect::search_path()).map(drop)
 }
 
-/// Whether a program of that name lies on `PATH`.
+/// Whether a program of that name is on `PATH`.
 pub(super) fn is_on_path(name: &str) -> bool {
     self::interpreter::detect::is_on_path(name, &self::interpreter::detect::search_path())
 }

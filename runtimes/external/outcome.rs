@@ -1,4 +1,4 @@
-//! How a run ended, from what its process did: one outcome, the report in every case.
+//! Evaluates how a run ended, from what its process did: one outcome, and a report in every case.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::host::{ProcessReport, ProcessUsage, Redacted, SandboxReport, SkillCon
 use crate::policy::StopCause;
 use crate::runtimes::external::{denial_hints, limit_errors, stdout};
 
-/// Exit codes by which shells say what they could not do.
+/// Exit codes by which shells report that they could not run a command.
 const SHELL_EXIT_CODES: [(i32, &str); 2] = [
     (
         126,
@@ -26,7 +26,7 @@ const SHELL_EXIT_CODES: [(i32, &str); 2] = [
 /// How many characters of the script's last line of error output go into the message.
 const MAX_LAST_LINE_CHARS: usize = 300;
 
-/// Reports the process and gives the run's outcome. A stop counts before a limit, a limit before the exit code.
+/// Reports the process and returns the run's outcome. A cancellation takes precedence over a limit, a limit over the exit code.
 pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) -> Result<SkillOutput> {
     let cause = ctx.cancel().cause();
     let is_text = std::str::from_utf8(&ended.stdout.bytes).is_ok();
@@ -41,7 +41,7 @@ pub(super) fn evaluate_exit(ctx: &SkillContext, name: &str, ended: ProcessExit) 
     let report = process_report(ended);
     let outcome = match failure {
         Some(error) => Err(error),
-        // The beginning of a JSON text is none, even where it can be read as one.
+        // The truncated beginning of a JSON text is not JSON, even if it can be parsed.
         None if report.stdout_truncated => Ok(SkillOutput::from(Value::from(report.stdout.as_str()))),
         None => stdout::parse_value(&report.stdout, ctx.limits()).map(SkillOutput::from),
     };
@@ -86,8 +86,8 @@ pub(super) fn start_error(name: &str, project: &Path, source: std::io::Error) ->
         .with_source(source)
 }
 
-/// What of an order can keep its process from being started: why not all could be found that is to be protected, and which
-/// folders of metier's own are to be covered.
+/// What can keep the process of a request from being started: why some protected paths may not have been found, and which
+/// directories of metier have to be covered.
 pub(super) struct ProtectionGaps {
     incomplete_reason: Option<String>,
     metier_dir: Option<String>,
@@ -111,7 +111,7 @@ impl ProtectionGaps {
     }
 }
 
-/// The same error with what stood in the way, where that is what failed.
+/// Adds these reasons to the error, if they are what failed.
 pub(super) fn with_protection_gaps(error: SkillError, obstacles: ProtectionGaps) -> SkillError {
     let says = |what: &str| error.kind() == ErrorKind::SandboxUnavailable && error.message().contains(what);
     let ProtectionGaps { incomplete_reason: more, metier_dir: own } = obstacles;
@@ -131,14 +131,14 @@ fn sandbox_unavailable(sentence: String) -> SkillError {
     )
 }
 
-/// The error of a process that did not end well.
+/// The error of a process that failed.
 pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) -> Option<SkillError> {
     if ended.status.success() {
         return None;
     }
     let end = match ended.status.code() {
         Some(code) => format!("exited with code {code}"),
-        // The system's words are `signal: 9 (SIGKILL)`.
+        // The system's text is `signal: 9 (SIGKILL)`.
         None => format!("was ended by {}", ended.status.to_string().replacen("signal: ", "signal ", 1)),
     };
     let said = redacted_stderr(ctx, &ended.stderr);
@@ -160,19 +160,19 @@ pub(super) fn exit_error(ctx: &SkillContext, name: &str, ended: &ProcessExit) ->
     )
 }
 
-/// What the sandbox has to say to it, where there was one.
+/// The hint of the sandbox about this failure, if there was one.
 fn sandbox_hint(ctx: &SkillContext, ended: &ProcessExit, said: &Redacted<String>) -> Option<String> {
     ended.report.as_ref()?;
     denial_hints::denial_hint(ctx, ctx.project().ok()?.root(), said.as_inner())
 }
 
-/// What it said on standard error, without secrets: a part of it would not show that it is one of a secret.
+/// Standard error without secrets, redacted as a whole: in a part of it a cut secret would not be recognised.
 fn redacted_stderr(ctx: &SkillContext, stderr: &CapturedOutput) -> Redacted<String> {
     let said = String::from_utf8_lossy(&stderr.bytes).into_owned();
     if stderr.truncated { ctx.redaction().text_prefix(said) } else { ctx.redaction().text(said) }
 }
 
-/// Says where the sandbox was less than what this machine gives, or than one that is required.
+/// Warns if the sandbox was weaker than this machine supports, or than a required one.
 fn warn_of_weaker_sandbox(ctx: &SkillContext, name: &str, sandboxed: &SupervisorReport) {
     for sentence in missing_restrictions(name, &sandboxed.enforcement) {
         crate::runtimes::external::executor::log_warning(ctx, sentence);
@@ -183,18 +183,18 @@ fn missing_restrictions(name: &str, held: &Enforcement) -> Vec<String> {
     let lowered = held.is_downgraded.then(|| {
         format!("{name} ran in the tier landlock: this machine gives namespaces, but could not give it any")
     });
-    // Where there are no namespaces that holds of every run.
+    // Without namespaces this is true of every run.
     let open = (held.namespaces && !held.protected_paths).then(|| {
         format!("{name} ran where not all that is protected could be covered: a mount failed, or shows the project elsewhere too")
     });
-    // Whether the network was to be shut is the grants' matter.
+    // Whether the network had to be blocked depends on the grants.
     let sandbox = SandboxPolicy { filter_syscalls: true, ..SandboxPolicy::default() };
     let missing =
         held.missing(&sandbox).map(|wall| format!("{name} ran in a sandbox that does not hold {wall}"));
     lowered.into_iter().chain(open).chain(missing).collect()
 }
 
-/// What the sandbox enforced, as the script's own process said it before it began and the stub when it was over.
+/// What the sandbox enforced, as reported by the script's process before it started and by the supervisor when it ended.
 pub(super) fn sandbox_report(sandboxed: &SupervisorReport) -> SandboxReport {
     let held = sandboxed.enforcement;
     SandboxReport {

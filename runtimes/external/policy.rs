@@ -1,4 +1,4 @@
-//! What a script in a sandbox may reach: what interpreters read, the project, the skill, and a folder of its own.
+//! The sandbox policy of a run: which files a script may read and write, its network access and its resource limits.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,8 +16,9 @@ use crate::runtimes::external::interpreter::prefix::readable_paths;
 use crate::runtimes::external::protected::scan::scan_protected;
 use crate::runtimes::external::system_config;
 
-/// What programs read to run at all. Without its configuration of TLS Debian's Node aborts; `pwd` and `whoami` read the two
-/// lists of names; a pool of workers counts processors, and Node its own memory. Never a folder with private keys: root would read those too.
+/// System paths that programs need in order to run at all. Without its TLS configuration Debian's Node aborts; `pwd` and `whoami`
+/// read the two lists of names; a thread pool counts processors, and Node its own memory. Never a folder with private keys: root
+/// would read those too.
 const SYSTEM_PATHS: [&str; 31] = [
     "/usr",
     "/bin",
@@ -52,10 +53,10 @@ const SYSTEM_PATHS: [&str; 31] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Where nothing comes from, and everything may go.
+/// `/dev/null`: reads are empty, and every write is accepted.
 const DEV_NULL: &str = "/dev/null";
 
-/// Read as well where the network is open: names have to be resolved.
+/// Also readable if the network is allowed: names have to be resolved.
 const NETWORK_CONFIG_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf"];
 
 /// Folders and files of a run, absolute.
@@ -66,7 +67,7 @@ pub(super) struct RunPaths<'a> {
     pub(super) installation: &'a Installation,
 }
 
-/// The sandbox for a run with these permissions and limits.
+/// The sandbox policy for a run with these permissions and limits.
 pub(super) fn sandbox_policy(ctx: &SkillContext, places: &RunPaths<'_>) -> SandboxPolicy {
     let network = ctx.permissions().allows(&Access::network());
     SandboxPolicy {
@@ -79,7 +80,7 @@ pub(super) fn sandbox_policy(ctx: &SkillContext, places: &RunPaths<'_>) -> Sandb
     }
 }
 
-/// The sandbox of a script that may do nothing in particular.
+/// The sandbox policy of a script without any grants.
 pub(super) fn strictest_policy() -> SandboxPolicy {
     let read = SYSTEM_PATHS.iter().map(Into::into).collect();
     SandboxPolicy {
@@ -91,7 +92,7 @@ pub(super) fn strictest_policy() -> SandboxPolicy {
     }
 }
 
-/// The same for a program of a stranger's, who needs their folders and what it is run by.
+/// The same for an untrusted program, which needs its own folders and the files of its interpreter.
 pub(super) fn strictest_policy_for(program: &Path, strangers: &UntrustedDirs) -> SandboxPolicy {
     let mut sandbox = SandboxPolicy { required: true, ..strictest_policy() };
     if let Some(rules) = &mut sandbox.files {
@@ -104,7 +105,7 @@ pub(super) fn strictest_policy_for(program: &Path, strangers: &UntrustedDirs) ->
     sandbox
 }
 
-/// Why a path is among the rules for these places.
+/// Why a path is among the rules for these paths.
 pub(super) fn access_reason(path: &Path, places: &RunPaths<'_>) -> &'static str {
     let is_one_of = |paths: &[&str]| paths.iter().any(|known| path == Path::new(known));
     let is_place = |place: &Path| path == place || real_path(place).is_some_and(|real| path == real);
@@ -120,7 +121,8 @@ pub(super) fn access_reason(path: &Path, places: &RunPaths<'_>) -> &'static str 
     }
 }
 
-/// The folders of `PATH`, and whether what every script may read, or one that has these homes, opens some of what is in them.
+/// The folders of `PATH`, and whether the rules that apply to every script, or to one with these prefixes, make some of their
+/// content readable.
 pub(super) fn path_dirs(path: &[PathBuf], homes: &[PathBuf]) -> Vec<PathDir> {
     let homes: Vec<(&Path, Option<PathBuf>)> =
         homes.iter().map(|home| (home.as_path(), real_path(home))).collect();
@@ -138,8 +140,7 @@ pub(super) fn path_dirs(path: &[PathBuf], homes: &[PathBuf]) -> Vec<PathDir> {
     path.iter().map(folder).collect()
 }
 
-/// The folders of `PATH` with programs that can be run in this sandbox: those that lie in what can be read, or some of that in
-/// them.
+/// The folders of `PATH` with programs that can be run in this sandbox: the folders that are readable, or have readable content.
 pub(super) fn dirs_with_programs<'a>(
     sandbox: &SandboxPolicy,
     installed: &'a Installation,
@@ -155,8 +156,8 @@ pub(super) fn dirs_with_programs<'a>(
     installed.path_dirs.iter().filter(has_programs).map(|folder| folder.path.as_path())
 }
 
-/// Whether what is open at this path is in a folder, or around the place where it is. A link in the folder may be all that can be
-/// read of it.
+/// Whether the path is inside a folder, or contains the real path of that folder. A symlink in the folder may be all that is
+/// readable of it.
 fn overlaps_dir(path: &Path, folder: &Path, place: &Path) -> bool {
     path.starts_with(folder) || overlap(path, place)
 }
@@ -172,7 +173,7 @@ fn file_rules(ctx: &SkillContext, places: &RunPaths<'_>, network: bool) -> FileR
     if network {
         read.extend(NETWORK_CONFIG_FILES.iter().map(Into::into));
     }
-    // Of these the run holds handles, where the script comes from the skill that it runs for.
+    // The run holds these folders open, if the script comes from the skill that it runs for.
     let held = |files: crate::error::Result<&Files>, place| match files {
         Ok(files) if files.root() == place => pin_below(files, Path::new("")),
         _ => pin(place),
@@ -184,19 +185,19 @@ fn file_rules(ctx: &SkillContext, places: &RunPaths<'_>, network: bool) -> FileR
         ctx.project().iter().flat_map(|files| writable_paths(files, &ctx.permissions().writable_paths())),
     );
     if ctx.permissions().allows(&Access::shm()) {
-        // A sandbox with mounts has its own.
+        // A sandbox with mounts has its own `/dev/shm`.
         write.extend(real_path(Path::new("/dev/shm")).as_deref().map(PinnedPath::from));
     }
     let mut guarded = protected_paths(ctx, places.project);
     let covered = [places.project, places.skill].into_iter().flat_map(existing_metier_dirs_in);
     let closed: BTreeSet<PathBuf> = covered.chain(guarded.own.into_iter().map(PathBuf::from)).collect();
-    // What covers a folder covers what lies in it, which is then no longer there to be covered.
+    // A cover on a folder also covers what lies in it, which then no longer exists and needs no cover of its own.
     let is_outer = |place: &&PathBuf| !place.ancestors().skip(1).any(|above| closed.contains(above));
     guarded.own = closed.iter().filter(is_outer).map(Into::into).collect();
     FileRules { read, own: own.into_iter().flatten().collect(), write, protected_paths: guarded }
 }
 
-/// What is guarded in the project. What may not be written to at all need not be kept.
+/// The protected paths of the project. A path that cannot be written at all needs no protection against writes.
 pub(super) fn protected_paths(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
     let granted = ctx.permissions().writable_paths();
     let write: Vec<PinnedPath> =
@@ -206,14 +207,14 @@ pub(super) fn protected_paths(ctx: &SkillContext, project: &Path) -> ProtectedPa
     guarded
 }
 
-/// Whether there is something at this path that the rules for the system do not open.
+/// Whether this path exists and the system rules do not open it.
 pub(super) fn is_outside_system(path: &Path) -> bool {
-    // A link in a folder of the system's may lead out of it.
+    // A symlink in a system folder may lead out of it.
     path.symlink_metadata().is_ok_and(|found| !is_system_path(path) || found.is_symlink()) && path.exists()
 }
 
-/// What every script reads of the system, as far as it is there. What lies in another folder of the list needs no rule of its own:
-/// each is made by several calls, for every start.
+/// The system paths that every script may read, as far as they exist. A path inside another one of the list needs no rule of its
+/// own: each rule takes several system calls at every start.
 pub(super) fn system_paths() -> Vec<PathBuf> {
     let all = SYSTEM_PATHS.iter().map(PathBuf::from).chain(system_config::readable_config());
     let all: Vec<(PathBuf, PathBuf)> = all.filter_map(|path| Some((real_path(&path)?, path))).collect();
@@ -226,34 +227,34 @@ pub(super) fn is_system_path(path: &Path) -> bool {
     SYSTEM_PATHS.iter().any(|system| path.starts_with(system))
 }
 
-/// What the grants lead to inside the project. A project may come from anywhere, with links to anywhere.
+/// The files and folders of the grants inside the project. A project may come from anywhere, with symlinks to anywhere.
 pub(super) fn writable_paths(files: &Files, granted: &[String]) -> Vec<PinnedPath> {
     let granted = granted.iter().filter_map(|path| real_path(&files.root().join(path)));
     granted.filter_map(|path| pin_below(files, path.strip_prefix(files.root()).ok()?)).collect()
 }
 
-/// What lies at a path below an open folder, whatever the path of that leads to by now.
+/// Pins a path below an open folder, whatever is at the folder's path by now.
 fn pin_below(files: &Files, path: &Path) -> Option<PinnedPath> {
     let place = files.root().join(path);
-    // Nothing joined to a path is a `/` at its end.
+    // An empty path joined to a path leaves a `/` at its end.
     let place = place.components().as_path();
     Some(PinnedPath { path: place.into(), file_id: Some(files.file_id(path).ok()?) })
 }
 
-/// What lies at a path now.
+/// Pins what is at a path now.
 fn pin(path: &Path) -> Option<PinnedPath> {
     let path = real_path(path)?;
     let about = path.symlink_metadata().ok()?;
     Some(PinnedPath { path: path.into(), file_id: Some((about.dev(), about.ino())) })
 }
 
-/// The path without links; nothing where there is nothing.
+/// The path with its symlinks resolved; `None` if it does not exist.
 fn real_path(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok()
 }
 
 fn resource_limits(limits: &Limits) -> ResourceLimits {
-    /// Processes of a script that there may be at a time.
+    /// Maximum number of processes of a script at a time.
     const MAX_PROCESSES: u64 = 512;
     let tree_memory = limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_TREE);
     let limits = limits.clone().for_process();

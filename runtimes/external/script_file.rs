@@ -1,4 +1,4 @@
-//! The script on disk: where it lies, and that it still is what was loaded.
+//! The script on disk: its path, and the check that it is still what was loaded.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::host::Files;
 
 /// A script inside its skill's folder.
 pub(super) struct ScriptFile {
-    /// The path inside the folder, fit to be shown.
+    /// The path inside the folder, safe to display.
     name: String,
     /// Absolute.
     folder: PathBuf,
@@ -38,7 +38,7 @@ impl ScriptFile {
         Ok(Self { path, relative_path: inside, name, folder, source: script.source.clone() })
     }
 
-    /// The name errors carry: the path inside the folder, control characters escaped.
+    /// The name in errors: the path inside the folder, control characters escaped.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -54,21 +54,21 @@ impl ScriptFile {
         &self.folder
     }
 
-    /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. Where it does not,
-    /// [`ScriptFile::verified_path`] has the reason.
+    /// Whether a regular file inside this folder, which is the skill's, holds the bytes that were loaded. If not,
+    /// [`ScriptFile::verified_path`] gives the reason.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
     pub(super) fn is_unchanged_in(&self, folder: &Files) -> bool {
         folder.unrestricted().read(&self.relative_path).is_ok_and(|bytes| *bytes == *self.source)
     }
 
-    /// The absolute path. It is for whoever knows that the script is there.
+    /// The absolute path, for callers that know that the script is there.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing runs there"))]
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The absolute path, once the file there is known to be a regular one inside the folder that holds the bytes that
-    /// were loaded. Someone who may write there can still win a race against the interpreter.
+    /// The absolute path, after a check that the file is a regular one inside the folder with the bytes that
+    /// were loaded. Who may write there can still win a race against the interpreter.
     pub(super) fn verified_path(&self) -> Result<PathBuf> {
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::NotFound => {
@@ -99,7 +99,7 @@ fn outside_error(name: &str) -> SkillError {
         .with_help("copy the script into the skill's folder")
 }
 
-/// A path may hold line breaks and terminal codes; a sentence must not.
+/// A path may contain line breaks and terminal codes; an error message must not.
 fn printable(path: &str) -> String {
     if path.chars().any(char::is_control) { path.escape_debug().to_string() } else { path.to_owned() }
 }

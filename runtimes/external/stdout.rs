@@ -1,4 +1,4 @@
-//! What standard output means: one JSON value, or the text it is.
+//! Parses standard output: one JSON value, or plain text.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use crate::host::check_value_memory;
 use crate::policy::Limits;
 use crate::strict_json;
 
-/// The value of `text`: what it says when it is exactly one JSON value that nothing is lost of, else the text as a
-/// string. Twice the same key, an integer outside 64 bits and more than 127 levels keep the text. `memory` where it would be
-/// larger than the host may be.
+/// The value of `text`: the JSON value if it is exactly one and nothing is lost by parsing it, otherwise the text as a
+/// string. A duplicate key, an integer outside 64 bits or more than 127 levels keep the text. A `memory` error if it would be
+/// larger than the host may hold.
 pub(super) fn parse_value(text: &str, limits: &Limits) -> Result<Value> {
     let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
     let as_text = || Value::String(text.to_owned());

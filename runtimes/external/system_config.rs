@@ -1,8 +1,8 @@
-//! Files of the system's configuration that programs people use fail without.
+//! System configuration files without which common programs fail.
 //!
-//! A file is read by every script in a sandbox when it is named here, belongs to root, and every user of the machine may read
-//! it. Named is what says how programs behave, file by file: a folder could be given a password tomorrow. Where a password may
-//! stand beside settings, the file is opened only if it has none.
+//! Every sandboxed script may read a file that is listed here, belongs to root, and is readable by every user of the machine.
+//! The list names settings file by file: a folder could get a file with a password tomorrow. A file where a password may
+//! stand beside settings is opened only if it has none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::runtimes::external::policy::is_system_path;
 
-/// Which system this is, what `file` and `man` go by, how lines are edited, the names of ports.
+/// The system's release, the databases of `file` and `man`, line editing, the names of ports.
 const CONFIG_FILES: [&str; 16] = [
     "/etc/debian_version",
     "/etc/lsb-release",
@@ -31,13 +31,13 @@ const CONFIG_FILES: [&str; 16] = [
     "/etc/protocols",
 ];
 
-/// Without them, where they are, Git ends and wget complains. An address in them may hold a name and a password.
+/// If these files exist but cannot be read, Git exits and wget complains. A URL in them may contain a name and a password.
 const FILES_WITH_CREDENTIALS: [&str; 2] = ["/etc/gitconfig", "/etc/wgetrc"];
 
-/// Where Debian and its kin keep Java, whose settings are links from there to a folder in `/etc` for each version.
+/// Where Debian and its derivatives install Java, whose settings are symlinks from there to a folder in `/etc` for each version.
 const JVM_DIR: &str = "/usr/lib/jvm";
 
-/// The link that names such a folder.
+/// The symlink that leads to such a folder.
 const JAVA_SECURITY_FILE: &str = "security/java.security";
 
 /// What Java reads in such a folder; never the passwords of `management`.
@@ -61,22 +61,22 @@ const JAVA_CONFIG_FILES: [&str; 17] = [
     "jfr/profile.jfc",
 ];
 
-/// What lies beside them and says nothing.
+/// Readme files beside them, which hold no settings.
 const JAVA_README: &str = "security/policy/README.txt";
 
-/// Folders of such settings: one rule instead of 13, of which each takes a start some six calls, while nothing else lies in them.
+/// Folders of such settings: one rule instead of 13, each of which costs a start about six system calls; nothing else is in them.
 const JAVA_CONFIG_DIRS: [&str; 2] = ["security", "jfr"];
 
-/// How many folders of Java are looked at.
+/// Maximum number of Java folders that are scanned.
 const MAX_JVMS: usize = 32;
 
-/// How many entries such a folder has at most.
+/// Maximum number of entries in such a folder.
 const MAX_DIR_ENTRIES: usize = 64;
 
-/// Larger ones than this are nobody's settings, in bytes.
+/// Larger files, in bytes, are not settings.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Those of the files that are there and may be read.
+/// Those of the files that exist and may be read.
 pub(super) fn readable_config() -> Vec<PathBuf> {
     let named = CONFIG_FILES.into_iter().map(PathBuf::from).filter(|path| is_world_readable(path));
     let java = java_etc_dirs().into_iter().flat_map(|folder| java_config(&folder));
@@ -85,14 +85,14 @@ pub(super) fn readable_config() -> Vec<PathBuf> {
     named.chain(java).chain(with_addresses).collect()
 }
 
-/// Whether this is a file of root's that every user may read.
+/// Whether this file belongs to root and every user may read it.
 fn is_world_readable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| {
         about.is_file() && about.uid() == 0 && about.mode() & 0o004 != 0 && about.len() <= MAX_FILE_BYTES
     })
 }
 
-/// Names of settings that hold a credential or lead to one, in small letters.
+/// Names of settings that hold a credential or the path of one, in lower case.
 const CREDENTIAL_WORDS: [&str; 10] = [
     "password",
     "passwd",
@@ -106,12 +106,12 @@ const CREDENTIAL_WORDS: [&str; 10] = [
     "include",
 ];
 
-/// Whether no setting in this file holds a credential, or an address with one; what is only remarked counts as well.
+/// Whether no setting in this file holds a credential, or a URL with one; comments count as well.
 fn has_no_credentials(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| {
         let text = text.to_lowercase();
         text.lines().all(|line| {
-            // A mail address in a remark is none.
+            // A mail address in a comment does not count.
             let has_address =
                 line.contains('@') && (!line.trim_start().starts_with('#') || line.contains("://"));
             !has_address && !CREDENTIAL_WORDS.iter().any(|name| line.contains(name))
@@ -119,7 +119,7 @@ fn has_no_credentials(path: &Path) -> bool {
     })
 }
 
-/// The folders in `/etc` to which the settings of the Javas lead that are installed.
+/// The folders in `/etc` that hold the settings of the installed Java versions.
 fn java_etc_dirs() -> BTreeSet<PathBuf> {
     let installed = fs::read_dir(JVM_DIR).into_iter().flatten().filter_map(Result::ok).take(MAX_JVMS);
     let settings =
@@ -134,9 +134,9 @@ fn is_java_etc_dir(folder: &Path) -> bool {
     folder.parent() == Some(Path::new("/etc")) && name.is_some_and(|name| name.starts_with("java-"))
 }
 
-/// What may be read of such a folder: as few paths as say it.
+/// The readable paths of such a folder, as few as possible.
 fn java_config(folder: &Path) -> Vec<PathBuf> {
-    // The list of virtual machines has the name of the processor in its own.
+    // The list of virtual machines is in a folder named after the processor.
     let processor = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -154,7 +154,7 @@ fn java_config(folder: &Path) -> Vec<PathBuf> {
     apart.chain(&whole).filter(|path| !is_system_path(path)).cloned().collect()
 }
 
-/// Whether this is a folder in which only root may write, and everything in it such a folder as well or a file that is known.
+/// Whether only root may write to this folder, and everything in it is such a folder as well or a known file.
 fn contains_only(folder: &Path, is_known: &impl Fn(&Path) -> bool) -> bool {
     let is_roots = |about: &fs::Metadata| about.is_dir() && about.uid() == 0 && about.mode() & 0o022 == 0;
     let Ok(entries) = fs::read_dir(folder) else { return false };

@@ -1,4 +1,4 @@
-//! Systems without process groups: nothing could be stopped as a whole, so nothing is started.
+//! The executor for systems without process groups: a process could not be killed with its children, so none is started.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(in super::super) fn process_plan(
     Err(ExternalExecutor::new(script, shared)?.error())
 }
 
-/// Nothing is offered.
+/// Nothing is supported.
 pub(in super::super) fn machine(_: &RuntimeServices) -> SandboxSupport {
     SandboxSupport {
         landlock_abi: None,
@@ -54,7 +54,7 @@ pub(in super::super) fn machine(_: &RuntimeServices) -> SandboxSupport {
     }
 }
 
-/// None of them would be started.
+/// No interpreter would be started.
 pub(in super::super) fn interpreters(_: &RuntimeServices, _: &Path) -> Vec<InterpreterReport> {
     Vec::new()
 }

@@ -1,4 +1,5 @@
-//! A Lua script, compiled once; runs on a few states that are kept warm and cleaned between runs.
+//! The executor of Lua scripts: a script is compiled once, and runs on a few states that are kept for reuse and reset between
+//! runs.
 
 use serde_json::Value;
 

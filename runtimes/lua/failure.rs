@@ -1,4 +1,4 @@
-//! Errors on their way through Lua: a host's failure keeps its kind, a script's own gets its file and line.
+//! Errors that pass through Lua: the error of a host function keeps its kind, a script's own error gets its file and line.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::error::{ErrorKind, Location, SkillError};
 use crate::policy::CancelToken;
 use crate::runtimes::lua::globals::RunSlot;
 
-/// What `pcall` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
+/// The value that `pcall` returns to a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
+/// is needed.
 pub(super) struct HostFailure(SkillError);
 
 impl From<SkillError> for HostFailure {
@@ -30,20 +31,20 @@ impl UserData for HostFailure {
 
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(this.0.message().to_owned()));
-        // Joined in Lua, which counts the memory.
+        // Concatenated in Lua, which counts the memory.
         methods.add_meta_function(MetaMethod::Concat, |lua, both: (Value, Value)| {
             lua.named_registry_value::<Function>(CONCAT_KEY)?.call::<Value>(both)
         });
     }
 }
 
-/// The name in the registry of what joins two values as texts.
+/// The name in the registry of the function that concatenates two values as texts.
 pub(super) const CONCAT_KEY: &str = "metier.joined";
 
 /// `located(failure, file, line)`: the failure, at the script's line that made the call.
 pub(super) fn attach_location(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(|_, (failure, file, line): (AnyUserData, String, i64)| {
-        // Called through `pcall(ctx.f)`, the caller is no line of the script but C, at line -1.
+        // In a call through `pcall(ctx.f)`, the caller is not a line of the script but C, at line -1.
         if let Ok(line) = u32::try_from(line)
             && let Ok(mut failure) = failure.borrow_mut::<HostFailure>()
         {
@@ -64,7 +65,7 @@ pub(super) fn record_error(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Funct
     })
 }
 
-/// The error for a raised value. No metamethod of the script runs for it.
+/// The error for a raised value. No metamethod of the script is called.
 pub(super) fn script_error(raised: &Value, file: &str) -> SkillError {
     match raised {
         Value::UserData(data) => match data.borrow::<HostFailure>() {
@@ -86,7 +87,7 @@ pub(super) fn script_error(raised: &Value, file: &str) -> SkillError {
     }
 }
 
-/// The error for what mlua reports.
+/// The error for an error of mlua.
 pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
     match error {
         mlua::Error::MemoryError(_) => SkillError::new(ErrorKind::Memory, "out of memory"),
@@ -100,10 +101,10 @@ pub(super) fn from_mlua(error: &mlua::Error, file: &str) -> SkillError {
     }
 }
 
-/// A script that does not compile: `invalid-skill`, with file and line.
+/// The error for a script that does not compile: `invalid-skill`, with file and line.
 pub(super) fn syntax_error(error: &mlua::Error, file: &str) -> SkillError {
     match error {
-        // The compiler leaves the file's name out: `2: Expectation identifier`.
+        // The compiler omits the file name: `2: Expectation identifier`.
         mlua::Error::SyntaxError { message, .. } if !message.starts_with(file) => locate_error(
             ErrorKind::InvalidSkill,
             &format!("{file}:{}", message.trim_start_matches(':')),
@@ -114,8 +115,8 @@ pub(super) fn syntax_error(error: &mlua::Error, file: &str) -> SkillError {
     }
 }
 
-/// Splits `scripts/main.lua:3: sentence` into its place and its sentence, which stays whole: it is cut when it leaves the run,
-/// without secrets.
+/// Splits `scripts/main.lua:3: message` into its location and its message. The message stays complete: it is redacted and
+/// shortened when it leaves the run.
 fn locate_error(kind: ErrorKind, text: &str, file: &str) -> SkillError {
     let placed = text.strip_prefix(file).and_then(|rest| {
         let (line, sentence) = rest.strip_prefix(':')?.split_once(':')?;
@@ -135,8 +136,8 @@ fn locate_error(kind: ErrorKind, text: &str, file: &str) -> SkillError {
     }
 }
 
-/// A name in an error, which a script may have made as long as it likes: whole or not at all, since a part of a secret would not
-/// be known as one.
+/// A name in an error, which a script may have made as long as it likes: complete or not at all, since redaction would not
+/// recognize a part of a secret.
 pub(super) fn elide_long_name(name: &[u8]) -> String {
     const MOST: usize = 200;
     if name.len() > MOST {
@@ -145,7 +146,7 @@ pub(super) fn elide_long_name(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Frames a person reads: the script's own, innermost first, not too many.
+/// The frames for a reader: the script's own, innermost first, and a limited number.
 fn script_frames(traceback: &str) -> Vec<String> {
     const MOST: usize = 12;
     let own = |line: &&str| !line.is_empty() && !line.starts_with("[host]") && !line.starts_with("[C]");

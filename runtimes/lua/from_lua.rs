@@ -1,4 +1,4 @@
-//! Lua into JSON. What has no JSON form is an error that names its place, never a silent change.
+//! Converts Lua values into JSON. A value without a JSON form is an error that names its place, never changed silently.
 
 use mlua::{Table, Value};
 use serde_json::{Map, Number, Value as Json};
@@ -8,13 +8,13 @@ use crate::error::ErrorKind;
 use crate::policy::CancelToken;
 use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
 
-/// What may be made of values: as many bytes of JSON as a run may put out, in as much memory as the script has left, for as
-/// long as the run goes on. All is spent before it is made.
+/// The budget of conversions: the bytes of JSON that a run may output, and the memory that the script has left, for as long
+/// as the run is not stopped. It is spent before anything is created.
 pub(super) struct ConversionBudget<'a> {
     output: OutputBudget,
     memory: u64,
     token: &'a CancelToken,
-    /// Parts that were read since the token was asked.
+    /// Values that were read since the token was last checked.
     values_since_check: u32,
 }
 
@@ -23,7 +23,7 @@ impl<'a> ConversionBudget<'a> {
         Self { output: OutputBudget::new(bytes), memory, token, values_since_check: 0 }
     }
 
-    /// So many bytes for another value, in the memory that is left.
+    /// Allows this many bytes for another value, in the memory that is left.
     pub(super) fn reset_output(&mut self, bytes: u64) {
         self.output = OutputBudget::new(bytes);
     }
@@ -49,13 +49,14 @@ impl<'a> ConversionBudget<'a> {
     }
 }
 
-/// What a JSON value takes where it stands, and what it takes besides as a field of an object, its share of the tree included.
+/// The memory that a JSON value takes where it is stored, and what it takes in addition as a field of an object, including
+/// its share of the tree.
 const VALUE_BYTES: u64 = size_of::<Json>() as u64;
 const FIELD_BYTES: u64 = 160;
-/// What the system keeps of each piece of memory.
+/// The allocator's overhead of each allocation.
 const ALLOCATION_OVERHEAD: u64 = 16;
 
-/// The JSON for a Lua value.
+/// The JSON of a Lua value.
 pub(super) fn value<'a>(
     value: &Value,
     array_meta: impl Into<Option<&'a Table>>,
@@ -111,7 +112,7 @@ impl Reader<'_, '_, '_> {
         self.array_meta.is_some() && table.metatable().as_ref() == self.array_meta
     }
 
-    /// Positions come first and in order as a rule; a list that was filled otherwise is read by position.
+    /// Usually the positions come first and in order; a list that was filled in another order is read by position.
     fn list(&mut self, table: &Table, length: usize, depth: usize) -> Result<Json, ConversionError> {
         let mut items = self.allocate_list(length)?;
         let (mut fault, mut out_of_order, before) = (None, false, (self.budget.output, self.budget.memory));
@@ -142,7 +143,7 @@ impl Reader<'_, '_, '_> {
         if items.len() < length { Err(sparse_list()) } else { Ok(Json::Array(items)) }
     }
 
-    /// A list of that length with nothing in it yet, each item of which takes two bytes of JSON at least.
+    /// An empty list with this capacity. Each item takes at least two bytes of JSON.
     fn allocate_list(&mut self, length: usize) -> Result<Vec<Json>, ConversionError> {
         let length = length as u64;
         let mut bytes = self.budget.output;

@@ -1,4 +1,4 @@
-//! The host's side of a state: the functions scripts call, and the run they are called for.
+//! The host's side of a state: the functions that scripts call, and the run that they are called for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{HostFunction, SkillContext, functions};
 use crate::policy::CancelToken;
 
-/// What stands in every run's environment, and the way in.
+/// The globals of every run's environment, and the protected call that runs a script.
 pub(super) struct Globals {
     pub(super) protected_call: Function,
     pub(super) array_meta: Table,
     randomseed: Function,
 }
 
-/// The run that occupies the state, and the error it ended with.
+/// The run that occupies the state, and the error with which it ended.
 pub(super) struct RunSlot {
     run: Mutex<ActiveRun>,
-    /// Whether a run seeded the generator, which the next one must not find out.
+    /// Whether a run seeded the random generator, which the next run must not be able to find out.
     is_seeded: AtomicBool,
     pub(super) file: Arc<str>,
 }
@@ -31,14 +31,14 @@ pub(super) struct RunSlot {
 struct ActiveRun {
     context: Option<SkillContext>,
     error: Option<SkillError>,
-    /// Bytes that the state may hold.
+    /// The memory limit of the state in bytes.
     max_bytes: usize,
 }
 
-/// What the prelude makes.
+/// The values that the prelude returns.
 type PreludeExports = (Function, Table, Table, Function, Table, Function, Function);
 
-/// Names that Luau or mlua put into the globals and that no script gets.
+/// Globals of Luau or mlua that are removed.
 const REMOVED_GLOBALS: [&str; 12] = [
     // Each run has its own; a shared one would be bound to the script when it is loaded.
     "_G",
@@ -56,7 +56,7 @@ const REMOVED_GLOBALS: [&str; 12] = [
 ];
 
 impl Globals {
-    /// Fills the globals of a new state, before it is sealed.
+    /// Fills the globals of a new state, before it is sandboxed.
     pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Self> {
         let globals = lua.globals();
         let math: Table = globals.get("math")?;
@@ -117,18 +117,19 @@ impl RunSlot {
         SlotGuard(self)
     }
 
-    /// The state may hold so many bytes.
+    /// Sets the memory limit of the state in bytes.
     pub(super) fn set_memory_limit(&self, most: usize) {
         self.lock().max_bytes = most;
     }
 
-    /// What may be made of the run's values: as many bytes as it may put out, in as much memory as the script has left.
+    /// The budget for converting the run's values: the bytes that the run may output, and the memory that the script has
+    /// left.
     pub(super) fn conversion_budget<'c>(&self, lua: &Lua, context: &'c SkillContext) -> ConversionBudget<'c> {
         let left = self.lock().max_bytes.saturating_sub(lua.used_memory());
         ConversionBudget::new(context.limits().output, left as u64, context.cancel())
     }
 
-    /// What stops the run.
+    /// The token that stops the run.
     pub(super) fn cancel_token(&self) -> Result<CancelToken> {
         self.context().map(|context| context.cancel().clone())
     }
@@ -161,7 +162,7 @@ impl Drop for SlotGuard<'_> {
     }
 }
 
-/// `math.randomseed`, remembered.
+/// `math.randomseed`, which also records that it was called.
 fn tracked_randomseed(lua: &Lua, slot: &Arc<RunSlot>, seed: Function) -> mlua::Result<Function> {
     let slot = slot.clone();
     lua.create_function(move |_, given: Value| {
@@ -170,7 +171,7 @@ fn tracked_randomseed(lua: &Lua, slot: &Arc<RunSlot>, seed: Function) -> mlua::R
     })
 }
 
-/// Every row of the host table as a function that answers `value` or `nil, failure`.
+/// Every row of the host table as a function that returns `value` or `nil, failure`.
 fn host_functions(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for &function in functions() {
@@ -184,7 +185,7 @@ fn host_functions(lua: &Lua, slot: &Arc<RunSlot>, array_meta: &Table) -> mlua::R
     Ok(table)
 }
 
-/// Every other name, and the function it means.
+/// Every alias, and the function that it names.
 fn aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
     functions().iter().flat_map(|function| function.aliases.iter().map(|alias| (*alias, function.name)))
 }
@@ -207,7 +208,7 @@ fn call_host_function(
     given: &MultiValue,
 ) -> Result<serde_json::Value> {
     let context = slot.context()?;
-    // What is left out at the end may stand there as nothing.
+    // Omitted arguments at the end may be passed as nil or null.
     let is_absent = |value: &Value| value.is_nil() || value.is_null();
     let count = given.iter().rposition(|value| !is_absent(value)).map_or(0, |last| last + 1);
     function.check_arity(count)?;
@@ -230,7 +231,7 @@ fn call_host_function(
     function.call(&context, arguments)
 }
 
-/// A host function's answer as Lua values: `value`, or `nil, failure`.
+/// The result of a host function as Lua values: `value`, or `nil, failure`.
 fn value_or_failure(
     lua: &Lua,
     array_meta: &Table,

@@ -1,13 +1,14 @@
-//! Stops a running script from another thread, at no cost to those that are never stopped.
+//! Stops a running script from another thread, at no cost to scripts that are never stopped.
 //!
-//! Luau asks its interrupt, if there is one, at every loop, call and step of a pattern, and its header allows setting that
-//! one callback from any thread. mlua's own is always there and makes a tight loop 1.8 times slower; this one is stored
-//! when the run must stop, and not before, or from the start where a run counts its operations.
+//! Luau calls its interrupt callback, if there is one, at every loop, call and step of a pattern, and its header allows
+//! setting that one callback from any thread. The callback of mlua is always set and makes a tight loop 1.8 times slower;
+//! this one is set only when the run must stop, or from the start if a run counts its operations.
 //!
-//! Luau's own functions ask nothing while they work in C. [`supervised`] puts one before each of them that asks first, and hands
-//! what is much work to a function that can be stopped.
+//! Luau's own functions do not call it while they work in C. [`make_interruptible`] wraps each of them in a function that
+//! calls the interrupt first, and passes expensive calls to a function that can be stopped.
 //!
-//! A room for unsafe code: the state's interrupt is reached through a pointer, and a function of Luau's is called as what it is.
+//! This module contains unsafe code: the state's interrupt is reached through a pointer, and C functions of Luau are called
+//! directly.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -20,13 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, ffi};
 
-/// The interrupt of one state. The state must outlive every [`Running`] of it.
+/// The interrupt of one state. The state must outlive every [`InterruptGuard`] of it.
 pub(super) struct Interrupt(Arc<InterruptCell>);
 
 struct InterruptCell {
-    /// The state's callback, an optional function pointer: null when there is none.
+    /// The state's callback, an optional function pointer: null if there is none.
     callback: NonNull<AtomicPtr<()>>,
-    /// Whether a script runs, so that the state is alive and the callback may be set.
+    /// Whether a script is running, so that the state is alive and the callback may be set.
     is_running: Mutex<bool>,
 }
 
@@ -48,8 +49,8 @@ impl Interrupt {
         Ok(Self(Arc::new(InterruptCell { callback, is_running: Mutex::new(false) })))
     }
 
-    /// From here until the guard is dropped, a [`stopper`](Self::stopper) stops the script, and so does one more than so many
-    /// operations, where they are counted. The script runs on this thread.
+    /// Until the guard is dropped, a [`stopper`](Self::stopper) stops the script, and so does exceeding this number of
+    /// operations, if they are counted. The script runs on this thread.
     pub(super) fn enable(&self, operations: Option<u64>) -> InterruptGuard<'_> {
         *self.0.lock() = true;
         let before = OPERATIONS.replace(operations.map(OperationCounter::new));
@@ -59,7 +60,8 @@ impl Interrupt {
         InterruptGuard { cell: &self.0, outer_operations: before, on_this_thread: PhantomData }
     }
 
-    /// Stops the script that runs when it is called, from whichever thread; without one it does nothing.
+    /// Returns a function that stops the script that is running when it is called, from any thread; if none is running it
+    /// does nothing.
     pub(super) fn stopper(&self) -> impl FnOnce() + Send + 'static {
         let target = self.0.clone();
         move || {
@@ -71,18 +73,18 @@ impl Interrupt {
     }
 }
 
-/// A script is running; dropped, the state's interrupt is as it was.
+/// Exists while a script is running; restores the state's interrupt on drop.
 pub(super) struct InterruptGuard<'a> {
     cell: &'a InterruptCell,
-    /// The count of a run further out on this thread.
+    /// The counter of an outer run on this thread.
     outer_operations: Option<OperationCounter>,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl InterruptGuard<'_> {
-    /// Whether the script was stopped because it executed more operations than it may.
+    /// Whether the script was stopped because it exceeded its limit of operations.
     pub(super) fn is_exhausted(&self) -> bool {
-        // Asked while it stands, since then the count on this thread is its own.
+        // Read while the guard exists, since afterwards the counter on this thread is that of the outer run.
         debug_assert!(*self.cell.lock(), "the run is over");
         OPERATIONS.get().is_some_and(|operations| operations.is_exhausted)
     }
@@ -97,7 +99,7 @@ impl Drop for InterruptGuard<'_> {
     }
 }
 
-/// What the run on this thread may still execute.
+/// The operations that the run on this thread may still execute.
 #[derive(Clone, Copy)]
 struct OperationCounter {
     remaining: u64,
@@ -113,7 +115,7 @@ impl OperationCounter {
         Self { remaining: most, is_exhausted: false }
     }
 
-    /// Counts one and says whether it may be executed.
+    /// Counts one operation. Returns whether it may be executed.
     fn spend() -> bool {
         let Some(operations) = OPERATIONS.get() else { return true };
         match operations.remaining.checked_sub(1) {
@@ -136,12 +138,12 @@ impl InterruptCell {
     }
 }
 
-/// Raises an error in the script. A script may catch it, and meets it again at its next step.
+/// Raises an error in the script. A script that catches it gets it again at its next step.
 unsafe extern "C-unwind" fn stop(state: *mut ffi::lua_State, gc: c_int) {
-    // The collector asks too, naming its phase, and must not be left by an error.
+    // The garbage collector calls this too, with its phase, and must not be left by an error.
     if gc < 0 {
-        // SAFETY: Luau calls with the running state, which keeps room for a few values above any frame; no Rust value
-        // of this frame waits to be dropped when the error unwinds it.
+        // SAFETY: Luau calls with the running state, which has space for a few values above any frame; no Rust value of this
+        // frame waits to be dropped when the error unwinds it.
         unsafe {
             ffi::lua_pushnil(state);
             ffi::lua_error(state);
@@ -149,7 +151,7 @@ unsafe extern "C-unwind" fn stop(state: *mut ffi::lua_State, gc: c_int) {
     }
 }
 
-/// Counts an operation, and stops the script when it was one too many.
+/// Counts an operation, and stops the script if it exceeds the limit.
 unsafe extern "C-unwind" fn count_operation(state: *mut ffi::lua_State, gc: c_int) {
     if gc < 0 && !OperationCounter::spend() {
         // SAFETY: called as `stop` is.
@@ -157,12 +159,12 @@ unsafe extern "C-unwind" fn count_operation(state: *mut ffi::lua_State, gc: c_in
     }
 }
 
-/// Asks the interrupt, if there is one.
+/// Calls the interrupt, if there is one.
 ///
 /// # Safety
-/// The state is alive and calls a function of ours, on this thread.
+/// The state is alive and is calling a function of ours, on this thread.
 unsafe fn poll_interrupt(state: *mut ffi::lua_State) {
-    // SAFETY: as `Interrupt::of` has it; what is stored there is null or an interrupt.
+    // SAFETY: as in `Interrupt::for_state`; the stored value is null or an interrupt.
     unsafe {
         let callback = (&raw mut (*ffi::lua_callbacks(state)).interrupt).cast::<*mut ()>();
         let callback = AtomicPtr::from_ptr(callback).load(Ordering::Acquire);
@@ -174,11 +176,11 @@ unsafe fn poll_interrupt(state: *mut ffi::lua_State) {
     }
 }
 
-/// Whether a call with these arguments is too much work to be done without asking.
+/// Whether a call with these arguments is too expensive to run without checking for a stop.
 pub(super) type IsExpensive = fn(&Arguments) -> bool;
 
-/// `native`, a function of Luau's own, so that it asks the interrupt first; called with what `weigh` finds to be much work,
-/// `careful` does it instead. To scripts it is the same function: it has its name in errors, and they lead to the same line.
+/// Wraps `native`, a function of Luau's own, so that it calls the interrupt first; calls that `weigh` finds expensive are
+/// passed to `careful` instead. Scripts see the same function: errors contain its name and point to the same line.
 pub(super) fn make_interruptible(
     lua: &Lua,
     name: &CStr,
@@ -186,11 +188,11 @@ pub(super) fn make_interruptible(
     weigh: IsExpensive,
     careful: &Function,
 ) -> mlua::Result<Function> {
-    // SAFETY: the arguments are the only values on the stack, which has room for two more; the name is copied.
+    // SAFETY: the arguments are the only values on the stack, which has space for two more; the name is copied.
     unsafe {
         lua.exec_raw((native, careful), |state| {
             let Some(native) = ffi::lua_tocfunction(state, 1) else {
-                // No function comes back, which is an error.
+                // No function is returned, which is an error.
                 return ffi::lua_settop(state, 0);
             };
             ffi::lua_pushlightuserdata(state, native as *mut c_void);
@@ -203,10 +205,12 @@ pub(super) fn make_interruptible(
     }
 }
 
-/// The function that [`supervised`] makes; it holds the native one, what weighs its arguments, and what is careful.
+/// The function that [`make_interruptible`] creates; its upvalues are the native function, the check of its arguments, and
+/// the careful function.
 unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the upvalues are what `supervised` stored, which nobody else can reach; the native function finds the frame as if
-    // it had been called itself, and none of ours is one that has upvalues. No Rust value waits to be dropped.
+    // SAFETY: the upvalues are those that `make_interruptible` stored, which nobody else can reach; the native function finds
+    // the frame as if it had been called itself, and none of those that are wrapped has upvalues. No Rust value waits to be
+    // dropped.
     unsafe {
         poll_interrupt(state);
         let native = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(1));
@@ -221,7 +225,7 @@ unsafe extern "C-unwind" fn call_interruptible(state: *mut ffi::lua_State) -> c_
     }
 }
 
-/// `a < b` as sorting compares, asking the interrupt each time.
+/// `a < b` as sorting compares, with a call of the interrupt each time.
 pub(super) fn less(lua: &Lua) -> mlua::Result<Function> {
     unsafe extern "C-unwind" fn less(state: *mut ffi::lua_State) -> c_int {
         // SAFETY: called by the running state; no Rust value waits to be dropped when comparing raises an error.
@@ -237,25 +241,25 @@ pub(super) fn less(lua: &Lua) -> mlua::Result<Function> {
     unsafe { lua.create_c_function(less) }
 }
 
-/// What a function was called with. Positions count from one.
+/// The arguments of a call. Positions count from one.
 pub(super) struct Arguments(*mut ffi::lua_State);
 
-/// What a table holds at one position, as far as sorting cares.
+/// The kind of an element of a table, as far as sorting depends on it.
 pub(super) enum Element {
     Number,
     Text(usize),
     Other,
 }
 
-// SAFETY of all below: the state runs the function whose arguments are looked at, and keeps room for a few more values; a position
-// beyond the arguments is one where there is nothing. Nothing here calls the script or raises an error.
+// SAFETY of all below: the state is running the function whose arguments are read, and has space for a few more values; a
+// position beyond the arguments has no value. Nothing here calls the script or raises an error.
 impl Arguments {
     pub(super) fn count(&self) -> usize {
         // SAFETY: as said above.
         usize::try_from(unsafe { ffi::lua_gettop(self.0) }).unwrap_or(0)
     }
 
-    /// Bytes of a text; a number stands for one.
+    /// The length of a text in bytes; a number counts as text.
     pub(super) fn text_length(&self, position: c_int) -> Option<usize> {
         match self.kind(position) {
             // SAFETY: as said above.
@@ -270,12 +274,12 @@ impl Arguments {
         self.length(position, ffi::LUA_TTABLE)
     }
 
-    /// Bytes of a buffer.
+    /// The length of a buffer in bytes.
     pub(super) fn buffer_length(&self, position: c_int) -> Option<usize> {
         self.length(position, ffi::LUA_TBUFFER)
     }
 
-    /// A number, or a text that stands for one.
+    /// A number, or a text that converts to one.
     pub(super) fn number(&self, position: c_int) -> Option<f64> {
         let mut is_number = 0;
         // SAFETY: as said above.
@@ -283,7 +287,7 @@ impl Arguments {
         (is_number != 0).then_some(number)
     }
 
-    /// The bytes of a text; none of anything else.
+    /// The bytes of a text; empty for any other value.
     pub(super) fn text_bytes(&self, position: c_int) -> &[u8] {
         if self.kind(position) != ffi::LUA_TSTRING {
             return &[];
@@ -296,7 +300,7 @@ impl Arguments {
         }
     }
 
-    /// Whether it is a value that may have a function of its own to be compared by.
+    /// Whether the value may have a metamethod for comparing.
     pub(super) fn may_have_metamethods(&self, position: c_int) -> bool {
         matches!(self.kind(position), ffi::LUA_TTABLE | ffi::LUA_TUSERDATA)
     }
@@ -305,7 +309,7 @@ impl Arguments {
         matches!(self.kind(position), ffi::LUA_TNONE | ffi::LUA_TNIL)
     }
 
-    /// Whether it is a function that is not the script's own, so that calling it asks nothing.
+    /// Whether it is a native function, so that calling it does not call the interrupt.
     pub(super) fn is_native(&self, position: c_int) -> bool {
         // SAFETY: as said above.
         unsafe { ffi::lua_iscfunction(self.0, position) != 0 }
@@ -317,7 +321,7 @@ impl Arguments {
         self.kind(position) == ffi::LUA_TTABLE && unsafe { ffi::lua_getreadonly(self.0, position) != 0 }
     }
 
-    /// What the table at a position holds at an index.
+    /// The element at an index of the table at a position.
     pub(super) fn element(&self, table: c_int, index: usize) -> Element {
         // SAFETY: as said above, and the caller knows that it is a table; the value is taken off again.
         unsafe {
@@ -332,7 +336,7 @@ impl Arguments {
         }
     }
 
-    /// Bytes that the state holds.
+    /// The heap size of the state in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         // SAFETY: as said above; it is asked how much there is, and collects nothing.
         usize::try_from(unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOUNT, 0) }).unwrap_or(0) << 10

@@ -1,7 +1,7 @@
-//! Luau's own functions, so that none of them keeps a stopped run: each asks first whether the run may go on, and what would be
-//! much work between two such questions is done in steps instead, by `natives.luau`.
+//! Wraps Luau's own functions so that none of them delays a stop: each first checks whether the run may go on, and a call
+//! that would be expensive between two such checks runs in steps instead, in `natives.luau`.
 //!
-//! A call that is not much work goes straight on to the function itself, which is what nearly all do.
+//! A call that is not expensive goes directly to the native function, which is true of nearly all calls.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::interrupt::{self, Arguments, Element, IsExpensive};
 use super::matcher::{self, Capture, Match, MatchError, StepCounter};
 use crate::runtimes::lua::globals::RunSlot;
 
-/// Which functions of which library ask, and when a call is much work.
+/// The wrapped functions of each library, and when a call is expensive.
 const INTERRUPTIBLE: &[(&str, &[(&CStr, IsExpensive)])] = &[
     (
         "string",
@@ -75,14 +75,14 @@ const INTERRUPTIBLE: &[(&str, &[(&CStr, IsExpensive)])] = &[
     ("os", &[(c"date", is_long_date)]),
 ];
 
-/// Steps of a search, each a nanosecond or two: a few hundredths of a second at most.
+/// The maximum steps of a search, each a nanosecond or two: a few hundredths of a second at most.
 const MAX_SEARCH_STEPS: usize = 16 << 20;
-/// Bytes of a text that is gone through once.
+/// The maximum bytes of a text that is read once.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// Elements of a table that is gone through once, where each may have to be hashed.
+/// The maximum elements of a table that is read once, where each may have to be hashed.
 const MAX_ELEMENTS: usize = 1 << 18;
 
-/// Puts the functions that ask in the place of Luau's own. To be called before anything else is taken out of the libraries.
+/// Replaces Luau's own functions by the wrapped ones. Must be called before anything else is removed from the libraries.
 pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<()> {
     let careful = stepwise_functions(lua, slot)?;
     let never = lua.create_function(|_, ()| Ok(()))?;
@@ -102,13 +102,13 @@ pub(super) fn install(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<()> {
     lua.globals().raw_set("unpack", lua.globals().get::<Table>("table")?.get::<Function>("unpack")?)
 }
 
-/// What stands in for Luau's functions where they are much work, by library and name.
+/// The replacements of Luau's functions for expensive calls, by library and name.
 pub(super) fn stepwise_functions(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Table> {
     let chunk = lua.load(include_str!("natives.luau")).set_name("=[host]");
     chunk.call((search(lua, slot)?, find_pattern(lua, slot)?, interrupt::less(lua)?))
 }
 
-/// `search(text, wanted, from, is_plain)`: what `string.find` answers; `false` and a sentence where the pattern is none.
+/// `search(text, wanted, from, is_plain)`: the results of `string.find`; `false` and a message if the pattern is invalid.
 fn search(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
     let slot = slot.clone();
     lua.create_function(
@@ -129,18 +129,18 @@ fn search(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
     )
 }
 
-/// What a pattern is looked for.
+/// The purpose of a search.
 #[derive(Clone, Copy, PartialEq)]
 enum SearchMode {
-    /// Once; a pattern may say that it begins where the search does.
+    /// Finds one match; a pattern may be anchored to the start of the search.
     Find,
-    /// Again and again.
+    /// Finds all matches in turn.
     Iterate,
-    /// To put something in its place, which may not need what was captured: `false` stands for a capture left open.
+    /// Replaces matches, for which captures may not be needed: `false` stands for an unfinished capture.
     Replace,
 }
 
-/// `match(text, pattern, from, kind)`: from where to where, and what was captured; else as `search`.
+/// `match(text, pattern, from, kind)`: the start and end of the match, and its captures; on failure as `search`.
 fn find_pattern(lua: &Lua, slot: &Arc<RunSlot>) -> mlua::Result<Function> {
     let slot = slot.clone();
     lua.create_function(move |lua, (text, pattern, from, kind): (LuaString, LuaString, usize, LuaString)| {
@@ -200,7 +200,7 @@ fn is_never_expensive(_: &Arguments) -> bool {
     false
 }
 
-/// A pattern is gone through at most once for each byte of the text before the next question; one of a byte is no work.
+/// A pattern is tried at most once for each byte of the text before the next check; a pattern of one byte is cheap.
 fn is_long_search(arguments: &Arguments) -> bool {
     let (Some(text), Some(wanted)) = (arguments.text_length(1), arguments.text_length(2)) else {
         return false;
@@ -215,7 +215,7 @@ fn is_long_replacement(arguments: &Arguments) -> bool {
         || replacement > 1 << 18
 }
 
-/// A separator of one byte is found fast, but each piece is a text to make.
+/// A separator of one byte is found fast, but each piece is a text to create.
 fn is_long_split(arguments: &Arguments) -> bool {
     let Some(text) = arguments.text_length(1) else { return false };
     let separator = if arguments.is_absent(2) { Some(1) } else { arguments.text_length(2) };
@@ -226,7 +226,8 @@ fn is_long_text(arguments: &Arguments) -> bool {
     arguments.text_length(1).is_some_and(|text| text > MAX_TEXT_BYTES)
 }
 
-/// Where a text is made, steps take more memory than one, so only what is larger than the memory by default allows is done in steps.
+/// When a text is created, steps take more memory than one call, so only a text larger than the default memory limit is
+/// created in steps.
 fn is_huge_text(arguments: &Arguments) -> bool {
     arguments.text_length(1).is_some_and(|text| text > 32 << 20)
 }
@@ -239,7 +240,7 @@ fn is_long_pack_format(arguments: &Arguments) -> bool {
     arguments.text_length(1).is_some_and(|layout| layout > 1 << 16)
 }
 
-/// Fields of a fixed length are filled up byte by byte.
+/// Fields of a fixed length are padded byte by byte.
 fn is_long_pack(arguments: &Arguments) -> bool {
     if is_long_pack_format(arguments) {
         return true;
@@ -275,7 +276,7 @@ fn is_long_concat(arguments: &Arguments) -> bool {
     last - first >= 65_536.0
 }
 
-/// The list is gone through until something is missing, which may be far behind where it is said to end.
+/// The list is read until an element is missing, which may be far beyond its stated end.
 fn is_long_find(arguments: &Arguments) -> bool {
     let Some(length) = arguments.table_length(1) else { return false };
     let most = if arguments.may_have_metamethods(2) { 1 << 10 } else { MAX_ELEMENTS * 4 };
@@ -306,7 +307,7 @@ fn is_long_move(arguments: &Arguments) -> bool {
     let target = if arguments.is_absent(5) { 1 } else { 5 };
     let are_tables = arguments.table_length(1).is_some() && arguments.table_length(target).is_some();
     let is_short = to - from <= as_float(MAX_ELEMENTS);
-    // What is no number is not short either.
+    // A value that is not a number does not make the call short.
     !is_short && are_tables && !arguments.is_frozen(target)
 }
 
@@ -314,7 +315,7 @@ fn has_large_heap(arguments: &Arguments) -> bool {
     arguments.table_length(1).is_some() && arguments.heap_bytes() > 16 << 20
 }
 
-/// Numbers are compared at once, texts as long as they are alike; what else there is compares by functions of its own.
+/// Numbers are compared at once, texts for as long as they are equal; other values are compared by metamethods of their own.
 fn is_long_sort(arguments: &Arguments) -> bool {
     const MAX_NUMBERS: usize = 1 << 17;
     let Some(length) = arguments.table_length(1).filter(|_| !arguments.is_frozen(1)) else { return false };
@@ -332,12 +333,12 @@ fn is_long_sort(arguments: &Arguments) -> bool {
             Element::Other => return true,
         }
     }
-    // Of texts, some sixteen bytes are compared in the time of a number.
+    // For texts, about sixteen bytes are compared in the time of a number.
     let comparisons = length * (length.max(2).ilog2() as usize + 1);
     comparisons.saturating_mul(1 + longest / 32) > 4 << 20
 }
 
-/// What is counted here stays far below what a number cannot hold.
+/// The counts here are far below the numbers that a float cannot represent.
 #[allow(clippy::cast_precision_loss)]
 fn as_float(count: usize) -> f64 {
     count as f64

@@ -15,7 +15,7 @@ use super::to_lua::{self, ToLuaError};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
-/// The text of a value, in no more memory than the bounds leave beside the value that it is made from.
+/// Encodes a value, in no more memory than the budget leaves besides the intermediate value.
 pub(super) fn encode(value: &Value, array_meta: &Table, bounds: &mut ConversionBudget) -> Result<Vec<u8>> {
     let json = from_lua::value(value, array_meta, bounds)
         .map_err(|fault| fault.into_error("json.encode: the value"))?;
@@ -26,7 +26,7 @@ pub(super) fn encode(value: &Value, array_meta: &Table, bounds: &mut ConversionB
     }
 }
 
-/// A text that does not outgrow its memory; while it grows, it may be there twice.
+/// A text that does not exceed its memory budget; while it grows, it may exist twice.
 struct BoundedWriter {
     bytes: Vec<u8>,
     remaining: u64,
@@ -44,7 +44,7 @@ impl Write for BoundedWriter {
     }
 }
 
-/// The value that a text says. What Lua would round is refused, as the answer of a host function is.
+/// Decodes a text. A number that Lua would round is refused, as in the result of a host function.
 pub(super) fn decode(lua: &Lua, array_meta: &Table, text: &[u8], token: &CancelToken) -> Result<Value> {
     let wrong = |error: serde_json::Error| {
         SkillError::new(ErrorKind::InvalidArgument, format!("json.decode: {error}"))
@@ -66,16 +66,16 @@ struct Decoder<'a> {
     lua: &'a Lua,
     array_meta: &'a Table,
     token: &'a CancelToken,
-    /// Why it ended before the text did: memory that ran out, or a run that was stopped.
+    /// Why decoding ended early: memory that ran out, or a run that was stopped.
     error: RefCell<Option<SkillError>>,
-    /// Values since the token was asked.
+    /// Values since the token was last checked.
     values_since_check: RefCell<u32>,
 }
 
-/// A text that is still to be made one of Lua's, or any other value.
+/// A text that is still to be converted into a Lua string, or any other value.
 type TextOrValue<'t> = Either<Cow<'t, str>, Value>;
 
-/// A value, or why Lua cannot hold it; the text must be JSON all the same.
+/// A value, or why Lua cannot represent it; the text must be valid JSON all the same.
 type DecodeResult<'t> = std::result::Result<TextOrValue<'t>, ToLuaError>;
 
 impl Decoder<'_> {
@@ -86,7 +86,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// What Lua answered, or the end of reading.
+    /// The result of Lua, or the end of decoding.
     fn record_lua_error<T, E: serde::de::Error>(&self, made: mlua::Result<T>) -> std::result::Result<T, E> {
         made.map_err(|error| {
             let fault = ToLuaError::from(error).into_error(ErrorKind::InvalidOutput, "the answer");
@@ -109,7 +109,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Reads one value, wherever it stands.
+/// Decodes one value at any position.
 #[derive(Clone, Copy)]
 struct ValueSeed<'a>(&'a Decoder<'a>);
 
@@ -122,7 +122,7 @@ impl<'t> DeserializeSeed<'t> for ValueSeed<'_> {
     }
 }
 
-/// Items that are collected before a table is made of them.
+/// Items that are collected before a table is created from them.
 const TABLE_BATCH: usize = 256;
 
 impl<'t> Visitor<'t> for ValueSeed<'_> {
@@ -200,7 +200,7 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut fields: A) -> std::result::Result<Self::Value, A::Error> {
-        /// Fields that cannot be held, of which each may still be given again.
+        /// The maximum number of fields that cannot be represented; a later field with the same name may replace each.
         const MAX_ERRORS: usize = 256;
         let decoder = self.0;
         let (mut first, mut record) = (Vec::new(), None);
@@ -209,7 +209,7 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
             let key = key.0;
             let item = match fields.next_value_seed(self)? {
                 Ok(item) => {
-                    // The field that is given last is the one that counts.
+                    // The last of several fields with the same name counts.
                     faults.retain(|(faulty, _)| *faulty != key);
                     item
                 }
@@ -249,7 +249,7 @@ impl<'t> Visitor<'t> for ValueSeed<'_> {
     }
 }
 
-/// The name of a field, borrowed from the text where it stands there as it is.
+/// The name of a field, borrowed from the text if it needs no unescaping.
 struct FieldName<'t>(Cow<'t, str>);
 
 impl<'t> Deserialize<'t> for FieldName<'t> {

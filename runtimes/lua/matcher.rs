@@ -1,4 +1,4 @@
-//! Looks for a text or a pattern in long texts, in steps between which a run can be stopped. Patterns mean what they mean in
+//! Searches long texts for a text or a pattern, in steps between which a run can be stopped. Patterns mean the same as in
 //! Luau, errors included; plain texts are found in linear time.
 
 use std::hash::{BuildHasher, RandomState};
@@ -6,20 +6,20 @@ use std::hash::{BuildHasher, RandomState};
 use crate::error::SkillError;
 use crate::policy::CancelToken;
 
-/// Why nothing could be found.
+/// Why a search failed.
 pub(super) enum MatchError {
     /// The run was stopped.
     Stopped(SkillError),
-    /// The pattern is none, in Luau's words.
+    /// The pattern is invalid; the message is that of Luau.
     InvalidPattern(String),
 }
 
 type MatchResult<T> = Result<T, MatchError>;
 
-/// Work between two looks at the token: less than a millisecond.
+/// The work between two checks of the token: less than a millisecond.
 const STEPS_PER_CHECK: usize = 1 << 18;
 
-/// The work that was done since the token was asked.
+/// The work that was done since the token was last checked.
 pub(super) struct StepCounter<'a> {
     token: &'a CancelToken,
     remaining: usize,
@@ -30,7 +30,7 @@ impl<'a> StepCounter<'a> {
         Self { token, remaining: STEPS_PER_CHECK }
     }
 
-    /// Counts what was done, one for a byte or so, and asks the token when it is time.
+    /// Counts work, about one unit for a byte, and checks the token when it is due.
     pub(super) fn spend(&mut self, work: usize) -> MatchResult<()> {
         if let Some(left) = self.remaining.checked_sub(work) {
             self.remaining = left;
@@ -41,14 +41,14 @@ impl<'a> StepCounter<'a> {
     }
 }
 
-/// Where `needle` stands in `text` at `from` or later.
+/// The first position of `needle` in `text`, at `from` or later.
 pub(super) fn find_plain(
     text: &[u8],
     needle: &[u8],
     from: usize,
     steps: &mut StepCounter,
 ) -> MatchResult<Option<usize>> {
-    /// Needles longer than this are hashed, since getting ready to look for one takes as long as it is.
+    /// Needles longer than this are hashed, since preparing a search takes time in proportion to the needle.
     const MAX_DIRECT_NEEDLE: usize = 1 << 16;
     let Some(last) = text.len().checked_sub(needle.len()).filter(|last| from <= *last) else {
         return Ok(None);
@@ -69,7 +69,7 @@ pub(super) fn find_plain(
     Ok(None)
 }
 
-/// Looks for a long text by a hash that rolls on with every byte. Nobody knows its base, so nobody can make hashes collide.
+/// Searches for a long text with a rolling hash. Its base is secret, so that nobody can cause collisions.
 fn find_by_rolling_hash(
     text: &[u8],
     needle: &[u8],
@@ -105,7 +105,7 @@ fn find_by_rolling_hash(
     Ok(None)
 }
 
-/// What a pattern found: from where to where, and what it captured.
+/// A match of a pattern: its start and end, and its captures.
 pub(super) struct Match {
     pub(super) start: usize,
     pub(super) end: usize,
@@ -117,15 +117,15 @@ pub(super) struct Match {
 pub(super) enum Capture {
     Text(usize, usize),
     Position(usize),
-    /// One that the pattern leaves open, which is an error to whoever asks for it.
+    /// A capture that the pattern does not close, which is an error for a caller that reads it.
     Unfinished,
 }
 
-/// How often a pattern may begin a part within a part, and how much it may capture; both as in Luau.
+/// The maximum nesting of a pattern's matches, and its maximum number of captures; both as in Luau.
 const MAX_DEPTH: usize = 200;
 const MAX_CAPTURES: usize = 32;
 
-/// What a pattern finds in `text` at `from` or later, or exactly there.
+/// The first match of a pattern in `text` at `from` or later, or exactly there.
 pub(super) fn find_pattern(
     text: &[u8],
     pattern: &[u8],
@@ -155,7 +155,7 @@ struct Matcher<'a, 's> {
     steps: &'a mut StepCounter<'s>,
 }
 
-/// A capture while it is looked for.
+/// A capture during the search.
 #[derive(Clone, Copy)]
 enum PartialCapture {
     Open(usize),
@@ -178,7 +178,7 @@ fn invalid_pattern(sentence: impl Into<String>) -> MatchError {
 }
 
 impl Matcher<'_, '_> {
-    /// Where the text ends that the pattern from `p` on matches at `s`.
+    /// The end of the match of the rest of the pattern, from `p`, at `s`.
     fn match_rest(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
         self.depth = self.depth.checked_sub(1).ok_or_else(|| invalid_pattern("pattern too complex"))?;
         self.steps.spend(4)?;
@@ -230,7 +230,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// The byte of the pattern, or the zero behind its end.
+    /// A byte of the pattern, or zero after its end.
     fn pattern_byte(&self, p: usize) -> u8 {
         self.pattern.get(p).copied().unwrap_or(0)
     }
@@ -261,13 +261,13 @@ impl Matcher<'_, '_> {
         Ok(end)
     }
 
-    /// `%b()` at `s`; `p` is where its two bytes stand.
+    /// Matches `%b()` at `s`; `p` is the position of its two bytes.
     fn match_balanced(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
         if p + 1 >= self.pattern.len() {
             return Err(invalid_pattern("malformed pattern (missing arguments to '%b')"));
         }
         let (opens, closes) = (self.pattern[p], self.pattern[p + 1]);
-        // Behind the end of the text stands a zero.
+        // After the end of the text there is a zero.
         if self.text.get(s).copied().unwrap_or(0) != opens {
             return Ok(None);
         }
@@ -286,7 +286,7 @@ impl Matcher<'_, '_> {
         Ok(None)
     }
 
-    /// `%f[set]` at `s`; `p` is where its set stands. Where the pattern goes on.
+    /// Matches `%f[set]` at `s`; `p` is the position of its set. Returns the position where the pattern continues.
     fn match_frontier(&mut self, s: usize, p: usize) -> MatchResult<Option<usize>> {
         if self.pattern_byte(p) != b'[' {
             return Err(invalid_pattern("missing '[' after '%f' in pattern"));
@@ -298,7 +298,7 @@ impl Matcher<'_, '_> {
         Ok(is_frontier.then_some(end))
     }
 
-    /// `%1` at `s`: what was captured, once more.
+    /// Matches `%1` at `s`: the captured text again.
     fn match_back_reference(&mut self, s: usize, digit: u8) -> MatchResult<Option<usize>> {
         let index = i32::from(digit) - i32::from(b'1');
         let part = usize::try_from(index).ok().and_then(|index| self.captures.get(index));
@@ -315,7 +315,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// As many of the item as there are from `from` on, and fewer as long as the rest does not match.
+    /// Matches as many of the item as possible from `from` on, and fewer until the rest matches.
     fn match_greedy(
         &mut self,
         least: usize,
@@ -350,7 +350,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Behind the item that begins at `p`.
+    /// The position after the item that begins at `p`.
     fn class_end(&mut self, p: usize) -> MatchResult<usize> {
         match self.pattern[p] {
             b'%' if p + 1 == self.pattern.len() => Err(invalid_pattern("malformed pattern (ends with '%')")),
@@ -360,7 +360,7 @@ impl Matcher<'_, '_> {
                 if self.pattern_byte(end) == b'^' {
                     end += 1;
                 }
-                // The first byte of a set is one of it, also when it is the bracket that would close it.
+                // The first byte of a set belongs to it, even if it is the closing bracket.
                 loop {
                     self.steps.spend(1)?;
                     match self.pattern.get(end) {
@@ -377,7 +377,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Whether the text has one of the item at `s`.
+    /// Whether the item matches the byte at `s`.
     fn matches_one(&mut self, s: usize, p: usize, next: usize) -> MatchResult<bool> {
         let Some(&byte) = self.text.get(s) else { return Ok(false) };
         self.steps.spend(1)?;
@@ -389,7 +389,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Whether the set between `p` and the bracket at `close` has the byte.
+    /// Whether the set between `p` and the bracket at `close` contains the byte.
     fn in_set(&mut self, byte: u8, p: usize, close: usize) -> MatchResult<bool> {
         self.steps.spend(close - p)?;
         let is_inverted = self.pattern_byte(p + 1) == b'^';
@@ -417,7 +417,7 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Whether a byte is of the class of that letter; of all others where the letter is a capital.
+/// Whether a byte is in the class of that letter; a capital letter negates the class.
 fn in_class(byte: u8, letter: u8) -> bool {
     let is_in = match letter.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

@@ -1,4 +1,5 @@
-//! Luau through mlua, interpreter only: the one Lua in which every hostile script met its deadline.
+//! The Lua runtime: Luau through mlua, interpreter only; the one Lua in which every hostile script was stopped at its
+//! deadline.
 
 mod executor;
 mod failure;

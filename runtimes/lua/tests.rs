@@ -1,4 +1,5 @@
-//! What a Lua script sees, and how it is stopped. The numbered cases are those of the hostile-script list, L1 to L18.
+//! Tests of Lua scripts: what they can see, and how they are stopped. The numbered cases are those of the hostile-script
+//! list, L1 to L18.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ fn stopped(body: &str) -> SkillError {
     stopped_after(body, DEADLINE)
 }
 
-/// The same with time enough to meet another limit on a machine that does other things.
+/// The same with enough time to reach another limit on a busy machine.
 fn limited(body: &str) -> SkillError {
     stopped_after(body, Duration::from_secs(30))
 }
@@ -205,7 +206,7 @@ fn json_text_can_be_read_and_written() {
     fails("json.decode('{')", ErrorKind::InvalidArgument, "json.decode");
 }
 
-/// L11, L12: nothing of the machine is there to begin with.
+/// L11, L12: a script starts without access to the machine.
 #[test]
 fn nothing_ambient_is_in_reach() {
     for name in [
@@ -239,7 +240,7 @@ fn nothing_ambient_is_in_reach() {
     answers(source, &json!(["_G", "input"]));
 }
 
-/// L13: what one run does to its globals and to the libraries, the next run does not see.
+/// L13: the changes of one run to its globals and to the libraries are invisible to the next run.
 #[test]
 fn runs_do_not_see_each_other() {
     for (poison, probe) in [
@@ -281,7 +282,7 @@ fn the_seed_of_one_run_does_not_foretell_the_next() {
     assert_ne!(drawn(""), first);
 }
 
-/// L1 to L8, L14, L15, L18: no way of looping outlives the deadline.
+/// L1 to L8, L14, L15, L18: no kind of loop outlives the deadline.
 #[test]
 fn every_endless_script_stops_at_its_deadline() {
     for body in [
@@ -316,7 +317,7 @@ fn every_endless_script_stops_at_its_deadline() {
     }
 }
 
-/// L9, L10: no way of growing outgrows the limit.
+/// L9, L10: no kind of growth exceeds the limit.
 #[test]
 fn every_bomb_meets_the_memory_limit() {
     for body in [
@@ -354,7 +355,7 @@ fn deep_recursion_is_an_error() {
     }
 }
 
-/// L19: operations are counted where a limit of them is named, and nowhere else.
+/// L19: operations are counted if a limit of them is set, and only then.
 #[test]
 fn operations_are_counted_where_they_are_limited() {
     let run = |source: &str, limits: Limits| {
@@ -390,13 +391,13 @@ fn operations_are_counted_where_they_are_limited() {
     }
 }
 
-/// L16: floods end at a cap.
+/// L16: floods end at the output limit.
 #[test]
 fn a_flood_of_print_meets_the_output_cap() {
     assert_eq!(limited("while true do print(('x'):rep(1000)) end").kind(), ErrorKind::Output);
 }
 
-/// L17: a host function that could block, or work for long, is under the same token as the script.
+/// L17: a host function that could block or work for long is stopped by the same token as the script.
 #[cfg(unix)]
 #[test]
 fn no_host_function_blocks_past_the_deadline() {
@@ -429,7 +430,7 @@ fn a_cancelled_run_ends_as_cancelled() {
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 }
 
-/// The stop arrives before, during and after runs that end by themselves; no run is harmed by the stop of another.
+/// The stop arrives before, during and after runs that end by themselves; no run is affected by the stop of another.
 #[test]
 fn a_stop_that_races_the_end_of_its_run_harms_no_other_run() {
     let executor = script("local sum = 0 for i = 1, input do sum += i end return sum");

@@ -1,4 +1,4 @@
-//! JSON into Lua. Numbers keep their value or are refused; `null` stays distinct from nil; lists stay lists.
+//! Converts JSON into Lua values. Numbers keep their value or are refused; `null` stays distinct from nil; lists stay lists.
 
 use mlua::{Either, Lua, Table, Value};
 use serde_json::Number;
@@ -6,16 +6,16 @@ use serde_json::Number;
 use super::failure;
 use crate::error::{ErrorKind, SkillError};
 
-/// Why a value could not become a Lua value, and where in it.
+/// Why a value could not be converted to a Lua value, and where in it.
 pub(super) enum ToLuaError {
-    /// An integer Lua would round; the path leads to it, innermost part first.
+    /// An integer that Lua would round; the path leads to it, innermost part first.
     InexactInteger { number: Number, path: Vec<String> },
-    /// The state refused, for want of memory as a rule.
+    /// Lua refused it, usually because memory ran out.
     Lua(mlua::Error),
 }
 
 impl ToLuaError {
-    /// The error for a value that goes by this name, of this kind unless memory ran out.
+    /// The error for a value of this name; it has this kind unless memory ran out.
     pub(super) fn into_error(self, kind: ErrorKind, name: &str) -> SkillError {
         match self {
             Self::InexactInteger { number, path } => {
@@ -53,15 +53,15 @@ pub(super) fn value(lua: &Lua, array_meta: &Table, json: &serde_json::Value) -> 
     }
 }
 
-/// Tables are made of all their parts at once, which spares the state a lock and a reference for each. What cannot be
-/// made stands as nil until the table is done, and then is its fault.
+/// Tables are created from all their parts at once, which saves the state a lock and a reference for each. A part that cannot
+/// be created is nil until the table is done, and then the table fails with its error.
 struct Writer<'a> {
     lua: &'a Lua,
     array_meta: &'a Table,
     error: Option<ToLuaError>,
 }
 
-/// A text that is written straight into its table, or any other value.
+/// A text that is written directly into its table, or any other value.
 type TextOrValue<'j> = Either<&'j str, Value>;
 
 impl Writer<'_> {
@@ -114,13 +114,13 @@ impl Writer<'_> {
         }))
     }
 
-    /// The fault of the table that was made last.
+    /// The error of the table that was created last.
     fn take_error(&mut self) -> Result<(), ToLuaError> {
         self.error.take().map_or(Ok(()), Err)
     }
 }
 
-/// Luau numbers are doubles: an integer passes when the double next to it is the integer itself.
+/// Luau numbers are doubles: an integer is accepted if the nearest double is equal to it.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // what is lost is looked at
 pub(super) fn number(number: &Number) -> Result<Value, ToLuaError> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));

@@ -1,4 +1,4 @@
-//! One Luau state: made once, given a fresh environment for every run.
+//! A Luau state: created once, with a fresh environment for every run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,15 +17,15 @@ use crate::runtimes::json_boundary::out_of_memory;
 use crate::runtimes::lua::globals::{Globals, RunSlot};
 use crate::runtimes::lua::{from_lua, interruptible_std, to_lua};
 
-/// A script as bytecode, made here from its text; text is the only form scripts may come in.
+/// A script as bytecode, compiled here from its text; text is the only form in which scripts are accepted.
 pub(super) struct CompiledScript {
     bytecode: Vec<u8>,
     chunk_name: String,
     file: Arc<str>,
 }
 
-/// The longest script, in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a source, and nothing
-/// stops it on its way.
+/// The maximum size of a script in bytes. Luau takes up to half a microsecond and 200 bytes of memory for each byte of a
+/// source, and its compiler cannot be interrupted.
 const MAX_SOURCE: usize = 192 << 10;
 
 impl CompiledScript {
@@ -59,14 +59,14 @@ pub(super) struct Vm {
     lua: Lua,
     main: Function,
     globals: Globals,
-    /// Behind every run's own environment; locked, so that no run can reach the next one through it.
+    /// The metatable of every run's environment; locked, so that no run can change the next one through it.
     environment_meta: Table,
     slot: Arc<RunSlot>,
     interrupt: Interrupt,
     initial_bytes: usize,
 }
 
-/// A state that holds more than this beyond its birth weight is dropped.
+/// A state that holds this many bytes more than when it was created is dropped.
 const MAX_RETAINED_BYTES: usize = 1 << 20;
 
 impl Vm {
@@ -104,7 +104,7 @@ impl Vm {
         Ok(Ok(Self { lua, main, globals, environment_meta, slot, interrupt, initial_bytes: bytes_when_new }))
     }
 
-    /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
+    /// Runs the script once. A cancelled or timed-out run fails, whatever the script returned.
     pub(super) fn run(&self, input: &serde_json::Value, context: &SkillContext) -> Result<serde_json::Value> {
         context.cancel().check()?;
         let running = self.interrupt.enable(context.limits().operations);
@@ -133,7 +133,8 @@ impl Vm {
         let before = self.lua.used_memory();
         let input = to_lua::value(&self.lua, &self.globals.array_meta, input)
             .map_err(|fault| fault.into_error(ErrorKind::InvalidInput, "input"))?;
-        // With a limit set, mlua guards each step of a conversion; so it is set for the script alone, input counted in.
+        // With a limit set, mlua protects each step of a conversion; so it is set for the script alone, with the input
+        // counted in.
         let limited = MemoryLimitGuard::new(&self.lua, before, limit)?;
         self.slot.set_memory_limit(limited.max_bytes);
         let entered = self.call_main(input).map_err(|error| failure::from_mlua(&error, &self.slot.file));
@@ -148,7 +149,7 @@ impl Vm {
         }
     }
 
-    /// The handler does not see exhausted memory, nor errors in handling errors.
+    /// The handler is not called for exhausted memory, nor for errors in error handling.
     fn unhandled_error(&self, raised: &Value) -> SkillError {
         match raised {
             Value::String(text) if text.as_bytes() == b"not enough memory".as_slice() => {
@@ -169,15 +170,15 @@ impl Vm {
         self.globals.protected_call.call(main)
     }
 
-    /// Whether the state is as good as new. Collecting what a script left can take as long as the script did, so one that left much
-    /// is not collected but dropped.
+    /// Whether the state can be reused as if it were new. Collecting the garbage of a script can take as long as the script
+    /// did, so a state with much garbage is dropped instead.
     pub(super) fn reset_for_reuse(&self) -> bool {
         let is_heavy = self.lua.used_memory() > self.initial_bytes + MAX_RETAINED_BYTES;
         !is_heavy && self.globals.reseed(&self.slot).is_ok()
     }
 
-    /// Drops the state on a thread of its own, since its caller waits for nothing that the script left. While many are dropped at
-    /// the same time, the caller drops the next, so that what they hold stays bounded.
+    /// Drops the state on a thread of its own, so that its caller does not wait. While many are being dropped at the same
+    /// time, the caller drops the next one, so that the memory they hold stays bounded.
     pub(super) fn drop_in_background(self) {
         const MAX_BACKGROUND_DROPS: usize = 4;
         static BACKGROUND_DROPS: AtomicUsize = AtomicUsize::new(0);
@@ -190,13 +191,13 @@ impl Vm {
         let place = (BACKGROUND_DROPS.fetch_add(1, Ordering::Relaxed) < MAX_BACKGROUND_DROPS, DropCountGuard);
         if place.0 {
             let both = (self, place);
-            // Where no thread can be had, the closure is dropped here, and the state with it.
+            // If no thread can be created, the closure is dropped here, and the state with it.
             thread::Builder::new().name("metier-lua-drop".into()).spawn(move || drop(both)).ok();
         }
     }
 }
 
-/// A memory limit that stands until this is dropped.
+/// A memory limit that holds until this is dropped.
 struct MemoryLimitGuard<'a> {
     lua: &'a Lua,
     max_bytes: usize,
@@ -214,7 +215,7 @@ impl<'a> MemoryLimitGuard<'a> {
 
 impl Drop for MemoryLimitGuard<'_> {
     fn drop(&mut self) {
-        // Lifting a limit cannot fail where setting one did not.
+        // Removing a limit cannot fail if setting one did not.
         self.lua.set_memory_limit(0).ok();
     }
 }

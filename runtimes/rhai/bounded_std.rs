@@ -1,6 +1,7 @@
-//! Functions of the standard library that make much out of little in one step, held to the memory of the run.
+//! Replaces functions of the standard library that create much data in one step, so that they respect the memory limit of the
+//! run.
 //!
-//! They take the place of the library's own, under the same names and with the same answers.
+//! The replacements have the same names and results as the library's own functions.
 
 use rhai::{Array, Blob, Dynamic, EvalAltResult, ImmutableString, Map, Module, NativeCallContext, Position};
 
@@ -10,12 +11,12 @@ type Text = ImmutableString;
 pub(super) type RhaiError = Box<EvalAltResult>;
 type Call<'a> = NativeCallContext<'a>;
 
-/// Bytes a piece of text takes beside its letters: its place in the list and its own allocation.
+/// The memory of a piece of text besides its characters: its place in the list and its own allocation.
 const VALUE_OVERHEAD: u64 = 96;
-/// Values put into a list between two questions whether the run goes on.
+/// The number of values that are put into a list between two checks for a stop.
 const VALUES_PER_CHECK: usize = 16 << 10;
 
-/// Registers the guarded functions.
+/// Registers the bounded functions.
 pub(super) fn install(module: &mut Module) {
     register_pad(module);
     register_replace(module);
@@ -142,7 +143,7 @@ fn collect_pieces<'a>(call: &Call, pieces: impl Iterator<Item = &'a str>) -> Res
     Ok(list)
 }
 
-/// A list of small values, for which there is room.
+/// A list of small values, if there is enough memory.
 fn collect_values(call: &Call, values: impl Iterator<Item = Dynamic>) -> Result<Array, RhaiError> {
     let mut list = Array::with_capacity(values.size_hint().0);
     for value in values {
@@ -154,20 +155,20 @@ fn collect_values(call: &Call, values: impl Iterator<Item = Dynamic>) -> Result<
     Ok(list)
 }
 
-/// A length of things of this weight, when they fit; zero for a negative one, as in the library.
+/// This length as a number, if that many things of this size fit; zero for a negative one, as in the library.
 fn checked_length(call: &Call, length: i64, weight: u64) -> Result<usize, RhaiError> {
     let length = usize::try_from(length).unwrap_or(0);
     require_memory(call, length, weight)?;
     Ok(length)
 }
 
-/// Fails where there is no room for so many things of this weight.
+/// Fails if there is not enough memory for this many things of this size.
 pub(super) fn require_memory(call: &Call, count: usize, weight: u64) -> Result<(), RhaiError> {
     let fits = (count as u64).checked_mul(weight).is_some_and(|bytes| bytes <= remaining_memory(call));
     if fits { Ok(()) } else { Err(data_too_large("The data").into()) }
 }
 
-/// Fails where the run must end. Functions that do much ask it once for each MiB or so.
+/// Fails if the run must end. Expensive functions check this about once for each MiB.
 pub(super) fn check_stop(call: &Call) -> Result<(), RhaiError> {
     let must_stop = call.tag().and_then(Dynamic::read_lock::<Ctx>).is_none_or(|ctx| ctx.must_stop());
     if must_stop { Err(EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE).into()) } else { Ok(()) }
@@ -178,12 +179,12 @@ pub(super) fn remaining_memory(call: &Call) -> u64 {
     call.tag().and_then(Dynamic::read_lock::<Ctx>).map_or(0, |ctx| ctx.remaining_memory())
 }
 
-/// The error for data beyond the limit. Scripts cannot catch it.
+/// The error for data beyond the memory limit. Scripts cannot catch it.
 pub(super) fn data_too_large(what: &str) -> EvalAltResult {
     EvalAltResult::ErrorDataTooLarge(what.to_owned(), Position::NONE)
 }
 
-/// The bytes one more copy of a value takes. Text is shared, not copied, and so is what closures share.
+/// The memory that one more copy of a value takes. Text is shared, not copied, and so are the variables that closures share.
 fn value_bytes(value: &Dynamic) -> u64 {
     if value.is_shared() {
         return size_of::<Dynamic>() as u64;

@@ -1,6 +1,6 @@
-//! Closures that hold themselves, which nothing frees: what of them can be released, and a bound to the rest.
+//! Closures that contain themselves, which Rhai never frees: releases those that can be released, and limits the rest.
 //!
-//! A closure shares the variables it uses. Where one of them holds that closure, they keep each other alive for good.
+//! A closure shares the variables it uses. If one of them contains that closure, they keep each other alive forever.
 
 use std::mem;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,12 +11,12 @@ use crate::alloc_counter;
 use crate::error::{Result, SkillError};
 use crate::runtimes::json_boundary::out_of_memory;
 
-/// What the runs of one script have left behind, in bytes.
+/// The bytes that the runs of one script have leaked.
 #[derive(Default)]
 pub(super) struct LeakCounter(AtomicI64);
 
 impl LeakCounter {
-    /// Fails where earlier runs have left so much behind that another one may not be let in.
+    /// Fails if earlier runs leaked so much that another run may not start.
     pub(super) fn check(&self, memory: u64) -> Result<()> {
         let left = self.0.load(Ordering::Relaxed);
         if u64::try_from(left).unwrap_or(0) <= memory {
@@ -31,7 +31,7 @@ impl LeakCounter {
         ))
     }
 
-    /// A run is over, all its values are dropped, and so much is still there beside its error.
+    /// Adds a leak: the bytes that remain after a run is over and all its values are dropped, without its error.
     pub(super) fn add(&self, kept: i64, error: Option<&SkillError>) {
         let kept = kept - error.map_or(0, error_bytes);
         if kept != 0 {
@@ -40,7 +40,7 @@ impl LeakCounter {
     }
 }
 
-/// What a copy of the error takes.
+/// The memory that a copy of the error takes.
 fn error_bytes(error: &SkillError) -> i64 {
     let before = alloc_counter::net_bytes();
     let copy = error.clone();
@@ -49,14 +49,14 @@ fn error_bytes(error: &SkillError) -> i64 {
     weight
 }
 
-/// Empties what closures share with the variables of a script, as its run is over.
+/// Empties the variables that closures share with a script when its run is over.
 pub(super) fn release_closures(scope: &Scope) {
     for (_, _, variable) in
         scope.iter_raw().filter(|(_, _, variable)| variable.is_shared() && !variable.is_locked())
     {
         let mut cell = variable.clone();
         let held = cell.write_lock::<Dynamic>().map(|mut value| mem::take(&mut *value));
-        // Not under the lock: it may hold the cell itself.
+        // Not under the lock: the value may contain the cell itself.
         drop(held);
     }
 }

@@ -1,7 +1,7 @@
-//! Lists, maps, blobs and quoted strings as text. A list may name one long string a thousand times, so what is written is
-//! held to the memory left.
+//! Writes lists, maps, blobs and quoted strings as text. A list may contain one long string a thousand times, so the text is
+//! limited to the memory that is left.
 //!
-//! Takes the place of the library's own functions, with the same answers.
+//! Replaces the library's own functions, with the same results.
 
 use std::fmt::{self, Write};
 
@@ -10,13 +10,13 @@ use rhai::{Array, Blob, Dynamic, FnPtr, FuncRegistration, ImmutableString, Map, 
 use crate::runtimes::rhai::bounded_std::{check_stop, remaining_memory};
 use crate::runtimes::rhai::host_api::end_out_of_memory;
 
-/// What scripts and Rhai itself call to see a value written.
+/// The functions by which scripts and Rhai itself convert a value to text.
 const FUNCTION_NAMES: [&str; 4] = ["print", "to_string", "debug", "to_debug"];
 
-/// Nesting of what is written; deeper, a reader is lost as well.
+/// The maximum nesting that is written; a reader could not follow more.
 const MAX_DEPTH: usize = 500;
 
-/// Registers them for what may be large; every other value is written in little more space than it takes.
+/// Registers the functions for values that may be large; the text of any other value is hardly larger than the value.
 pub(super) fn install(module: &mut Module) {
     for name in FUNCTION_NAMES {
         let named = || FuncRegistration::new(name).in_global_namespace().with_purity(true);
@@ -29,7 +29,7 @@ pub(super) fn install(module: &mut Module) {
         named().set_into_module(module, |call: NativeCallContext, bytes: &mut Blob| {
             display(&call, |text| text.blob(bytes))
         });
-        // Without what it holds, which may be much, or itself.
+        // Without the values it contains, which may be large, or the function itself.
         named().set_into_module(module, |function: &mut FnPtr| format!("Fn({})", function.fn_name()));
     }
     for name in ["debug", "to_debug"] {
@@ -40,8 +40,8 @@ pub(super) fn install(module: &mut Module) {
     }
 }
 
-/// The text, or what there is of it when the memory ran out. Rhai does not let these functions fail, so the run is ended
-/// from its slot, at its next operation.
+/// The text, or a part of it if the memory ran out. In Rhai these functions cannot fail, so the slot ends the run at its next
+/// operation.
 fn display(call: &NativeCallContext, write: impl FnOnce(&mut BoundedText) -> fmt::Result) -> String {
     let mut text =
         BoundedText { call, out: String::new(), remaining: remaining_memory(call), bytes_since_check: 0 };
@@ -55,11 +55,11 @@ struct BoundedText<'a, 'b> {
     call: &'a NativeCallContext<'b>,
     out: String,
     remaining: u64,
-    /// Bytes written since the run was last asked whether it goes on.
+    /// Bytes written since the last check for a stop.
     bytes_since_check: usize,
 }
 
-/// Bytes between two questions, and of a string that is quoted at once.
+/// Bytes between two checks, and of a string that is quoted at once.
 const BYTES_PER_CHECK: usize = 64 << 10;
 
 impl BoundedText<'_, '_> {
@@ -101,7 +101,7 @@ impl BoundedText<'_, '_> {
         self.write_str("]")
     }
 
-    /// Piece by piece: what a letter becomes does not depend on those beside it.
+    /// In pieces: the quoted form of a character does not depend on its neighbours.
     fn quote(&mut self, mut string: &str) -> fmt::Result {
         self.write_str("\"")?;
         let mut piece = String::new();
@@ -146,7 +146,7 @@ impl Write for BoundedText<'_, '_> {
             self.bytes_since_check = 0;
             check_stop(self.call).map_err(|_| fmt::Error)?;
         }
-        // A growing string is copied to where there is twice the room.
+        // A growing string is copied to an allocation of twice the size.
         self.remaining = self.remaining.checked_sub(2 * part.len() as u64).ok_or(fmt::Error)?;
         self.out.push_str(part);
         Ok(())

@@ -1,4 +1,4 @@
-//! One Rhai engine: made once from shared modules, given the limits and the scope of each run.
+//! A Rhai engine: created once from shared modules, with the limits and the scope of each run.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,30 +21,30 @@ use crate::runtimes::rhai::{closure_leaks, failure, from_rhai, to_rhai};
 pub(super) struct RhaiEngine {
     engine: Engine,
     slot: Arc<RunSlot>,
-    /// Where no allocator counts.
+    /// The memory estimator, in programs whose allocator does not count.
     estimator: Option<Arc<MemoryEstimator>>,
 }
 
 /// The standard library of the language, the same for every engine.
 static STANDARD: LazyLock<Shared<rhai::Module>> = LazyLock::new(|| StandardPackage::new().as_shared_module());
 
-/// What is no part of the language here: code from text or from elsewhere.
+/// Keywords that are removed: they run code from text or from other files.
 const REMOVED_KEYWORDS: [&str; 3] = ["eval", "import", "export"];
 
-/// Calls within calls (the stack itself is watched as well), and nesting of expressions in the script and in its functions.
+/// The maximum depth of calls (the stack itself is checked as well), and of expressions in the script and in its functions.
 const MAX_CALL_LEVELS: usize = 128;
 const MAX_EXPR_DEPTHS: (usize, usize) = (64, 32);
-/// Functions of a script, and variables in sight at once.
+/// The maximum number of functions of a script, and of variables in scope at once.
 pub(super) const MAX_NAMES: usize = 1024;
 
-/// An engine with the language in it and nothing else.
+/// An engine with the language and nothing else.
 pub(super) fn new_engine() -> Engine {
     let mut engine = Engine::new_raw();
     engine.register_global_module(STANDARD.clone());
     for symbol in REMOVED_KEYWORDS {
         engine.disable_symbol(symbol);
     }
-    // The optimiser compares each case of a `switch` with all others, and gains nothing that a run would notice.
+    // The optimiser compares each case of a `switch` with all others, without a noticeable gain for a run.
     engine.set_optimization_level(OptimizationLevel::None);
     engine
         .set_max_modules(0)
@@ -66,7 +66,7 @@ impl RhaiEngine {
         Self { engine, slot, estimator: meter }
     }
 
-    /// Runs the script once. Whatever it answers, the token that stopped it has the last word.
+    /// Runs the script once. A cancelled or timed-out run fails, whatever the script returned.
     pub(super) fn run(
         &mut self,
         program: &ParsedScript,
@@ -92,7 +92,7 @@ impl RhaiEngine {
         result
     }
 
-    /// Values may be nested deep, so none of them leaves this.
+    /// Values may be nested deeply, so none of them leaves this function.
     fn run_on_stack(&self, program: &ParsedScript, input: &Json, memory: u64, output: u64) -> Result<Json> {
         program.leaks.check(memory)?;
         self.slot.begin(stack::MAX_CALL_BYTES, memory);
@@ -120,7 +120,7 @@ impl RhaiEngine {
 
     fn evaluate(&self, ast: &AST, scope: &mut Scope, output: u64) -> Result<Json, RunError> {
         let value: Dynamic = self.engine.eval_ast_with_scope(scope, ast).map_err(RunError::Script)?;
-        // Nobody has looked yet at what the last operation did.
+        // The last operation has not been checked yet.
         if self.slot.must_stop() {
             return Err(RunError::Script(EvalAltResult::ErrorTerminated(value, Position::NONE).into()));
         }
@@ -130,9 +130,9 @@ impl RhaiEngine {
     }
 }
 
-/// How a run ended without a value.
+/// Why a run ended without a value.
 enum RunError {
-    /// On its way in or out.
+    /// In the conversion of its input or output.
     Host(SkillError),
     /// In the script.
     Script(Box<EvalAltResult>),

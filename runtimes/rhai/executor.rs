@@ -1,4 +1,4 @@
-//! A Rhai script, parsed once; runs on a few engines that are kept warm.
+//! The executor of Rhai scripts: a script is parsed once, and runs on a few engines that are kept for reuse.
 
 use serde_json::Value;
 

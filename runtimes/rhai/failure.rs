@@ -1,4 +1,5 @@
-//! Errors on their way through Rhai: a host's failure keeps its kind, a script's own gets file, line and column.
+//! Errors that pass through Rhai: the error of a host function keeps its kind, a script's own error gets file, line and
+//! column.
 
 use rhai::{Dynamic, EvalAltResult, FuncRegistration, Module, Position};
 
@@ -6,7 +7,8 @@ use super::from_rhai;
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::runtimes::json_boundary::out_of_memory;
 
-/// What `catch (e)` hands a script when a host function failed: `.kind`, `.message`, `.help`, and text where text is wanted.
+/// The value that `catch (e)` gives a script when a host function failed: `.kind`, `.message`, `.help`, and a text where one
+/// is needed.
 #[derive(Clone)]
 pub(super) struct HostFailure(SkillError);
 
@@ -17,12 +19,12 @@ impl From<SkillError> for HostFailure {
 }
 
 impl HostFailure {
-    /// The failure as Rhai throws it; the engine adds the position of the call.
+    /// The error as Rhai throws it; the engine adds the position of the call.
     pub(super) fn into_rhai_error(self) -> EvalAltResult {
         EvalAltResult::ErrorRuntime(Dynamic::from(self), Position::NONE)
     }
 
-    /// What scripts may ask a failure.
+    /// Registers the properties that scripts may read of an error.
     pub(super) fn install(module: &mut Module) {
         module.set_custom_type::<Self>("error");
         module.set_getter_fn("kind", |this: &mut Self| Ok(this.0.kind().name()));
@@ -38,7 +40,7 @@ impl HostFailure {
     }
 }
 
-/// The error for what a script ended with.
+/// The error for the way in which a script ended.
 pub(super) fn from_rhai(thrown: EvalAltResult, file: &str, memory: u64) -> SkillError {
     let (innermost, calls) = unwind(thrown);
     let mut frames = Frames::new(file);
@@ -54,7 +56,7 @@ pub(super) fn from_rhai(thrown: EvalAltResult, file: &str, memory: u64) -> Skill
     error.with_traceback(frames.innermost_first(at))
 }
 
-/// The error at the bottom, and the calls that led there, outermost first: where, and of which function.
+/// The innermost error, and the calls that led to it, outermost first: the position and the function's name.
 fn unwind(thrown: EvalAltResult) -> (EvalAltResult, Vec<(Position, String)>) {
     let (mut error, mut calls) = (thrown, Vec::new());
     loop {
@@ -86,7 +88,7 @@ fn innermost_error(mut error: EvalAltResult, memory: u64) -> SkillError {
     }
 }
 
-/// The error for a value that `throw` was given, or a host function failed with.
+/// The error for a value that a script threw, or with which a host function failed.
 fn thrown_value_error(value: Dynamic) -> SkillError {
     let value = match value.try_cast_result::<HostFailure>() {
         Ok(failure) => return failure.0,
@@ -100,17 +102,17 @@ fn thrown_value_error(value: Dynamic) -> SkillError {
     SkillError::new(ErrorKind::Script, sentence)
 }
 
-/// The place in the file; Rhai knows none for errors outside of any statement.
+/// The location in the file; Rhai has none for errors outside of any statement.
 pub(super) fn location(file: &str, position: Position) -> Option<Location> {
     let number = |count: Option<usize>| count.and_then(|count| u32::try_from(count).ok());
     let line = number(position.line())?;
     Some(Location { file: file.to_owned(), line: Some(line), column: number(position.position()) })
 }
 
-/// Frames a person reads, in the form of the other languages: `scripts/main.rhai:2 function f`.
+/// The frames for a reader, in the form of the other languages: `scripts/main.rhai:2 function f`.
 struct Frames<'a> {
     file: &'a str,
-    /// Innermost first: where a call stands, and the function that is called there.
+    /// Innermost first: the position of a call, and the function that it calls.
     calls: Vec<(Position, &'a str)>,
 }
 

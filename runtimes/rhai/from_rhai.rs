@@ -1,4 +1,4 @@
-//! Rhai into JSON. What has no JSON form is an error that names its place, never a silent change.
+//! Converts Rhai values into JSON. A value without a JSON form is an error that names its place, never changed silently.
 
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
@@ -6,12 +6,12 @@ use serde_json::{Number, Value as Json};
 use crate::error::ErrorKind;
 use crate::runtimes::json_boundary::{ConversionError, MAX_DEPTH, OutputBudget};
 
-/// The JSON for a Rhai value, of at most `cap` bytes.
+/// The JSON of a Rhai value, of at most `cap` bytes.
 pub(super) fn value(value: &Dynamic, cap: u64) -> Result<Json, ConversionError> {
     value_within(value, cap, &mut u64::MAX.clone())
 }
 
-/// The same, where there is memory for it; what it takes is taken from what is left.
+/// The same within a memory limit; the memory that it takes is subtracted from `left`.
 pub(super) fn value_within(value: &Dynamic, cap: u64, left: &mut u64) -> Result<Json, ConversionError> {
     Reader { output: OutputBudget::new(cap), remaining_memory: left }.read(value, 0)
 }
@@ -22,7 +22,7 @@ struct Reader<'a> {
     remaining_memory: &'a mut u64,
 }
 
-/// Bytes that a place takes in a list, and in a map with its share of a node.
+/// The memory that a value takes in a list, and in a map with its share of a node.
 const VALUE_BYTES: u64 = size_of::<Json>() as u64;
 const FIELD_BYTES: u64 = 2 * (size_of::<Json>() + size_of::<String>()) as u64;
 
@@ -39,7 +39,7 @@ impl Reader<'_> {
     }
 
     fn read(&mut self, value: &Dynamic, depth: usize) -> Result<Json, ConversionError> {
-        // The questions are cheap and the answers are not: each that fails would name the type.
+        // The checks are cheap, but the conversions are not: each that fails would look up the type's name.
         if value.is_string() {
             if let Ok(text) = value.as_immutable_string_ref() {
                 return self.text(&text).map(Json::String);

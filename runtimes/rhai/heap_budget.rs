@@ -1,26 +1,26 @@
-//! The memory of one run: what its thread may allocate, and what of it is left.
+//! The memory budget of one run: how much its thread may allocate, and how much of that is left.
 //!
-//! Rhai keeps no account of its own, so the thread's is read: see [`crate::alloc_counter`]. In a program that does not count, Rhai's
-//! own size limits stand in; see `engine.rs`.
+//! Rhai does not count memory, so the allocation counter of the thread is read: see [`crate::alloc_counter`]. In a program
+//! that does not count allocations, Rhai's own size limits are used instead; see `engine.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use super::stack::SHALLOW_BYTES;
 use crate::alloc_counter;
 
-/// Changed by the run's own thread alone; atomic because an engine may serve another thread next.
+/// Changed only by the run's own thread; atomic because an engine may serve another thread next.
 #[derive(Default)]
 pub(super) struct HeapBudget {
     limit: AtomicU64,
-    /// The balance of the thread beyond which the run has spent what it has.
+    /// The thread's balance beyond which the run exceeds its limit.
     ceiling: AtomicI64,
-    /// The balance beyond which somebody looks: at first that of a shallow run, then the ceiling.
+    /// The balance beyond which a check is needed: at first that of a shallow run, then the ceiling.
     check_threshold: AtomicI64,
     is_large: AtomicBool,
 }
 
 impl HeapBudget {
-    /// A run begins on this thread that may allocate this much, in bytes.
+    /// Begins a run on this thread that may allocate this many bytes.
     pub(super) fn begin(&self, limit: u64) {
         let ceiling = if alloc_counter::is_counting() {
             alloc_counter::net_bytes().saturating_add(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -34,23 +34,23 @@ impl HeapBudget {
         self.ceiling.store(ceiling, Ordering::Relaxed);
     }
 
-    /// What the run may have in all, in bytes.
+    /// The memory limit of the run in bytes.
     pub(super) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether more is allocated than was noticed: asked at every operation, before anything else.
+    /// Whether more is allocated than at the last check: read at every operation, before anything else.
     #[inline]
     pub(super) fn needs_check(&self) -> bool {
         alloc_counter::net_bytes() > self.check_threshold.load(Ordering::Relaxed)
     }
 
-    /// Whether the run had so much at any time that its values may be nested deep.
+    /// Whether the run at any time held so much that its values may be nested deeply.
     pub(super) fn was_large(&self) -> bool {
         self.is_large.load(Ordering::Relaxed)
     }
 
-    /// Whether more is allocated than the run may have.
+    /// Whether the run exceeds its memory limit.
     #[cold]
     pub(super) fn is_exceeded(&self) -> bool {
         self.is_large.store(true, Ordering::Relaxed);
@@ -58,21 +58,21 @@ impl HeapBudget {
         alloc_counter::net_bytes() > self.ceiling.load(Ordering::Relaxed)
     }
 
-    /// What may still be allocated, in bytes; the whole limit where nobody counts.
+    /// The bytes that may still be allocated; the whole limit if allocations are not counted.
     pub(super) fn remaining(&self) -> u64 {
         let left = self.ceiling.load(Ordering::Relaxed).saturating_sub(alloc_counter::net_bytes());
         u64::try_from(left).unwrap_or(0).min(self.limit())
     }
 
-    /// What the run has allocated and not freed, in bytes; zero where nobody counts.
+    /// The bytes that the run has allocated and not freed; zero if allocations are not counted.
     pub(super) fn retained(&self) -> i64 {
         let ceiling = self.ceiling.load(Ordering::Relaxed);
         let limit = i64::try_from(self.limit()).unwrap_or(i64::MAX);
         if ceiling == i64::MAX { 0 } else { alloc_counter::net_bytes() - (ceiling - limit) }
     }
 
-    /// Does the host's own work, which the script does not pay for: neither what it keeps, nor for what it frees that
-    /// another thread had allocated.
+    /// Runs work of the host that is not charged to the script: neither the memory that it keeps, nor memory that it frees
+    /// and another thread had allocated.
     pub(super) fn uncharged<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = alloc_counter::net_bytes();
         let done = work();

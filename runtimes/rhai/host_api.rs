@@ -1,4 +1,4 @@
-//! The host's side of an engine: `ctx` with every row of the host table, the log, and the run they are called for.
+//! The host's side of an engine: `ctx` with every row of the host table, the log, and the run that they are called for.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use crate::runtimes::rhai::{bounded_std, display, from_rhai, json, sorting, stac
 /// The run that occupies an engine.
 #[derive(Default)]
 pub(super) struct RunSlot {
-    /// Set when the run must stop; the engine asks at every operation.
+    /// Set when the run must stop; the engine checks it at every operation.
     is_stopped: AtomicBool,
-    /// How far down the stack calls go before somebody looks, and how far they may go.
+    /// The stack address at which calls are checked, and the one beyond which they fail.
     stack_check_address: AtomicUsize,
     stack_end_address: AtomicUsize,
-    /// Whether calls went further down than a shallow run's.
+    /// Whether calls used more stack than those of a shallow run.
     is_deep: AtomicBool,
     budget: HeapBudget,
     run: Mutex<ActiveRun>,
@@ -33,7 +33,7 @@ struct ActiveRun {
     error: Option<SkillError>,
 }
 
-/// `ctx` as scripts hold it. It stands for whatever run occupies the engine, so a copy is worth nothing afterwards.
+/// The `ctx` of scripts. It refers to the run that occupies the engine, so a copy is useless afterwards.
 #[derive(Clone)]
 pub(super) struct Ctx(Arc<RunSlot>);
 
@@ -58,11 +58,11 @@ static HOST_MODULE: LazyLock<Shared<Module>> = LazyLock::new(|| {
     module.into()
 });
 
-/// Gives an engine `ctx`, and its `print` and `debug` a log to write to.
+/// Adds `ctx` to an engine, and a log for its `print` and `debug`.
 pub(super) fn install(engine: &mut Engine, slot: &Arc<RunSlot>) {
     let mut own = Module::new();
     own.set_var("ctx", Ctx(slot.clone()));
-    // Shared, so that a run takes it by counting and not by copying.
+    // Shared, so that a run increments a counter instead of copying it.
     engine.set_default_tag(Dynamic::from(Ctx(slot.clone())).into_shared());
     engine.register_global_module(HOST_MODULE.clone());
     engine.register_global_module(own.into());
@@ -72,8 +72,8 @@ pub(super) fn install(engine: &mut Engine, slot: &Arc<RunSlot>) {
     engine.on_debug(move |text, _, _| said.log(LogLevel::Debug, text));
 }
 
-/// Rhai picks by the number of arguments, so each optional parameter is one more overload. One more than a function takes
-/// reaches it as well, so that the host's own sentence says what is wrong.
+/// Rhai picks by the number of arguments, so each optional parameter is one more overload. There is also an overload with one
+/// argument too many, so that the host's own error message explains the mistake.
 fn register_overloads(module: &mut Module, name: &'static str, function: &'static HostFunction) {
     type D = Dynamic;
     let f = function;
@@ -102,7 +102,7 @@ fn remove_sleep(module: &mut Module) {
     module.set_native_fn("sleep", gone::<f64>("f64"));
 }
 
-/// Ends the run that a function of the library is called by: it outgrew its memory.
+/// Ends the run that called a library function because it exceeded its memory limit.
 pub(super) fn end_out_of_memory(call: &NativeCallContext) {
     if let Some(ctx) = call.tag().and_then(Dynamic::read_lock::<Ctx>) {
         ctx.0.stop_with(out_of_memory(ctx.0.budget.limit()));
@@ -164,7 +164,8 @@ impl RunSlot {
         SlotGuard(self.clone())
     }
 
-    /// The run begins here on the stack; its calls may take so many bytes of it, and the script so many of memory.
+    /// Begins the run at this place of the stack, with limits in bytes for the stack of its calls and for the script's
+    /// memory.
     pub(super) fn begin(&self, calls: usize, memory: u64) {
         let here = stack::stack_address();
         self.stack_end_address.store(here.saturating_sub(calls), Ordering::Relaxed);
@@ -179,7 +180,7 @@ impl RunSlot {
         self.is_deep.load(Ordering::Relaxed) || self.budget.was_large()
     }
 
-    /// Whether the run must stop now. Asked at every operation, so it is a few loads and subtractions.
+    /// Whether the run must stop now. Called at every operation, so it is only a few loads and subtractions.
     #[inline]
     pub(super) fn must_stop(&self) -> bool {
         if self.budget.needs_check() && self.budget.is_exceeded() {
@@ -201,17 +202,17 @@ impl RunSlot {
         }
     }
 
-    /// What the run has allocated and not freed, in bytes.
+    /// The bytes that the run has allocated and not freed.
     pub(super) fn retained_memory(&self) -> i64 {
         self.budget.retained()
     }
 
-    /// What the run may have in all, in bytes.
+    /// The memory limit of the run in bytes.
     pub(super) fn memory_limit(&self) -> u64 {
         self.budget.limit()
     }
 
-    /// Does work of the host's that the script does not pay for.
+    /// Runs work of the host that is not charged to the script.
     pub(super) fn uncharged<T>(&self, work: impl FnOnce() -> T) -> T {
         self.budget.uncharged(work)
     }

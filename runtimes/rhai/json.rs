@@ -1,5 +1,5 @@
-//! JSON as text, from a value and into one. The library's own writes text that is not always JSON and takes many times the
-//! space of what it reads.
+//! Encodes values as JSON and decodes JSON. The library's own function writes text that is not always JSON and takes many
+//! times the memory of the text it decodes.
 
 use std::io;
 
@@ -14,9 +14,9 @@ use crate::runtimes::rhai::bounded_std::{
 };
 use crate::strict_json;
 
-/// Bytes a value takes while its text is read: its JSON, its place in a list that grows, and the Rhai value.
+/// The memory of a value while its text is decoded: its JSON, its place in a growing list, and the Rhai value.
 const VALUE_BYTES: u64 = 160;
-/// Bytes of a map with one entry, of either kind.
+/// The memory of a map with one entry, in JSON and in Rhai.
 const OBJECT_BYTES: u64 = 1536;
 
 /// Registers `to_json` and `parse_json`.
@@ -53,7 +53,7 @@ fn decode(call: &NativeCallContext, text: &str) -> Result<Dynamic, RhaiError> {
     to_rhai::value(&json).map_err(|fault| fault.into_error("parse_json: the value").to_string().into())
 }
 
-/// Text that may not grow beyond what is left.
+/// A text that may not grow beyond the memory that is left.
 struct BoundedWriter<'a, 'b> {
     call: &'a NativeCallContext<'b>,
     bytes_since_check: usize,
@@ -69,7 +69,7 @@ impl io::Write for BoundedWriter<'_, '_> {
             self.bytes_since_check = 0;
             check_stop(self.call).map_err(|_| io::ErrorKind::Other)?;
         }
-        // A growing text is copied to where there is twice the room, and once more when it is done.
+        // A growing text is copied to an allocation of twice the size, and once more when it is complete.
         let Some(left) = self.remaining.checked_sub(3 * part.len() as u64) else {
             self.is_full = true;
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -84,7 +84,7 @@ impl io::Write for BoundedWriter<'_, '_> {
     }
 }
 
-/// A value as JSON, or an error where it has no such form.
+/// A value as JSON, or an error if it has no JSON form.
 struct JsonValue<'a> {
     value: ValueRef<'a>,
     depth: usize,

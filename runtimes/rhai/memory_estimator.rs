@@ -1,7 +1,9 @@
-//! Memory of a run where no allocator counts: Rhai's own size limits, and now and then a look at what is in sight.
+//! Estimates the memory of a run in programs whose allocator does not count: by Rhai's own size limits, and by measuring the
+//! variables in scope from time to time.
 //!
-//! Both are approximate, and slow. The size limits weigh a container at every call on it, which makes filling a list
-//! quadratic; what a caller's variables and half-made expressions hold is out of sight. See [`crate::alloc_counter`] for the cure.
+//! Both are approximate and slow. The size limits measure a container at every call on it, which makes filling a list
+//! quadratic; the variables of callers and half-evaluated expressions are not seen. See [`crate::alloc_counter`] for the
+//! better way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,32 +14,32 @@ use rhai::{Dynamic, Engine, EvalAltResult, FnPtr, Scope};
 use crate::alloc_counter;
 use crate::runtimes::rhai::bounded_std::data_too_large;
 
-/// When a run is weighed next, and what it may weigh.
+/// The time of the next measurement, and the memory limit.
 pub(super) struct MemoryEstimator {
     created: Instant,
     /// Microseconds since `born`.
     next_check: AtomicU64,
     limit: AtomicU64,
-    /// How many more reads need no look at the clock.
+    /// The number of further reads that do not check the clock.
     free_reads: AtomicU32,
 }
 
-/// A small script is over after so many reads, and a hostile one has grown what it had a few times at most.
+/// A small script ends after so many reads, and a hostile one has multiplied its data a few times at most.
 const FREE_READS: u32 = 8;
 
-/// The least time between two weighings, and the longest. Between them it is as long as the last weighing took: that bounds
-/// what they cost to half of the run, and what grows in between to a few times what was there.
+/// The minimum and maximum time between two measurements. In between it is as long as the last measurement took: that limits
+/// their cost to half of the run, and the growth in between to a few times of what there was.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
-/// Text shorter than this is no reason to look at the clock.
+/// A text shorter than this does not cause a check of the clock.
 const SMALL_TEXT: usize = 4096;
 
-/// Nesting of values that are weighed.
+/// The maximum nesting of values that are measured.
 const MAX_DEPTH: usize = 400;
 
 impl MemoryEstimator {
-    /// Gives an engine a meter, if it needs one.
+    /// Installs an estimator in an engine, if it needs one.
     pub(super) fn install(engine: &mut Engine) -> Option<Arc<Self>> {
         (!alloc_counter::is_counting()).then(|| {
             let meter = Arc::new(Self::new());
@@ -57,7 +59,7 @@ impl MemoryEstimator {
         }
     }
 
-    /// A run begins that may weigh this much, in bytes.
+    /// Begins a run with this memory limit in bytes.
     pub(super) fn begin(&self, engine: &mut Engine, limit: u64) {
         let most = |weight: usize| usize::try_from(limit).unwrap_or(usize::MAX) / weight;
         engine.set_max_string_size(most(1)).set_max_array_size(most(16)).set_max_map_size(most(256));
@@ -66,9 +68,9 @@ impl MemoryEstimator {
         self.schedule_check(MIN_PAUSE);
     }
 
-    /// A script reads this variable: weighs everything in sight if it is time. The error cannot be caught by scripts.
+    /// Called when a script reads this variable: measures everything in scope if it is due. Scripts cannot catch the error.
     fn check_scope(&self, name: &str, scope: &Scope) -> Result<(), Box<EvalAltResult>> {
-        // One run, one thread: nobody else counts in between.
+        // One run uses one thread: nobody else counts at the same time.
         let free = self.free_reads.load(Ordering::Relaxed);
         if free > 0 {
             self.free_reads.store(free - 1, Ordering::Relaxed);
@@ -98,11 +100,11 @@ impl MemoryEstimator {
     }
 }
 
-/// What is left of these bytes after the value, nothing if it is heavier or nested too deep. Text that several values
-/// share is counted for each, as it would be written out for each.
+/// Subtracts the size of the value; `None` if it is larger than what is left or nested too deeply. Text that several values
+/// share is counted for each, as it would be written for each.
 fn subtract_size(value: &Dynamic, depth: usize, left: u64) -> Option<u64> {
     let left = left.checked_sub(size_of::<Dynamic>() as u64)?;
-    // A shared value that is being changed right now is weighed the next time.
+    // A shared value that is being changed is measured the next time.
     if value.is_shared() && value.is_locked() {
         return Some(left);
     }

@@ -1,4 +1,4 @@
-//! Rhai with no modules, no files and nothing that waits; its memory is what its thread allocates.
+//! The Rhai runtime, without modules, files or functions that wait; the memory of a run is what its thread allocates.
 
 mod bounded_std;
 mod closure_leaks;

@@ -1,7 +1,7 @@
-//! A script as Rhai reads it: in a moment, or not at all.
+//! Parses a script, within a short time or not at all.
 //!
-//! Rhai's parser looks through all names it knows for each name it meets, and through all keys of a map for each further one.
-//! So there are limits to the text, its names, its keys and the work, and at every token the run is asked whether it still waits.
+//! Rhai's parser searches all known names for each name it reads, and all keys of a map for each further key. So the text,
+//! its names, its keys and the work are limited, and at every token the parser checks whether the run still waits.
 
 use std::collections::HashSet;
 use std::mem::ManuallyDrop;
@@ -17,15 +17,15 @@ use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::rhai::closure_leaks::LeakCounter;
 
-/// Bytes of a script.
+/// The maximum size of a script in bytes.
 const MAX_SOURCE: usize = 64 << 10;
-/// Keys that a map in the text of a script may have.
+/// The maximum number of keys of a map literal.
 const MAX_KEYS: usize = 1024;
-/// Names that are compared with others, in all. A comparison takes up to 20 ns, and ten times that in a build that is not
-/// optimised. Usual code of 64 KiB needs about half.
+/// The maximum number of comparisons of names, in all. A comparison takes up to 20 ns, and ten times that in a build that is
+/// not optimised. Usual code of 64 KiB needs about half.
 const MAX_COMPARISONS: usize = 4_000_000;
 
-/// A script, parsed; what it does not know until it runs is looked up then.
+/// A parsed script; names that are unknown to it are looked up at run time.
 pub(super) struct ParsedScript {
     pub(super) file: String,
     pub(super) ast: ManuallyDrop<AST>,
@@ -67,7 +67,7 @@ pub(super) fn parse(script: &Script, cancel: &CancelToken) -> crate::error::Resu
     })
 }
 
-/// Ends the parser at its next token when nobody waits for it, or when the script is too much work.
+/// Stops the parser at its next token if the run no longer waits, or if the script takes too much work.
 #[allow(deprecated, reason = "what Rhai calls volatile it marks in this way")]
 fn limit_parser(engine: &mut Engine, cancel: &CancelToken) {
     let cancel = cancel.clone();
@@ -87,14 +87,14 @@ fn error_token(sentence: String) -> Token {
     Token::LexError(Box::new(LexError::Runtime(sentence)))
 }
 
-/// What the parser has to look through, never less than it does.
+/// An upper bound of the parser's work.
 #[derive(Default)]
 struct ParserWork {
     names: HashSet<String>,
     functions: usize,
-    /// Closures around the token; a closure looks again for whatever is named in it, when it begins and when it ends.
+    /// The number of closures around the token; when a closure begins and ends, the names in it are looked up again.
     closure_depth: usize,
-    /// How many were around each bracket that is open.
+    /// The number of closures around each open bracket.
     closure_depth_by_bracket: Vec<usize>,
     is_after_value: bool,
     is_after_period: bool,
@@ -118,7 +118,7 @@ impl ParserWork {
                 self.functions += 1;
                 self.closure_depth += 1;
             }
-            // What comes after a period is looked for when the script runs.
+            // A name after a period is looked up at run time.
             Token::Identifier(name) if !self.is_after_period => self.count_lookup(name)?,
             _ => {}
         }
@@ -163,7 +163,7 @@ impl Drop for ParsedScript {
                 stack.run(|| drop(tree));
                 stack.checkin();
             }
-            // Without a stack it stays where it is: that is better than no host.
+            // Without a stack the tree is leaked, which is better than a crash of the host.
             Err(_) => std::mem::forget(tree),
         }
     }

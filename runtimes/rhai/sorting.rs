@@ -1,7 +1,7 @@
-//! Sorting that ends with its run: every comparison may fail, and asks first whether the run goes on.
+//! Sorts so that a stopped run ends: every comparison may fail, and first checks whether the run goes on.
 //!
-//! The library's own goes on after its comparer has failed, and compares long texts millions of times without asking. These
-//! take its place, under the same names and with the same answers.
+//! The library's own functions continue after a comparison has failed, and compare long texts millions of times without a
+//! check. These replace them, with the same names and results.
 
 use std::any::TypeId;
 use std::cmp::Ordering;
@@ -12,12 +12,12 @@ use crate::runtimes::rhai::bounded_std::{RhaiError, check_stop, require_memory};
 
 type Call<'a> = NativeCallContext<'a>;
 
-/// Comparisons of small values between two questions.
+/// Comparisons of small values between two checks.
 const COMPARISONS_PER_CHECK: u32 = 4096;
-/// Bytes of text between two questions.
+/// Bytes of text between two checks.
 const BYTES_PER_CHECK: usize = 1 << 20;
 
-/// Registers them.
+/// Registers the functions.
 pub(super) fn install(module: &mut Module) {
     for (sorts, orders, is_descending) in [("sort", "order", false), ("sort_desc", "order_desc", true)] {
         module.set_native_fn(sorts, move |call: Call, list: &mut Array| {
@@ -52,12 +52,12 @@ pub(super) fn install(module: &mut Module) {
     });
 }
 
-/// Says which of two values comes first, or that the run must end.
+/// Compares two values, or fails if the run must end.
 trait Comparator {
     fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError>;
 }
 
-/// By a function of the script's.
+/// Compares by a function of the script.
 struct ScriptComparator<'a, 'b> {
     call: &'a Call<'b>,
     by: FnPtr,
@@ -66,7 +66,7 @@ struct ScriptComparator<'a, 'b> {
 impl Comparator for ScriptComparator<'_, '_> {
     fn compare(&mut self, first: &Dynamic, second: &Dynamic) -> Result<Ordering, RhaiError> {
         let answer = self.by.call_raw(self.call, None, [first.clone(), second.clone()]);
-        // As in the library, a comparer that fails has no opinion; but a run that must end, ends.
+        // As in the library, the types decide the order if the comparer fails; but if the run must end, it ends.
         check_stop(self.call)?;
         let answer = answer.ok().and_then(|answer| {
             answer.as_int().or_else(|_| answer.as_bool().map(|is_first| if is_first { -1 } else { 1 })).ok()
@@ -75,12 +75,12 @@ impl Comparator for ScriptComparator<'_, '_> {
     }
 }
 
-/// By the order of the language, among values of one type.
+/// Compares by the order of the language, among values of one type.
 struct DefaultComparator<'a, 'b> {
     call: &'a Call<'b>,
     compare_values: fn(&Dynamic, &Dynamic) -> (Ordering, usize),
     is_descending: bool,
-    /// What may be compared until the next question, in bytes.
+    /// The bytes that may be compared until the next check.
     bytes_until_check: usize,
 }
 
@@ -141,8 +141,7 @@ fn unsortable(why: &str) -> EvalAltResult {
     EvalAltResult::ErrorFunctionNotFound(why.to_owned(), Position::NONE)
 }
 
-/// Sorts by merging runs of twice the length in turn, so that equal values stay in their order. A list whose sorting fails
-/// is as it was.
+/// Sorts by merging runs of doubling length, so that equal values keep their order. If sorting fails, the list is unchanged.
 fn merge_sort(call: &Call, list: &mut Array, by: &mut impl Comparator) -> Result<(), RhaiError> {
     require_memory(call, list.len(), 2 * size_of::<usize>() as u64 + size_of::<Dynamic>() as u64)?;
     let mut places: Vec<usize> = (0..list.len()).collect();
@@ -170,7 +169,7 @@ fn merge_sort(call: &Call, list: &mut Array, by: &mut impl Comparator) -> Result
     Ok(())
 }
 
-/// Removes what equals the one before it.
+/// Removes each value that equals the one before it.
 fn dedup(
     call: &Call,
     list: &mut Array,

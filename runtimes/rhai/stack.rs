@@ -1,9 +1,10 @@
-//! The stack that scripts are parsed, run and dropped on: one of its own, as deep as whatever fits into the script's memory.
+//! The separate stack on which scripts are parsed, run and dropped, large enough for the deepest value that fits into the
+//! script's memory.
 //!
-//! Rhai copies and drops values by recursion, and nothing asks the script's leave to do so: a list in a list in a list, or a
-//! closure that holds a closure, would end the process where the stack ends. Each level takes memory, so a stack in
-//! proportion to the memory limit is always deep enough. What a level takes of the stack differs with the build, so it is
-//! measured once, in this very program. A stack is reserved only, and costs memory as it is used.
+//! Rhai copies and drops values by recursion that nothing can interrupt: a list in a list in a list, or a closure that
+//! contains a closure, would crash the process at the end of its stack. Each level takes memory, so a stack in proportion to
+//! the memory limit is always large enough. The stack that a level takes differs between builds, so it is measured once, in
+//! the running program. A stack is only reserved, and takes memory as it is used.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,22 +17,22 @@ use rhai::{Dynamic, FnPtr, Map};
 use crate::alloc_counter;
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Bytes that a script's calls within calls may take. Rhai counts calls only, whatever each costs.
+/// The maximum stack of a script's nested calls in bytes. Rhai counts only the calls, not their size.
 pub(super) const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// Bytes for what is called last: a function of the host's, the parser's deepest nesting.
+/// The stack for the innermost call: a host function, or the parser's deepest nesting.
 const LAST_CALL_BYTES: usize = 8 << 20;
 
-/// For what has no memory limit: parsing, and dropping what was parsed.
+/// The stack of work that has no memory limit: parsing, and dropping the tree.
 const PARSER_STACK_BYTES: usize = 64 << 20;
 
 /// A run that never had more memory or deeper calls than this leaves a stack that is worth keeping: little of it was used.
 pub(super) const SHALLOW_BYTES: usize = 256 << 10;
 
-/// More is not reserved at once; a script whose memory asks for more gets less memory.
+/// The maximum size of a stack; a script whose memory limit needs a larger one gets less memory.
 const MAX_STACK_BYTES: usize = 4 << 30;
 
-/// Stacks that no run uses, as many as there are processors at most.
+/// Idle stacks, at most as many as there are processors.
 static IDLE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 
 static PROCESSORS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
@@ -43,7 +44,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// A stack for a script that may allocate this many bytes, and how many it may on this stack.
+    /// A stack for a script that may allocate this many bytes, and the bytes that it may allocate with this stack.
     pub(super) fn for_memory(memory: u64) -> Result<(Self, u64)> {
         let per_byte = *STACK_PER_BYTE;
         let most = (MAX_STACK_BYTES - MAX_CALL_BYTES - LAST_CALL_BYTES) as u64 / per_byte;
@@ -52,7 +53,7 @@ impl Stack {
         Ok((Self::checkout(values + MAX_CALL_BYTES + LAST_CALL_BYTES)?, memory))
     }
 
-    /// A stack for a script's text and tree.
+    /// A stack for parsing a script and dropping its tree.
     pub(super) fn for_parser() -> Result<Self> {
         Self::checkout(PARSER_STACK_BYTES)
     }
@@ -77,15 +78,15 @@ impl Stack {
         Ok(Self { stack, bytes })
     }
 
-    /// Runs something on it, on this thread.
+    /// Runs a closure on this stack, on this thread.
     pub(super) fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
         corosensei::on_stack(&mut self.stack, work)
     }
 
-    /// Keeps it for a later run; one that was used deeply would keep its memory and is to be dropped instead.
+    /// Keeps the stack for a later run; one that was used deeply would keep its memory and is to be dropped instead.
     pub(super) fn checkin(self) {
         let mut idle = idle();
-        // The largest fits every run, and the one that has waited longest makes room.
+        // The largest fits every run; if there are too many, the one that has been idle longest is removed.
         let outworn = (idle.len() >= *PROCESSORS).then(|| idle.remove(0));
         idle.push(self);
         drop(idle);
@@ -97,10 +98,10 @@ fn idle() -> MutexGuard<'static, Vec<Stack>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Levels of nesting that are measured.
+/// The number of nesting levels that are measured.
 const MEASURED_LEVELS: usize = 256;
 
-/// Bytes of memory a level is assumed to take where nobody counts them: Rhai's own limits count places in lists.
+/// The memory that a level is assumed to take if allocations are not counted: Rhai's own limits count places in lists.
 const ASSUMED_LEVEL_BYTES: usize = 16;
 
 /// Bytes of stack for each byte of memory, by the kind of nesting that takes most, and as many more for what is looked through otherwise.
@@ -115,13 +116,13 @@ static STACK_PER_BYTE: LazyLock<u64> = LazyLock::new(|| {
             NESTINGS.iter().map(per_byte).max().unwrap_or_default()
         })
     });
-    // Where not even this can be reserved nothing will run.
+    // If not even this can be reserved, nothing will run.
     measured.map_or(64, |bytes| bytes as u64).max(1)
 });
 
 type NestFn = fn(Dynamic) -> Dynamic;
 
-/// What values can be in.
+/// The kinds of values that can contain others.
 const NESTINGS: [NestFn; 5] = [
     |value| Dynamic::from_array(vec![value]),
     |value| Dynamic::from_map(Map::from([("a".into(), value)])),
@@ -130,14 +131,14 @@ const NESTINGS: [NestFn; 5] = [
     closure_with,
 ];
 
-/// A function that holds a value, as closures do.
+/// A function that contains a value, like a closure.
 fn closure_with(value: Dynamic) -> Dynamic {
     let mut function = FnPtr::new("f").unwrap_or_else(|_| unreachable!("f is a name"));
     function.set_curry([value]);
     Dynamic::from(function)
 }
 
-/// Bytes of stack and of memory that a level of this nesting takes, when the value is copied or dropped.
+/// The stack and the memory in bytes that a level of this nesting takes when the value is copied or dropped.
 fn measure_level(nest: NestFn) -> (usize, usize) {
     let lowest = Arc::new(AtomicUsize::new(usize::MAX));
     let before = alloc_counter::net_bytes();
@@ -153,7 +154,7 @@ fn measure_level(nest: NestFn) -> (usize, usize) {
     (used.div_ceil(MEASURED_LEVELS), memory)
 }
 
-/// Sees how deep the stack is where it is copied and dropped.
+/// Records the stack depth where it is copied and dropped.
 struct Probe(Arc<AtomicUsize>);
 
 impl Probe {
@@ -175,7 +176,7 @@ impl Drop for Probe {
     }
 }
 
-/// An address in the frame of whoever calls this.
+/// An address in the stack frame of the caller.
 #[inline]
 pub(super) fn stack_address() -> usize {
     let here = 0_u8;

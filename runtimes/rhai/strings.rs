@@ -1,6 +1,6 @@
-//! Parts of a text, its letters one by one, and its other forms, without four bytes for every letter on the way.
+//! Parts of a text, its characters, and its other forms, without an intermediate list of four bytes for every character.
 //!
-//! Takes the place of the library's own functions, with the same answers.
+//! Replaces the library's own functions, with the same results.
 
 use std::any::TypeId;
 use std::ops::{Range, RangeInclusive};
@@ -12,7 +12,7 @@ use crate::runtimes::rhai::bounded_std::{RhaiError, require_memory};
 type Text = ImmutableString;
 type Call<'a> = NativeCallContext<'a>;
 
-/// What a letter becomes at most when its case changes, and a byte that is not UTF-8 in text: times its bytes.
+/// The maximum growth in bytes of a character whose case changes, and of a byte that is not UTF-8 in text.
 const MAX_EXPANSION: u64 = 3;
 
 /// Registers the functions.
@@ -23,7 +23,7 @@ pub(super) fn install(module: &mut Module) {
     register_blobs(module);
 }
 
-/// The four ways of naming a part, for a function that makes something of it.
+/// Registers the four ways to name a part, for a function of that part.
 fn register_substrings(module: &mut Module) {
     type Make = fn(&mut Text, &dyn Fn(&str) -> &str) -> Dynamic;
     fn install(module: &mut Module, name: &str, make: Make) {
@@ -93,7 +93,7 @@ fn register_blobs(module: &mut Module) {
     }
 }
 
-/// So many letters from the one at `start`; a negative start counts from the end.
+/// This many characters from the one at `start`; a negative start counts from the end.
 fn substring(text: &str, start: i64, length: i64) -> &str {
     let from = match usize::try_from(start) {
         Ok(start) => char_offset(text, start),
@@ -106,18 +106,18 @@ fn substring(text: &str, start: i64, length: i64) -> &str {
     &rest[..char_offset(rest, usize::try_from(length).unwrap_or(0))]
 }
 
-/// The letters from one to before another.
+/// The characters from one index to before another.
 fn substring_range(text: &str, start: i64, end: i64) -> &str {
     let start = start.max(0);
     substring(text, start, end.max(start) - start)
 }
 
-/// Where the letter of this number begins, the end if there is none.
+/// The byte offset of the character with this index, or the end if there is none.
 fn char_offset(text: &str, letters: usize) -> usize {
     text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at)
 }
 
-/// The letters of a text that is shared and not copied.
+/// The characters of a text, which is shared and not copied.
 #[derive(Clone)]
 struct Chars {
     text: Text,

@@ -1,4 +1,5 @@
-//! JSON into Rhai. `null` is `()`; integers and floats stay what they are; what would be rounded is refused.
+//! Converts JSON into Rhai values. `null` is `()`; integers and floats keep their type; a number that would be rounded is
+//! refused.
 
 use rhai::{Array, Dynamic, Map};
 use serde_json::{Number, Value as Json};
@@ -6,7 +7,7 @@ use serde_json::{Number, Value as Json};
 use crate::error::ErrorKind;
 use crate::runtimes::json_boundary::ConversionError;
 
-/// The Rhai value for JSON; `invalid-input` for an integer beyond 64 bits with a sign.
+/// The Rhai value for JSON; `invalid-input` for an integer outside the range of signed 64 bits.
 pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {
     Ok(match json {
         Json::Null => Dynamic::UNIT,
@@ -31,7 +32,7 @@ pub(super) fn value(json: &Json) -> Result<Dynamic, ConversionError> {
     })
 }
 
-/// Bytes the Rhai value takes at least: its places, its texts and their blocks.
+/// The minimum memory of the Rhai value: its places, its texts and their allocations.
 pub(super) fn value_bytes(json: &Json) -> u64 {
     const DYNAMIC_BYTES: u64 = size_of::<Dynamic>() as u64;
     match json {

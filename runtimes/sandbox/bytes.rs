@@ -1,5 +1,5 @@
-//! Names and paths on their way between processes, as the bytes that they are: by itself serde takes them one by one, in each of
-//! the five processes of a start.
+//! Serializes names and paths as byte strings: serde alone would handle each byte by itself, in each of the five processes of a
+//! start.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,7 +16,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(OsStringBytes::deserialize(deserializer)?.0)
 }
 
-/// Several.
+/// A list of names or paths.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 
@@ -35,7 +35,7 @@ pub(super) mod list {
     }
 }
 
-/// Names with values.
+/// Pairs of names and values.
 pub(super) mod pairs {
     use super::{Deserialize, Deserializer, OsStrBytes, OsString, OsStringBytes, Serializer};
 

@@ -1,9 +1,9 @@
-//! Work that nobody needs to wait for: done beside the runs, and done when the engine is gone.
+//! Background threads that delete what runs leave behind. Dropping the engine waits for them.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Threads at a time. Who comes while all of them are at work does it alone: what strangers leave must not pile up.
+/// Threads at a time. While all of them are busy, a caller does the work itself: what untrusted scripts leave must not pile up.
 const MAX_CLEANUP_THREADS: usize = 2;
 
 /// The threads of one engine. Dropping this waits for them.
@@ -11,7 +11,7 @@ const MAX_CLEANUP_THREADS: usize = 2;
 pub(crate) struct CleanupThreads(Mutex<Vec<JoinHandle<()>>>);
 
 impl CleanupThreads {
-    /// Does the work, on another thread where one can be had.
+    /// Runs the work, on another thread if one is available.
     pub(crate) fn take(&self, work: impl Fn() + Clone + Send + 'static) {
         if !self.try_spawn(work.clone()) {
             work();

@@ -1,4 +1,4 @@
-//! Flags that only some systems know, and what stands in for them elsewhere, where there is no sandbox to keep whole.
+//! Flags that only some systems have, and their replacements on other systems, which have no sandbox to protect.
 
 pub(crate) use crate::host::OPEN_BY_NAME;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
@@ -9,13 +9,13 @@ pub(crate) const SOCK_CLOEXEC: SocketFlags = SocketFlags::CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const SOCK_CLOEXEC: SocketFlags = SocketFlags::empty();
 
-/// Descriptors that come with a message and that no program inherits.
+/// Descriptors received in a message, which no program inherits.
 #[cfg(target_os = "linux")]
 pub(crate) const CMSG_CLOEXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const CMSG_CLOEXEC: RecvFlags = RecvFlags::empty();
 
-/// Nobody to hear it is an error, and no signal. Elsewhere programs in Rust are deaf to that signal.
+/// Sending to a closed peer is an error and raises no signal. On other systems programs in Rust ignore that signal.
 #[cfg(target_os = "linux")]
 pub(crate) const MSG_NOSIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! The sandbox around processes: what it keeps out, where it is put up, and by whom. This is the one door to it.
+//! The sandbox for processes: policy, launcher and report. The rest of the crate uses what this module exports.
 
 mod bytes;
 mod cleanup;
@@ -34,21 +34,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Where the helper comes from that starts programs in sandboxes.
+/// Which program runs as the fork server, which starts programs in sandboxes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ForkServerSource {
-    /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); else a copy of this process.
+    /// This very program, where its `main` begins with [`helper_main`](crate::helper_main); otherwise a copy of this process.
     #[default]
     CurrentProgram,
     /// The `metier` program at this path, or another whose `main` begins in that way.
     Program(PathBuf),
 }
 
-/// How long those who put up a sandbox, and take it down, may take to answer.
+/// How long the fork server and the supervisor may take to respond.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits until something can be read, or nobody is left to write it, and no longer than they may take. Signals to the host,
-/// as a profiler sends them, are no answer.
+/// Waits until the descriptor is readable or hung up, for [`RESPONSE_TIMEOUT`] at most. Signals to the host, such as those of a
+/// profiler, do not end the wait.
 pub(crate) fn wait_readable(end: &impl AsFd) -> bool {
     let until = Instant::now() + RESPONSE_TIMEOUT;
     loop {
@@ -60,7 +60,7 @@ pub(crate) fn wait_readable(end: &impl AsFd) -> bool {
     }
 }
 
-/// Puts up a sandbox around a program that does nothing, and tells what held.
+/// Runs a program that does nothing in this sandbox and returns the supervisor's report.
 pub(crate) fn probe(launcher: &Launcher, sandbox: SandboxPolicy) -> io::Result<SupervisorReport> {
     let order = LaunchRequest {
         program: "/bin/true".into(),

@@ -1,4 +1,4 @@
-//! What the helper is told to run, and what it answers: the words between the host and the sandbox.
+//! The request to start a sandboxed process, and the report about it: what the host and the fork server send each other.
 
 use std::ffi::{OsStr, OsString};
 
@@ -24,161 +24,161 @@ pub(crate) struct LaunchRequest {
     #[serde(with = "bytes")]
     pub(crate) folder: OsString,
     pub(crate) sandbox: SandboxPolicy,
-    /// Folders for scripts that the host has made and removes; should it be killed, the helper does.
+    /// Temp dirs of scripts, created and removed by the host; if the host is killed, the fork server removes them.
     #[serde(with = "bytes::list")]
     pub(crate) cleanup_dirs: Vec<OsString>,
-    /// Milliseconds until the tree is killed, should the host not say so before.
+    /// Milliseconds until the tree is killed, unless the host ends it earlier.
     pub(crate) timeout_ms: u64,
 }
 
-/// What a script may reach.
+/// Which restrictions apply to a script.
 #[allow(clippy::struct_excessive_bools, reason = "each is a wall of its own")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SandboxPolicy {
-    /// Files and folders; without any rules everything the user may reach.
+    /// Files and folders that the script may access; `None` allows everything the user may access.
     pub(crate) files: Option<FileRules>,
-    /// Whether the network stays shut.
+    /// Whether the network is blocked.
     pub(crate) block_network: bool,
-    /// Whether whole files are locked where a script asks for it. It takes no more than the right to read, and others wait.
+    /// Whether a script may lock whole files (`flock`). The right to read a file is enough to lock it, and others then wait.
     pub(crate) allow_flock: bool,
     /// Whether system calls that lead out of a sandbox are refused.
     pub(crate) filter_syscalls: bool,
-    /// Whether the program must not start when the kernel enforces less than this.
+    /// Whether the program must not start if the kernel enforces less than this.
     pub(crate) required: bool,
     pub(crate) limits: ResourceLimits,
 }
 
-/// Paths, absolute; what lies below a folder is meant as well. What does not exist is passed over.
+/// Absolute paths; a folder includes everything below it. Paths that do not exist are skipped.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileRules {
-    /// To read and execute, wherever they lead: the system's, which nobody else may change.
+    /// System paths to read and execute, which nobody else may change; symlinks are followed.
     #[serde(with = "bytes::list")]
     pub(crate) read: Vec<OsString>,
     /// To read and execute.
     pub(crate) own: Vec<PinnedPath>,
     /// To read, execute and change.
     pub(crate) write: Vec<PinnedPath>,
-    /// What is not to be changed inside of what is to write, and what is not to be seen inside of anything. Only mounts can
-    /// carve that out.
+    /// Exceptions: paths that stay read-only inside writable ones, and paths that stay hidden everywhere. Only mounts can enforce
+    /// them.
     pub(crate) protected_paths: ProtectedPaths,
 }
 
-/// A file or a folder, and nothing that has taken its place since it was decided on: who may write around it could put a link
-/// there that leads anywhere.
+/// A path pinned to a device and inode, so that a file or symlink that replaced it after the check is refused: who may write
+/// beside it could put a symlink there that leads anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PinnedPath {
-    /// Without links.
+    /// Contains no symlinks.
     #[serde(with = "bytes")]
     pub(crate) path: OsString,
-    /// Its device and its number there; nothing where a sandbox has its own.
+    /// Its device and inode; `None` for a path of which the sandbox has its own version.
     pub(crate) file_id: Option<(u64, u64)>,
 }
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for PinnedPath {
-    /// What is there when the sandbox is put up, as long as no link leads to it.
+    /// Pins what exists at this path when the sandbox is set up, as long as no symlink leads to it.
     fn from(path: &T) -> Self {
         Self { path: path.into(), file_id: None }
     }
 }
 
-/// Paths that a grant to read or write what lies around them does not open.
+/// Paths that a grant to read or write the folders around them does not include.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ProtectedPaths {
-    /// To read only.
+    /// May be read, not changed.
     #[serde(with = "bytes::list")]
     pub(crate) read_only: Vec<OsString>,
-    /// Neither to read nor to change.
+    /// May be neither read nor changed.
     #[serde(with = "bytes::list")]
     pub(crate) hidden: Vec<OsString>,
-    /// The same, and where it cannot be kept from being seen, nothing runs: what other runs rely on.
+    /// metier's own directories, on which other runs rely: hidden, and if they cannot be hidden, the run fails.
     #[serde(with = "bytes::list")]
     pub(crate) own: Vec<OsString>,
-    /// Where there may be more of them than are listed here, and why nobody knows.
+    /// Why the list may be incomplete; `None` if it is complete.
     pub(crate) incomplete_reason: Option<String>,
-    /// Files with several names, by device and number, of which all that can be reached are listed.
+    /// Files with several hard links, by device and inode, all of whose reachable names are listed.
     pub(crate) hard_linked_files: Vec<(u64, u64)>,
-    /// What builds and tests run, and how it was when it was looked at: for the host alone.
+    /// Files that builds and tests execute, with their version at the scan. Only the host uses them.
     #[serde(skip)]
     pub(crate) build_files: Vec<(OsString, Version)>,
 }
 
-/// Device, number, size, and the moment of the last change by a clock that no script can set.
+/// Device, inode, size, and the time of the last change by a clock that no script can set.
 pub(crate) type Version = (u64, u64, u64, i64, i64);
 
-/// What each process may use, and all of them together.
+/// Limits for each process, and for all of them together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ResourceLimits {
     /// Bytes of heap and private mappings.
     pub(crate) memory: Option<u64>,
-    /// Bytes that the whole tree may hold.
+    /// Bytes of memory of the whole process tree.
     pub(crate) tree_memory: Option<u64>,
-    /// Processes and threads of the tree, where its number can be limited without counting the user's others.
+    /// Processes and threads of the tree, where they can be limited without counting the user's other processes.
     pub(crate) processes: Option<u64>,
-    /// Seconds of processor time.
+    /// Seconds of CPU time.
     pub(crate) cpu_seconds: Option<u64>,
-    /// Bytes of any one file.
+    /// Maximum size of one file, in bytes.
     pub(crate) file_size: Option<u64>,
-    /// Descriptors open at a time.
+    /// File descriptors open at a time.
     pub(crate) open_files: Option<u64>,
 }
 
-/// How the tree ended, from the stub that watched it.
+/// How the tree ended, reported by its supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SupervisorReport {
     pub(crate) end: LaunchOutcome,
-    /// What the script itself put on before it became the program.
+    /// The restrictions that were in force when the program started.
     pub(crate) enforcement: Enforcement,
     pub(crate) usage: ResourceUsage,
-    /// Whether it was ended for what all of its processes held together.
+    /// Whether the tree was killed because all its processes together exceeded the memory limit.
     pub(crate) exceeded_tree_memory: bool,
 }
 
 /// How the script ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LaunchOutcome {
-    /// It never became the program: the step that failed, and the system's error number.
+    /// The program was never executed: the setup step that failed, and the system's error number.
     SetupFailed { step: String, errno: i32 },
-    /// It ran; the status is that of `wait`.
+    /// The program ran; the status is that of `wait`.
     Exited { status: i32 },
 }
 
-/// What held.
+/// Which restrictions were in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub(crate) struct Enforcement {
-    /// The Landlock ABI that confined files; 0 where none did.
+    /// The Landlock ABI that restricted files; 0 if none did.
     pub(crate) landlock_abi: u8,
-    /// No socket could be made that reaches the network.
+    /// No socket could be created that connects to the network.
     pub(crate) network_blocked: bool,
-    /// Signals and abstract sockets stayed inside.
+    /// Signals and abstract sockets could not leave the sandbox.
     pub(crate) scope: bool,
-    /// System calls were filtered, sockets among them where the network is shut.
+    /// System calls were filtered, including sockets if the network is blocked.
     pub(crate) seccomp: bool,
-    /// Files, processes and names are namespaces of its own; the network, where it is shut, one that no machine is in.
+    /// The script had mount, PID, IPC and UTS namespaces of its own and, if the network is blocked, an empty network namespace.
     pub(crate) namespaces: bool,
-    /// There are namespaces on this machine, and this tree could not be given any.
+    /// Namespaces are available on this machine, but setting them up failed for this run.
     pub(crate) is_downgraded: bool,
-    /// Nothing outside of what is to write could be changed, not even its mode or its times.
+    /// Nothing outside of the writable paths could be changed, not even its mode or its times.
     pub(crate) read_only: bool,
-    /// Everything guarded that was there was guarded.
+    /// Every protected path that existed was protected.
     pub(crate) protected_paths: bool,
     /// The number of processes was limited.
     pub(crate) process_limit: bool,
-    /// How the tree is killed: `scoped` reaches every descendant at once, `walk` finds them generation by generation.
+    /// How the tree is killed: `scoped` kills every descendant at once, `walk` kills them generation by generation.
     pub(crate) scoped_kill: bool,
-    /// Nothing of the tree was left when the stub reported.
+    /// No process of the tree was left when the supervisor reported.
     pub(crate) tree_gone: bool,
 }
 
 /// What the whole tree used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResourceUsage {
-    /// Microseconds of processor time.
+    /// Microseconds of CPU time.
     pub(crate) cpu_us: u64,
-    /// Bytes resident in the largest process.
+    /// Resident bytes of the largest process.
     pub(crate) memory: u64,
-    /// Bytes that all held together, the most that was seen.
+    /// Bytes that all processes held together, the highest sample.
     pub(crate) peak_tree_memory: u64,
-    /// Processes that ended after the script and were ended for it.
+    /// Processes that outlived the script and were killed because of that.
     pub(crate) left_behind: u32,
 }

@@ -1,23 +1,24 @@
-//! What a sandbox has to hold where one is required: one answer for the run, its report, and whoever asks what a machine offers.
+//! Which restrictions a required sandbox enforces: one answer for runs, their reports, and checks of what a machine supports.
 
 use super::{Enforcement, SandboxPolicy};
 
-/// The first Landlock that holds every way of changing a file's content: Linux 6.2.
+/// The first Landlock ABI that restricts every way to change a file's content: Linux 6.2.
 const MIN_LANDLOCK_ABI: u8 = 3;
 
 impl Enforcement {
-    /// Whether files outside were out of reach.
+    /// Whether files outside of the sandbox were inaccessible.
     pub(crate) fn restricts_files(&self) -> bool {
         self.landlock_abi >= MIN_LANDLOCK_ABI
     }
 
-    /// Whether no process outside could be signalled: by a scope, from Linux 6.12 on, or since none has a number in there.
+    /// Whether no process outside could be signalled: by a Landlock scope (from Linux 6.12 on), or since none has a PID in the
+    /// namespace.
     pub(crate) fn restricts_signals(&self) -> bool {
         self.scope || self.namespaces
     }
 
-    /// What is missing of what this sandbox has to hold before a program may start in it, where it is required. Whether the tree
-    /// can be killed is known before, and whether it was, afterwards.
+    /// Returns the restrictions that a required sandbox must enforce and does not, before the program may start. Whether the tree
+    /// can be killed is known earlier, and whether it was killed, later.
     pub(crate) fn missing<'a>(
         &'a self,
         sandbox: &'a SandboxPolicy,

@@ -1,4 +1,4 @@
-//! A run's own folder, and its end: whatever a script left in it, the host neither stumbles over it nor leaves it.
+//! The temp dir of one run, and its removal whatever the script left in it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use crate::host::temp_dirs::{PrivateTempDir, ProcessTempDir};
 use crate::host::visibility_lock::VisibilityLock;
 use crate::runtimes::sandbox::cleanup::CleanupThreads;
 
-/// A folder for home and temporary files, the user's alone. Removed when dropped, once nobody is left who could change it; what
-/// takes long is left to the sweeper.
+/// A folder for home and temporary files that only the user may access. Removed when dropped, once no process is left that could
+/// change it; a long removal is left to the cleanup threads.
 ///
-/// No two runs have the same one, however clean it was left: times, flags, attributes and the size of a folder would tell the next
-/// script of the last, and whoever was handed it could still come in.
+/// No two runs share one, however clean it was left: times, flags, attributes and the size of a folder would tell the next script
+/// about the last, and a process that was passed a descriptor of it could still enter it.
 pub(crate) struct RunTempDir {
     folder: PathBuf,
-    /// Goes after it.
+    /// Dropped after the folder itself.
     place: Arc<ProcessTempDir>,
     cleanup: Arc<CleanupThreads>,
-    /// What the script sees besides.
+    /// Locks the other folders that the script sees.
     _in_sight: VisibilityLock,
 }
 
-/// Files and folders that are removed at once.
+/// Maximum number of files and folders that are removed synchronously.
 const MAX_SYNC_REMOVALS: usize = 2048;
 
 impl RunTempDir {
-    /// One that lies in none of these folders, which the script sees; no host puts anything of its own there before it is gone.
+    /// Creates one outside of these folders, which the script sees; no host puts anything of its own there while this exists.
     pub(crate) fn new(sweeper: &Arc<CleanupThreads>, avoided: &[&Path]) -> io::Result<Self> {
         let (folder, place) = PrivateTempDir::outside(avoided)?.into_parts();
         Ok(Self { folder, place, cleanup: Arc::clone(sweeper), _in_sight: VisibilityLock::acquire(avoided) })
@@ -60,28 +60,28 @@ impl Drop for RunTempDir {
     }
 }
 
-/// A folder of another process's: its path, and what says that it is still the same.
+/// A folder of another process: its path, and its device and inode to detect a replacement.
 #[derive(PartialEq, Eq)]
 pub(crate) struct CleanupDir(PathBuf, (u64, u64));
 
 impl CleanupDir {
-    /// What is at this path now, where that is a folder.
+    /// What is at this path now, if it is a folder.
     pub(crate) fn at(path: PathBuf) -> Option<Self> {
         let found = lstat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_dir())?;
         Some(Self(path, file_id(&found)))
     }
 
-    /// Whether it is still there.
+    /// Whether the same folder is still there.
     pub(crate) fn is_unchanged(&self) -> bool {
         lstat(&self.0).is_ok_and(|found| file_id(&found) == self.1)
     }
 
-    /// Removes it, unless it is gone or another one by now.
+    /// Removes it, unless it is gone or was replaced.
     pub(crate) fn remove_if(&self) {
         if self.is_unchanged() {
             remove(&self.0, |found| file_id(found) == self.1);
         }
-        // With all else that its host has left.
+        // Also removes everything else that its host left.
         self.0.ancestors().skip(1).take(2).for_each(temp_dirs::clean_up_after_host);
     }
 }

@@ -1,4 +1,4 @@
-//! Systems and builds without a sandbox: nothing is started in one, and the error says so.
+//! The launcher for systems and builds without a sandbox: every start fails with `Unsupported`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use super::{ForkServerSource, LaunchRequest, SupervisorReport};
 use crate::policy::SandboxLevel;
 
-/// Starts nothing.
+/// A launcher that starts nothing.
 #[derive(Default)]
 pub(crate) struct Launcher;
 
-/// Never made.
+/// Never created.
 pub(crate) struct LaunchHandle {
     pub(crate) report: OwnedFd,
 }
@@ -50,7 +50,7 @@ impl LaunchHandle {
     }
 }
 
-/// Nothing is handed down where there are no sandboxes.
+/// Without sandboxes no descriptor is inherited.
 pub(crate) fn inherited_fd(_number: i32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -61,5 +61,5 @@ pub(crate) fn deny_all_files() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// There is nothing to help with.
+/// Does nothing: there is no fork server here.
 pub(crate) fn fork_server_main() {}

@@ -1,4 +1,5 @@
-//! Where steps run here: functions of the host API, tools of the embedder and other skills, all through the run's context.
+//! Runs the steps of a plan in this process: functions of the host API, tools of the embedder and other skills, all through
+//! the run's context.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::host::{AccessRule, SkillContext, catch_panic, function};
 use crate::plan::{CallTarget, Callee, StepBackend};
 use crate::policy::SandboxMode;
 
-/// This process.
+/// The step backend of this process.
 pub(super) struct LocalBackend {
     callees: HashMap<String, Callee>,
 }
@@ -32,7 +33,7 @@ impl StepBackend for LocalBackend {
             CallTarget::Tool(_) => false,
             CallTarget::Skill(name) => self.callees.get(name).is_some_and(|callee| {
                 let handed_on = ctx.permissions().for_callee(ctx.skill(), name, callee.asked.clone());
-                // Without a sandbox a process can do anything, and a plan may come to one.
+                // Without a sandbox a process can do anything, and a called plan may start one.
                 let is_held = ctx.sandbox_mode() == SandboxMode::Required
                     || !callee.is_process && callee.calls.is_empty();
                 is_held && handed_on.only_reads()
@@ -40,15 +41,15 @@ impl StepBackend for LocalBackend {
         }
     }
 
-    /// Reading a secret again reads the same.
+    /// Reading a secret again has the same result.
     fn is_repeatable(&self, ctx: &SkillContext, call: &CallTarget) -> bool {
         let is_secret =
             |name: &&str| function(name).is_some_and(|known| matches!(known.access, AccessRule::Secret(_)));
         matches!(call, CallTarget::Function(name) if is_secret(name)) || self.is_read_only(ctx, call)
     }
 
-    /// A function is called as a script calls it, permission check and all. A skill is run without `skill:NAME`: the plan names
-    /// it in so many words, it was looked at when the plan was loaded, and it may do no more than this run.
+    /// A function is called as a script calls it, permission check included. A skill is run without `skill:NAME`: the plan
+    /// names it explicitly, it was checked when the plan was loaded, and it may do no more than this run.
     fn call(
         &self,
         ctx: &SkillContext,

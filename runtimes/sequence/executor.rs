@@ -1,4 +1,4 @@
-//! A plan as an executor: read and checked once, taken to its end many times.
+//! The executor of plans: a plan is parsed and checked once, and run many times.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::policy::{CancelToken, Permission, Watchdog};
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::sequence::backend::LocalBackend;
 
-/// A checked plan and where its steps run.
+/// A checked plan and the backend of its steps.
 struct SequenceExecutor {
     skill: String,
     plan: Plan,
@@ -26,7 +26,7 @@ struct SequenceExecutor {
     watchdog: Arc<Watchdog>,
 }
 
-/// Reads and checks a plan; `invalid-skill` with the place of the first fault.
+/// Parses and checks a plan; `invalid-skill` with the location of the first error.
 pub(in crate::runtimes) fn load(
     script: &Script,
     shared: &RuntimeServices,
@@ -111,7 +111,7 @@ impl SkillExecutor for SequenceExecutor {
         self.run(input, &context)
     }
 
-    /// The tools its steps name: whoever reads the plan sees them.
+    /// The tools that its steps name: a reader of the plan can see them.
     fn requested_permissions(&self) -> Vec<Permission> {
         self.plan.tools().filter_map(Permission::tool).collect()
     }

@@ -1,4 +1,4 @@
-//! Plans as a runtime: `scripts/sequence.json`, and `steps` or `composed_of` in `skill.yaml`.
+//! The runtime of plans: `scripts/sequence.json`, and `steps` or `composed_of` in `skill.yaml`.
 
 mod backend;
 mod executor;

@@ -1,9 +1,9 @@
-//! The bytes one run may occupy: the plug-in's memory and tables, and what it keeps in Extism memory, all in one sum.
+//! The memory budget of one run: the plug-in's memory and tables, and its Extism memory, in one sum.
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::CancelToken;
 
-/// Bytes that are copied or made before it is asked again whether the run goes on.
+/// The number of bytes that are copied or created before the token is checked again.
 pub(super) const BYTES_PER_CHECK: usize = 1 << 20;
 
 pub(super) struct PluginBudget {
@@ -13,26 +13,26 @@ pub(super) struct PluginBudget {
 }
 
 impl PluginBudget {
-    /// A budget of which a part is spent before the run begins; `memory` when it is too much already.
+    /// A budget of which a part is already used when the run begins; fails with `memory` if that part exceeds the limit.
     pub(super) fn new(limit: u64, used: u64, cancel: &CancelToken) -> Result<Self> {
         let mut budget = Self { used: 0, limit, cancel: cancel.clone() };
         budget.spend(used)?;
         Ok(budget)
     }
 
-    /// Takes bytes; `memory` when there are not so many left.
+    /// Takes bytes from the budget; fails with `memory` if fewer are left.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<()> {
         let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit);
         self.used = used.ok_or_else(|| out_of_memory(self.limit))?;
         Ok(())
     }
 
-    /// Whether the run goes on. Asked by whatever takes long, every [`STEP`] of its way.
+    /// Fails if the run was stopped. Every long operation checks this after each [`BYTES_PER_CHECK`] bytes.
     pub(super) fn check_cancel(&self) -> Result<()> {
         self.cancel.check()
     }
 
-    /// Gives back bytes that were taken.
+    /// Returns bytes that were taken.
     pub(super) fn refund(&mut self, bytes: u64) {
         self.used = self.used.saturating_sub(bytes);
     }

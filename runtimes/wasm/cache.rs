@@ -1,7 +1,8 @@
-//! Compiled modules on disk, in the user's own cache directory. They are machine code, so that each is authenticated.
+//! The cache of compiled modules on disk, in the user's own cache directory. Entries are machine code, so each one is
+//! authenticated.
 //!
-//! Everything goes through one handle on the folder. An entry appears whole or not at all; which one it is, and whether it
-//! is still what was written, `entry.rs` decides.
+//! All access goes through one handle on the folder. An entry appears completely or not at all; `cache_entry.rs` decides
+//! which module it is of, and whether it is unchanged.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,26 +22,26 @@ use crate::runtimes::metier_dirs;
 use crate::runtimes::wasm::cache_entry::MacKey;
 use crate::runtimes::wasm::mac_key;
 
-/// What may lie there; beyond it the entries that were used longest ago make room.
+/// The maximum size of the cache; beyond it the entries that were used longest ago are removed.
 const MAX_ENTRIES: usize = 1024;
 const MAX_BYTES: u64 = 256 << 20;
 
-/// An entry larger than this is not kept.
+/// An entry larger than this is not cached.
 const MAX_ENTRY_BYTES: u64 = MAX_BYTES / 4;
 
-/// What is still being written has a name that begins with this.
+/// The prefix of the name of a file that is still being written.
 const TEMP_PREFIX: &str = ".new-";
 
-/// How many were written by this process, so that each has a name of its own meanwhile.
+/// The number of files that this process wrote, so that each temporary name is unique.
 static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A folder that is the user's own.
+/// A cache in a folder that only the user can change.
 pub(super) struct ModuleCache {
     folder: OwnedFd,
     mac_key: MacKey,
 }
 
-/// The user's; nothing where nothing may be kept on disk.
+/// The cache of the user; `None` if nothing may be cached on disk.
 pub(super) fn user_cache() -> Option<&'static ModuleCache> {
     static CACHE: LazyLock<Option<ModuleCache>> = LazyLock::new(|| {
         let (cache, state) = (metier_dirs::cache_dir(), metier_dirs::state_dir());
@@ -51,14 +52,14 @@ pub(super) fn user_cache() -> Option<&'static ModuleCache> {
     CACHE.as_ref()
 }
 
-/// Where they are kept, whether or not there are any yet.
+/// The folder of the cache, whether or not it exists yet.
 pub(in super::super) fn folder() -> Option<PathBuf> {
     metier_dirs::cache_dir().map(|own| own.join(metier_dirs::WASM_CACHE_DIR))
 }
 
 impl ModuleCache {
-    /// The cache in this folder, with its key in that one, or the reason why there can be none. Both are made where they are
-    /// missing; the folders around them are the platform's.
+    /// Opens the cache in the first folder, with its key in the second, or returns the reason why it cannot be used. Both
+    /// folders are created if they are missing; the folders around them are the platform's.
     pub(super) fn open(own: &Path, state: &Path) -> Result<Self, String> {
         for lasting in [own, state] {
             if let Some(reason) = lasting
@@ -74,12 +75,12 @@ impl ModuleCache {
         Ok(Self { folder, mac_key: key })
     }
 
-    /// What its entries are authenticated with.
+    /// The key that authenticates its entries.
     pub(super) fn mac_key(&self) -> &MacKey {
         &self.mac_key
     }
 
-    /// The content of an entry; nothing where there is none that is the user's own.
+    /// The content of an entry; `None` if there is no such entry that belongs to the user.
     pub(super) fn read_entry(&self, name: &str) -> Option<Vec<u8>> {
         check_folder_owner(&self.folder).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -92,13 +93,14 @@ impl ModuleCache {
         let mut content = Vec::with_capacity(usize::try_from(length).ok()? + 1);
         (&file).take(length + 1).read_to_end(&mut content).ok()?;
         if is_hours_old(modified_time(&found)) {
-            // Whoever makes room takes what was used longest ago. Where this cannot be noted it may go sooner.
+            // Eviction removes the entry that was used longest ago. If the time cannot be set, the entry may be removed
+            // sooner.
             file.set_modified(SystemTime::now()).ok();
         }
         Some(content)
     }
 
-    /// Keeps an entry, in one step, for other processes may be reading it; and makes room for it.
+    /// Stores an entry in one step, since other processes may be reading it, and evicts others if needed.
     pub(super) fn store_entry(&self, name: &str, content: &[u8]) {
         if content.len() as u64 > MAX_ENTRY_BYTES || check_folder_owner(&self.folder).is_err() {
             return;
@@ -119,12 +121,12 @@ impl ModuleCache {
 
     fn write_file(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What a process of the same number left behind when it was killed.
+        // A process with the same id may have left this file behind when it was killed.
         unlinkat(&self.folder, name, AtFlags::empty()).ok();
         File::from(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?).write_all(content)
     }
 
-    /// Removes what is too much, but never this one.
+    /// Removes the entries beyond the limits, but never this one.
     fn evict(&self, kept: &str) {
         let mut entries = self.entries();
         entries.sort_by_key(|entry| entry.last_used);
@@ -161,7 +163,7 @@ struct CacheFile {
 const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A folder of metier's own and one in it, the user's alone; made where they are missing.
+/// Opens a folder of metier's own and one in it, both accessible to the user alone; they are created if they are missing.
 fn open_own_folder(path: &Path, inside: &[&str]) -> Result<OwnedFd, String> {
     let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
     let (Some(base), Some(name)) = (path.parent(), path.file_name()) else {
@@ -202,7 +204,7 @@ fn modified_time(found: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// An unfinished entry that old nobody will finish; a use that old is noted again.
+/// Whether a time is hours ago: nobody will finish a temporary file that old, and a use that old is noted again.
 fn is_hours_old(then: SystemTime) -> bool {
     then.elapsed().is_ok_and(|age| age > Duration::from_hours(1))
 }

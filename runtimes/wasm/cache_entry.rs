@@ -1,5 +1,5 @@
-//! A compiled module as it is kept on disk: for which source, what is known of it, its machine code, and a code over it all
-//! that nobody can make who does not have the user's key.
+//! An entry of the cache: the key of its source, the module's metadata and machine code, and a MAC over all of it that nobody
+//! can compute without the user's key.
 
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
@@ -16,23 +16,23 @@ use crate::executor::Script;
 use crate::policy::CancelToken;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 
-/// What an entry begins with; the number changes with the layout.
+/// The start of every entry; the number changes with the layout.
 const MAGIC: &[u8; 16] = b"metier wasm 002\n";
 
 type Sha256Sum = [u8; 32];
 
-/// What entries are authenticated with. Whoever has it can have the host run any machine code.
+/// The key that authenticates entries. Whoever has it can make the host run any machine code.
 pub(super) struct MacKey([u8; 64]);
 
 impl MacKey {
     pub(super) fn new(key: [u8; 32]) -> Self {
-        // As HMAC itself makes a short key as long as a block.
+        // HMAC itself pads a short key to the length of a block in this way.
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(&key);
         Self(block)
     }
 
-    /// The code over the parts of an entry, each behind its length.
+    /// The MAC over the parts of an entry, each preceded by its length.
     fn authenticate(&self, parts: [&[u8]; 3]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new(&self.0.into());
         mac.update(MAGIC);
@@ -44,10 +44,10 @@ impl MacKey {
     }
 }
 
-/// What a compiled module is kept by: its source and everything else that decides what becomes of it.
+/// The cache key of a compiled module: its source and everything else that decides the result of compiling it.
 pub(super) struct CacheKey(Sha256Sum);
 
-/// Whatever decides what becomes of a source, beside the compiler: a change here is another key.
+/// The sources of this crate that decide the result of compiling, besides the compiler: a change here changes the key.
 const COMPILER_SOURCES: &[&str] = &[
     include_str!("compiler/compilation.rs"),
     include_str!("engine.rs"),
@@ -65,7 +65,7 @@ impl CacheKey {
         Self::compute(script, counts, &CancelToken::new()).unwrap()
     }
 
-    /// The key of a source, which may be large: the token is asked once per MiB of it.
+    /// Computes the key of a source, which may be large: the token is checked once per MiB of it.
     pub(super) fn compute(script: &Script, counts: bool, cancel: &CancelToken) -> Result<Self> {
         let function = script.function.as_deref().unwrap_or("run");
         let mut key = Sha256::new();
@@ -79,13 +79,13 @@ impl CacheKey {
         Ok(Self(key.finalize().into()))
     }
 
-    /// As the name of a file.
+    /// The file name of the entry.
     pub(super) fn file_name(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 }
 
-/// The bytes of an entry.
+/// Encodes an entry.
 pub(super) fn encode(key: &CacheKey, mac_key: &MacKey, facts: &ModuleMetadata, code: &[u8]) -> Vec<u8> {
     let facts = facts.to_json();
     let mut entry = Vec::with_capacity(code.len() + facts.len() + 256);
@@ -98,7 +98,8 @@ pub(super) fn encode(key: &CacheKey, mac_key: &MacKey, facts: &ModuleMetadata, c
     entry
 }
 
-/// The facts and the machine code of an entry; nothing where it is not whole, another's, or nobody's who has the key.
+/// The metadata and machine code of an entry; `None` if it is incomplete, of another module, or not authenticated with this
+/// key.
 pub(super) fn decode<'e>(
     entry: &'e [u8],
     key: &CacheKey,
@@ -112,13 +113,13 @@ pub(super) fn decode<'e>(
     if *found != key.0 {
         return None;
     }
-    // In the same time wherever it differs.
+    // Takes the same time wherever the bytes differ.
     mac_key.authenticate([&key.0, facts, code]).verify_slice(expected).ok()?;
     Some((ModuleMetadata::from_json(facts)?, code))
 }
 
-/// What makes machine code here: our own part, and the compiler with its version to the last number, its settings and the
-/// processor it writes for. By itself wasmtime would take what an older patch of the same major version made.
+/// A fingerprint of what produces machine code here: our own sources, and the compiler with its exact version, its settings
+/// and its target processor. By itself wasmtime would accept code of an older patch release of the same major version.
 pub(super) fn compiler_fingerprint(counts: bool) -> &'static Sha256Sum {
     static FINGERPRINTS: [LazyLock<Sha256Sum>; 2] =
         [LazyLock::new(|| compute_fingerprint(false)), LazyLock::new(|| compute_fingerprint(true))];
@@ -136,7 +137,7 @@ fn compute_fingerprint(counts: bool) -> Sha256Sum {
     )
 }
 
-/// A sum over what can be hashed.
+/// A SHA-256 of values that implement `Hash`.
 struct Sha256Hasher(Sha256);
 
 impl Hasher for Sha256Hasher {
@@ -144,13 +145,13 @@ impl Hasher for Sha256Hasher {
         self.0.update(bytes);
     }
 
-    /// Nobody asks for the short form.
+    /// The 64-bit form is never used.
     fn finish(&self) -> u64 {
         0
     }
 }
 
-/// The sum of parts, each behind its length, so that none can pass for a piece of its neighbour.
+/// The hash of parts, each preceded by its length, so that no two lists of parts hash the same bytes.
 fn hash_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Sha256Sum {
     let mut sum = Sha256::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! A plug-in as machine code: taken from the disk where the host itself has kept it there, compiled otherwise.
+//! A plug-in as machine code: loaded from the host's own cache on disk, or compiled.
 
 use wasmtime::{Engine, Module as Code};
 
@@ -20,7 +20,7 @@ pub(super) struct CompiledPlugin {
 }
 
 impl CompiledPlugin {
-    /// The plug-in on an engine of its own, which counts operations where that is asked.
+    /// Loads or compiles the plug-in, on an engine of its own that counts operations on request.
     pub(super) fn load_or_compile(
         script: &Script,
         counts: bool,
@@ -38,7 +38,7 @@ impl CompiledPlugin {
         let (facts, code) = compiler::compile(script, counts, shared, cancel)?;
         let entry = disk.map(|disk| (disk, cache_entry::encode(&key, disk.mac_key(), &facts, &code)));
         let compiled = Self::from_machine_code(facts, &code, &script.path, counts)?;
-        // Only what the engine took is kept.
+        // Only code that the engine accepted is cached.
         if let Some((disk, entry)) = entry {
             disk.store_entry(&key.file_name(), &entry);
         }

@@ -1,4 +1,4 @@
-//! One WebAssembly engine with one plug-in on it, for one run at a time.
+//! A WebAssembly engine with one linked plug-in, used by one run at a time.
 
 use serde_json::Value;
 use wasmtime::{
@@ -21,7 +21,7 @@ use crate::runtimes::wasm::metadata::ModuleMetadata;
 use crate::runtimes::wasm::run_state::RunState;
 use crate::strict_json;
 
-/// A plug-in, linked and ready for an instance of it.
+/// A plug-in, linked and ready to be instantiated.
 pub(super) struct LinkedPlugin {
     file: String,
     engine: Engine,
@@ -31,19 +31,19 @@ pub(super) struct LinkedPlugin {
     pub(super) counts_operations: bool,
 }
 
-/// Bytes of native stack a plug-in's calls may take; a thread has 2 MiB as a rule.
+/// The maximum native stack of a plug-in's calls in bytes; a thread usually has 2 MiB.
 const MAX_STACK_BYTES: usize = 512 << 10;
 
-/// Bytes of memory, and of each table, that are wiped and kept rather than given back to the system after a run.
+/// Bytes of the memory, and of each table, that are cleared and kept after a run instead of being returned to the system.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 
-/// The limit of operations that has to be counted; no plug-in gets to the largest number there is.
+/// The limit of operations, if it has to be counted; no plug-in reaches the largest number, which means no limit.
 pub(super) fn operation_limit(limits: &Limits) -> Option<u64> {
     limits.operations.filter(|count| *count < u64::MAX)
 }
 
 impl LinkedPlugin {
-    /// Links a compiled plug-in; `invalid-skill` where it cannot be.
+    /// Links a compiled plug-in; fails with `invalid-skill` if that is not possible.
     pub(super) fn new(compiled: CompiledPlugin, file: &str, counts: bool) -> Result<Self> {
         let CompiledPlugin { engine, module, metadata: facts } = compiled;
         let linked =
@@ -58,7 +58,7 @@ impl LinkedPlugin {
         })
     }
 
-    /// Runs the plug-in once. Whatever it answers, the token that stopped it has the last word.
+    /// Runs the plug-in once. A cancelled or timed-out run fails, whatever the plug-in returned.
     pub(super) fn run(&self, input: &Value, context: &SkillContext) -> Result<Value> {
         context.cancel().check()?;
         if self.metadata.uses_wasi() {
@@ -95,7 +95,7 @@ impl LinkedPlugin {
         }
     }
 
-    /// The code of the plug-in's entry.
+    /// Calls the plug-in's entry function and returns its code.
     fn call_entry(&self, store: &mut Store<StoreData>, context: &SkillContext) -> wasmtime::Result<i32> {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|guest| match guest.data().run.context().cancel().check() {
@@ -116,7 +116,7 @@ impl LinkedPlugin {
     }
 }
 
-/// The value of an output's text.
+/// Parses the text of an output.
 fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
     let most = context.limits().output;
     let invalid = |sentence: String| SkillError::new(ErrorKind::InvalidOutput, sentence);
@@ -131,19 +131,19 @@ fn parse_output(output: &[u8], context: &SkillContext) -> Result<Value> {
     let text = std::str::from_utf8(output).map_err(|error| {
         invalid(format!("the plug-in's output is not UTF-8 at byte {}", error.valid_up_to()))
     })?;
-    // What the value takes is counted before it is made, as everything else that is a run's.
+    // The memory of the value is charged before the value is created, like all memory of a run.
     let limit = context.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
     json_cost(text, &mut PluginBudget::new(limit, 0, context.cancel())?)?;
     strict_json::parse(text).map_err(|reason| invalid(format!("the plug-in's output is not JSON: {reason}")))
 }
 
-/// An engine for a module of which this is known. A pool of one makes a fresh instance cheap; it reserves addresses, which
-/// there may not be enough of.
+/// An engine for a module with this metadata. A pool of one instance makes a fresh instance cheap; it reserves address space,
+/// of which there may not be enough.
 pub(super) fn pooling_engine(facts: &ModuleMetadata, counts: bool) -> wasmtime::Result<Engine> {
     new_engine(pooling_strategy(facts), counts)
 }
 
-/// An engine that asks the system for each instance.
+/// An engine that allocates each instance from the system.
 pub(super) fn on_demand_engine(counts: bool) -> wasmtime::Result<Engine> {
     new_engine(InstanceAllocationStrategy::OnDemand, counts)
 }
@@ -155,19 +155,19 @@ fn new_engine(strategy: InstanceAllocationStrategy, counts: bool) -> wasmtime::R
         .allocation_strategy(strategy)
         .epoch_interruption(true)
         .consume_fuel(counts)
-        // A plug-in has no references but to functions and to nothing.
+        // The only references of a plug-in are to functions, or null.
         .collector(Collector::Null)
-        // Traces name functions, never places in them.
+        // Traces name functions, never positions in them.
         .generate_address_map(false);
     Engine::new(&config)
 }
 
-/// Room for one run.
+/// A pool for one run.
 fn pooling_strategy(facts: &ModuleMetadata) -> InstanceAllocationStrategy {
     let elements = usize::try_from(facts.largest_table_elements).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_core_instances(1)
-        // The second is the heap of references, where a module has any.
+        // The second memory is the heap of references, for modules that have one.
         .total_memories(2)
         .total_gc_heaps(1)
         .total_tables(facts.tables)

@@ -1,4 +1,4 @@
-//! A plug-in, checked and compiled once; runs on a few engines that are kept warm.
+//! The executor of a plug-in, which is checked and compiled once, and runs on a few engines that are kept for reuse.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::runtimes::RuntimeServices;
 use crate::runtimes::pool::{PooledExecutor, Program};
 use crate::runtimes::wasm::compiled_plugin::CompiledPlugin;
 
-/// Compiles a plug-in; what is wrong with it is `invalid-skill`, in text form with line and column.
+/// Compiles a plug-in; errors in it are `invalid-skill`, with line and column if it is in the text format.
 pub(crate) fn load(
     script: &Script,
     shared: &RuntimeServices,
@@ -26,7 +26,7 @@ pub(crate) fn load(
 struct PluginLoader {
     script: Script,
     services: RuntimeServices,
-    /// The first engine, made when the plug-in was loaded so that a fault shows there.
+    /// The first engine, created when the plug-in is loaded so that an error is reported then.
     first: Mutex<Option<LinkedPlugin>>,
 }
 

@@ -1,4 +1,4 @@
-//! The functions of `extism:host/env`, as Extism's plug-in kits know them, and the few that rewritten modules call.
+//! The functions of `extism:host/env` that Extism's plug-in kits use, and the few that instrumented modules call.
 
 use wasmparser::ValType::{self, I32, I64};
 
@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::LogLevel;
 use crate::runtimes::wasm::run_state::RunState;
 
-/// One function: what it takes and answers with as WebAssembly has it, and what it does.
+/// One function: its parameter and result types in WebAssembly, and its implementation.
 pub(super) struct KernelFunction {
     pub(super) name: &'static str,
     pub(super) params: &'static [ValType],
@@ -14,7 +14,7 @@ pub(super) struct KernelFunction {
     pub(super) body: KernelFn,
 }
 
-/// Integers come and go as 64 bits, whatever their width. An error ends the run.
+/// Integers are passed as 64 bits, whatever their width. An error ends the run.
 type KernelFn = fn(&mut RunState, &[u64]) -> Result<u64>;
 
 const fn kernel_function(name: &'static str, params: &'static [ValType], body: KernelFn) -> KernelFunction {
@@ -27,7 +27,7 @@ impl KernelFunction {
     }
 }
 
-/// What plug-ins may import of Extism.
+/// The functions of Extism that plug-ins may import.
 pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
     kernel_function("alloc", &[I64], |run, args| run.allocate(args[0])).returns(I64),
     kernel_function("free", &[I64], |run, args| run.release(args[0])),
@@ -43,7 +43,7 @@ pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
     kernel_function("input_load_u64", &[I64], |run, args| run.load_input(args[0], 8)).returns(I64),
     kernel_function("output_set", &[I64, I64], |run, args| run.set_output(args[0], args[1])),
     kernel_function("error_set", &[I64], |run, args| run.set_error(args[0])),
-    // Settings come by `config` of the host API, in every language.
+    // Settings are read with `config` of the host API, in every language.
     kernel_function("config_get", &[I64], |run, args| run.release(args[0])).returns(I64),
     kernel_function("var_get", &[I64], |run, args| run.load_variable(args[0])).returns(I64),
     kernel_function("var_set", &[I64, I64], |run, args| run.set_variable(args[0], args[1])),
@@ -59,10 +59,11 @@ pub(super) const EXTISM_FUNCTIONS: &[KernelFunction] = &[
     kernel_function("get_log_level", &[], |_, _| Ok(0)).returns(I32),
 ];
 
-/// What a rewritten module imports beside what it did before.
+/// The namespace of the imports that instrumentation adds to a module.
 pub(super) const METIER_NAMESPACE: &str = "metier:run";
 
-/// Before memory or a table grows, the bytes; the same number below zero when it then did not.
+/// Called before a memory or table grows, with the number of bytes; called again with the negative number if it then did not
+/// grow.
 pub(super) const GROW: KernelFunction =
     kernel_function("grow", &[I64], |run, args| run.account_growth(args[0].cast_signed()));
 

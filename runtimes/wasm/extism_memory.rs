@@ -1,17 +1,18 @@
-//! Extism memory: where the host and a plug-in hand each other texts. The host's own, so that no plug-in can lie about it.
+//! Extism memory, through which the host and a plug-in exchange texts. It belongs to the host, so that no plug-in can forge
+//! its metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Blocks by their offset; offset 0 is no block.
+/// Blocks by offset; offset 0 means that there is no block.
 pub(super) struct ExtismMemory {
     bytes: Vec<u8>,
     blocks: BTreeMap<u64, Block>,
-    /// Capacity by offset; neighbours are merged.
+    /// Capacities of free blocks by offset; neighbours are merged.
     free: BTreeMap<u64, u64>,
-    /// The same by capacity, then offset: the smallest that is large enough is found at once.
+    /// The same by capacity, then offset, to find the smallest block that is large enough at once.
     by_capacity: BTreeSet<(u64, u64)>,
 }
 
@@ -20,15 +21,15 @@ struct Block {
     capacity: u64,
 }
 
-/// Capacities are multiples of this, so that what the host remembers of a block is never more than the block.
+/// Capacities are multiples of this, so that the host's record of a block is never larger than the block.
 const CAPACITY_UNIT: u64 = 64;
 
-/// Blocks and gaps between them there may be: what is there when a run is over has to go within its time.
+/// The maximum number of blocks and of gaps between them: all that exists when a run is over must be freed within its time.
 const MAX_BLOCKS: usize = 1 << 20;
 
 impl ExtismMemory {
     pub(super) fn new() -> Self {
-        // Nothing lies at offset 0, for it means that there is nothing.
+        // No block is at offset 0, since that means that there is none.
         Self {
             bytes: vec![0; 64],
             blocks: BTreeMap::new(),
@@ -37,7 +38,7 @@ impl ExtismMemory {
         }
     }
 
-    /// A block of so many bytes; `memory` when the budget does not have them.
+    /// Allocates a block of this length; fails with `memory` if the budget is too small.
     pub(super) fn allocate(&mut self, length: u64, budget: &mut PluginBudget) -> Result<u64> {
         if length == 0 {
             return Ok(0);
@@ -58,7 +59,7 @@ impl ExtismMemory {
         Ok(offset)
     }
 
-    /// A block that holds this.
+    /// Allocates a block with this content.
     pub(super) fn store(&mut self, content: &[u8], budget: &mut PluginBudget) -> Result<u64> {
         let offset = self.allocate(content.len() as u64, budget)?;
         if let Some(block) = self.slice_mut(offset, content.len() as u64) {
@@ -70,7 +71,7 @@ impl ExtismMemory {
         Ok(offset)
     }
 
-    /// Frees the block that begins there; nothing happens where none does.
+    /// Frees the block at this offset; does nothing if there is none.
     pub(super) fn release(&mut self, offset: u64) {
         let Some(block) = self.blocks.remove(&offset) else { return };
         let mut capacity = block.capacity;
@@ -97,23 +98,23 @@ impl ExtismMemory {
         Some(capacity)
     }
 
-    /// The length of the block that begins there; 0 where none does.
+    /// The length of the block at this offset; 0 if there is none.
     pub(super) fn length(&self, offset: u64) -> u64 {
         self.blocks.get(&offset).map_or(0, |block| block.length)
     }
 
-    /// What the block that begins there holds.
+    /// The content of the block at this offset.
     pub(super) fn block(&self, offset: u64) -> Option<&[u8]> {
         self.slice(offset, self.blocks.get(&offset)?.length)
     }
 
-    /// These bytes, where they lie inside.
+    /// These bytes, if they are inside a block.
     pub(super) fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let start = usize::try_from(offset).ok()?;
         self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 
-    /// So many bytes as a little-endian number.
+    /// Reads this many bytes as a little-endian number.
     pub(super) fn load(&self, offset: u64, length: usize) -> Result<u64> {
         let bytes = self.slice(offset, length as u64).ok_or_else(|| out_of_bounds("read"))?;
         let mut number = [0; 8];
@@ -121,7 +122,7 @@ impl ExtismMemory {
         Ok(u64::from_le_bytes(number))
     }
 
-    /// The lowest bytes of a number, little-endian, written there.
+    /// Writes the lowest bytes of a number, in little-endian order.
     pub(super) fn save(&mut self, offset: u64, length: usize, number: u64) -> Result<()> {
         let bytes = self.slice_mut(offset, length as u64).ok_or_else(|| out_of_bounds("write"))?;
         bytes.copy_from_slice(&number.to_le_bytes()[..length]);
@@ -133,7 +134,7 @@ impl ExtismMemory {
         self.bytes.get_mut(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 
-    /// The smallest free room that is large enough; what is left of it stays free.
+    /// Takes the smallest free block that is large enough; the rest of it stays free.
     fn reuse_free(&mut self, capacity: u64) -> Option<u64> {
         let (room, offset) = *self.by_capacity.range((capacity, 0)..).next()?;
         self.remove_free(offset);

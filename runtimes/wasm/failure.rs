@@ -1,11 +1,12 @@
-//! What a plug-in ended with, as an error for a person: a sentence for each trap, the plug-in's own functions as traceback.
+//! Converts the end of a plug-in into an error for people: a message for each trap, and the plug-in's own functions as
+//! traceback.
 
 use wasmtime::{Error, Trap, WasmBacktrace};
 
 use super::wasi::I32Exit;
 use crate::error::{ErrorKind, Location, SkillError};
 
-/// Traps that have a sentence and a kind of their own.
+/// Traps with a message and an error kind of their own.
 const TRAPS: &[(Trap, ErrorKind, &str)] = &[
     (Trap::StackOverflow, ErrorKind::Script, "the plug-in's calls are nested too deep"),
     (Trap::UnreachableCodeReached, ErrorKind::Script, "the plug-in gave up: it reached `unreachable`"),
@@ -36,7 +37,7 @@ pub(super) fn exit_code_error(code: impl std::fmt::Display) -> SkillError {
     SkillError::new(ErrorKind::Script, format!("the plug-in ended with code {code} and did not say why"))
 }
 
-/// The error, in the file, with the plug-in's functions that were under way, innermost first.
+/// The error, with the plug-in's file and the functions on its call stack, innermost first.
 pub(super) fn with_traceback(
     error: SkillError,
     file: &str,

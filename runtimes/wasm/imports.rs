@@ -10,29 +10,30 @@ const ENV_NAMESPACE: &str = "extism:host/env";
 const USER_NAMESPACE: &str = "extism:host/user";
 pub(super) const WASI_NAMESPACE: &str = "wasi_snapshot_preview1";
 
-/// Parameters a host function may have here.
+/// The maximum number of parameters of a host function here.
 pub(super) const MAX_PARAMS: usize = 8;
 
-/// A function for a module to import.
+/// A function that a module may import.
 #[derive(Clone)]
 pub(super) struct Import {
     pub(super) namespace: &'static str,
     pub(super) name: &'static str,
     pub(super) target: ImportTarget,
-    /// Optional parameters it goes without: a function may have more of them than when the plug-in was compiled.
+    /// The number of optional parameters that the import omits: a function may have more of them than when the plug-in was
+    /// compiled.
     omitted_params: usize,
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum ImportTarget {
-    /// One of Extism's.
+    /// A function of Extism.
     Kernel(&'static KernelFunction),
-    /// A row of the host's table.
+    /// A function in the host's table.
     Host(&'static HostFunction),
 }
 
 impl Import {
-    /// What stands behind a module's import, its type checked; nothing for one of WASI, which is linked by name.
+    /// Resolves a module's import and checks its type; `None` for a WASI function, which is linked by name.
     pub(super) fn resolve<'t>(
         import: &wasmparser::Import<'_>,
         type_of: impl Fn(u32) -> &'t FuncType,
@@ -60,14 +61,14 @@ impl Import {
         *signature.params() == *self.params() && *signature.results() == *self.results()
     }
 
-    /// Its type in words: `(i64, i64) -> (i64)`.
+    /// Its type as text: `(i64, i64) -> (i64)`.
     fn signature(&self) -> String {
         let listed =
             |types: Vec<ValType>| types.iter().map(ValType::to_string).collect::<Vec<_>>().join(", ");
         format!("({}) -> ({})", listed(self.params()), listed(self.results()))
     }
 
-    /// What the import of that name is, or the sentence that nothing offers it.
+    /// The import of that name, or the message that no such import exists.
     fn find(namespace: &str, name: &str) -> Result<Self> {
         let found = available_imports(namespace).find(|offer| offer.name == name);
         found.ok_or_else(|| {
@@ -81,17 +82,17 @@ impl Import {
         })
     }
 
-    /// What was found for an import before: by its names and how many parameters it has.
+    /// Restores an import that was resolved before, from its names and its number of parameters.
     pub(super) fn restore(namespace: &str, name: &str, params: usize) -> Option<Self> {
         Self::find(namespace, name).ok()?.with_params(params)
     }
 
-    /// One of Extism's, under a namespace of its own.
+    /// A function of Extism, under a namespace of its own.
     pub(super) fn kernel_imports(namespace: &'static str, function: &'static KernelFunction) -> Self {
         Self { namespace, name: function.name, target: ImportTarget::Kernel(function), omitted_params: 0 }
     }
 
-    /// The import with so many parameters, where those that are left out are optional.
+    /// The import with this number of parameters, if the omitted ones are optional.
     fn with_params(self, count: usize) -> Option<Self> {
         let (all, required) = match self.target {
             ImportTarget::Kernel(function) => (function.params.len(), function.params.len()),

@@ -1,7 +1,9 @@
-//! A module as it runs: nothing of it before the host said so, nothing of it growing without the host's leave.
+//! Rewrites a module so that none of its code runs before the host calls it, and nothing in it grows without the host's
+//! permission.
 //!
-//! The start function and the initialisers are called by one new function, the only one exported, before the entry. Where
-//! the module grows its memory or a table it calls a function put in beside its own, which asks `grow` first.
+//! The start function and the initialisers are called by one new function, the only one exported, before the entry. Each
+//! instruction that grows a memory or a table is replaced by a call of an added function, which calls the import `grow`
+//! first.
 
 use std::convert::Infallible;
 
@@ -16,18 +18,18 @@ use wasmparser::{CustomSectionReader, ExternalKind, KnownCustom, Operator, Parse
 use super::module::{CheckedModule, ELEMENT_BYTES, Initialiser, MAX_TABLE_ELEMENTS, PAGE_BYTES};
 use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
 
-/// The function a rewritten module exports. It answers with the code of the module's own entry, 0 where that has none.
+/// The function that an instrumented module exports. It returns the code of the module's own entry, or 0 if that has none.
 pub(super) const ENTRY_EXPORT: &str = "run";
 
-/// The memory that WASI looks for; the one thing beside the entry that stays exported.
+/// The memory that WASI looks for; the only other export that is kept.
 const MEMORY_EXPORT: &str = "memory";
 
-/// A module on its way to its new form.
+/// A module that is being rewritten.
 struct Instrumenter<'a> {
     module: &'a CheckedModule,
 }
 
-/// The sections of the new form, in their order.
+/// The sections of the rewritten module, in order.
 #[derive(Default)]
 struct Sections {
     types: TypeSection,
@@ -44,17 +46,17 @@ struct Sections {
     names: Option<NameSection>,
 }
 
-/// The types put in, behind the module's own.
+/// The types that are added after the module's own.
 const PLACEHOLDER_TYPE: u32 = 0;
 const GROW_CALLBACK_TYPE: u32 = 1;
 const RUN_TYPE: u32 = 2;
 const GROW_MEMORY_TYPE: u32 = 3;
 const GROW_TABLE_TYPE: u32 = 4;
 
-/// The functions put in before the module's own, which are imports: `grow`.
+/// The functions that are added before the module's own, which are imports: `grow`.
 const ADDED_IMPORTS: u32 = 1;
 
-/// The new form of a module that was checked.
+/// Rewrites a checked module.
 pub(super) fn instrument(binary: &[u8], module: &CheckedModule) -> Result<Vec<u8>, Error<Infallible>> {
     let mut rewriter = Instrumenter { module };
     let mut sections = Sections::default();
@@ -65,7 +67,7 @@ pub(super) fn instrument(binary: &[u8], module: &CheckedModule) -> Result<Vec<u8
     Ok(sections.finish())
 }
 
-/// The index of the first function that was put in; a module's own lie before it.
+/// The index of the first function that was added; a module's own functions are before it.
 pub(super) fn first_added_function(module: &CheckedModule) -> u32 {
     import_count(module) + ADDED_IMPORTS + module.functions
 }
@@ -74,7 +76,7 @@ fn import_count(module: &CheckedModule) -> u32 {
     to_u32(module.imports.len())
 }
 
-/// Counts here are bounded long before they could be too large.
+/// The counts here are bounded far below the maximum.
 fn to_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -82,7 +84,7 @@ fn to_u32(length: usize) -> u32 {
 impl Reencode for Instrumenter<'_> {
     type Error = Infallible;
 
-    /// Imports come first, so what was put in behind them moves the module's own functions.
+    /// Imports come first, so the ones that are added after them shift the module's own functions.
     fn function_index(&mut self, function: u32) -> Result<u32, Error> {
         let is_imported = function < import_count(self.module);
         Ok(if is_imported { function } else { function + ADDED_IMPORTS })
@@ -100,7 +102,7 @@ impl Reencode for Instrumenter<'_> {
 }
 
 impl Instrumenter<'_> {
-    /// What stands for `memory.fill`; what stands for `memory.copy` follows it.
+    /// The index of the replacement for `memory.fill`; that for `memory.copy` follows it.
     fn fill_function_index(&self) -> u32 {
         first_added_function(self.module) + 2 + to_u32(self.module.tables.len())
     }
@@ -137,7 +139,7 @@ impl Instrumenter<'_> {
         }
     }
 
-    /// The names of functions, for traces. Nobody checked them; where they cannot be read there are none.
+    /// The names of functions, for traces. They are not validated; if they cannot be parsed, there are none.
     fn names(&mut self, section: &CustomSectionReader<'_>) -> Option<NameSection> {
         match section.as_known() {
             KnownCustom::Name(names) => self.custom_name_section(names).ok(),
@@ -160,7 +162,7 @@ impl Instrumenter<'_> {
             to.functions.function(first + GROW_MEMORY_TYPE);
             to.code.function(&self.grow_function(0, PAGE_BYTES, None));
         } else if !self.module.tables.is_empty() {
-            // Nobody calls it; it only keeps the place, for the tables' functions follow.
+            // Never called; it only keeps the index, since the functions of the tables follow.
             to.functions.function(first + PLACEHOLDER_TYPE);
             to.code.function(&finish_function(Function::new([])));
         }
@@ -179,7 +181,7 @@ impl Instrumenter<'_> {
         Ok(())
     }
 
-    /// Makes ready, runs and answers with the code.
+    /// Initialises, runs, and returns the code.
     fn run_function(&mut self) -> Result<Function, Error> {
         let mut run = Function::new([]);
         let start = self.module.start.map(|function| Initialiser { function, params: 0, results: 0 });
@@ -199,7 +201,7 @@ impl Instrumenter<'_> {
         Ok(finish_function(run))
     }
 
-    /// What stands for `memory.grow` and `table.grow`: the bytes are asked for, and given back when nothing grew. The number
+    /// The replacement for `memory.grow` and `table.grow`: requests the bytes, and returns them if nothing grew. The number
     /// of units is the last parameter.
     fn grow_function(&self, units: u32, unit: u64, table: Option<u32>) -> Function {
         let before = units + 1;
@@ -223,7 +225,7 @@ impl Instrumenter<'_> {
             None => {
                 function.instruction(&Instruction::LocalGet(0)).instruction(&Instruction::MemoryGrow(0));
             }
-            // No table has more elements than one instruction may go through.
+            // No table has more elements than one instruction may process.
             Some(table) => {
                 for instruction in [
                     Instruction::TableSize(table),
@@ -256,15 +258,15 @@ impl Instrumenter<'_> {
     }
 }
 
-/// Bytes that `memory.fill` and `memory.copy` go through at a time: in between the run can be stopped.
+/// The number of bytes that `memory.fill` and `memory.copy` process at a time; in between the run can be stopped.
 const CHUNK_BYTES: i32 = 1 << 20;
 
-/// The parameters of both: where to, what or where from, how many bytes.
+/// The parameters of both: the destination, the value or source, and the number of bytes.
 const TO: u32 = 0;
 const FROM: u32 = 1;
 const BYTES: u32 = 2;
 
-/// What stands for `memory.fill`: the same in pieces, of a place that lies inside of the memory as a whole.
+/// The replacement for `memory.fill`: it fills in chunks, after a check that the whole range is inside the memory.
 fn fill_function() -> Function {
     use Instruction as I;
     let fill = [I::LocalGet(TO), I::LocalGet(FROM), I::LocalGet(BYTES), I::MemoryFill(0)];
@@ -282,7 +284,7 @@ fn fill_function() -> Function {
     )
 }
 
-/// What stands for `memory.copy`: the same in pieces, from the end where the two places could overlap otherwise.
+/// The replacement for `memory.copy`: it copies in chunks, from the end if the ranges could overlap otherwise.
 fn copy_function() -> Function {
     use Instruction as I;
     let memory = I::MemoryCopy { src_mem: 0, dst_mem: 0 };
@@ -313,7 +315,7 @@ fn copy_function() -> Function {
     )
 }
 
-/// Opens a branch for what is small, and for what does not lie inside of the memory, which traps before anything is written.
+/// Opens a branch for a small range, and for one that is not inside the memory, which traps before anything is written.
 fn if_small_or_out_of_bounds(places: &[u32]) -> Vec<Instruction<'static>> {
     use Instruction as I;
     let mut is = vec![I::LocalGet(BYTES), I::I32Const(CHUNK_BYTES), I::I32LeU];
@@ -346,7 +348,7 @@ fn subtract_chunk() -> [Instruction<'static>; 4] {
     [I::LocalGet(BYTES), I::I32Const(CHUNK_BYTES), I::I32Sub, I::LocalSet(BYTES)]
 }
 
-/// Ends a loop, and goes on with it while more than a piece is left.
+/// Ends a loop, and repeats it while more than one chunk is left.
 fn loop_while_over_chunk() -> [Instruction<'static>; 5] {
     use Instruction as I;
     [I::LocalGet(BYTES), I::I32Const(CHUNK_BYTES), I::I32GtU, I::BrIf(0), I::End]

@@ -1,13 +1,15 @@
-//! What the value of a JSON text takes in memory, counted before the value is made: a list of zeros takes thirty times its text.
+//! The memory that the value of a JSON text takes, computed before the value is created: a list of zeros takes thirty times
+//! its text.
 
 use super::budget::{BYTES_PER_CHECK, PluginBudget};
 use crate::error::Result;
 
-/// Bytes of an element, with the room that lists keep for more, and of an entry of an object beside its text.
+/// Bytes of an element, including the spare capacity of lists, and of an entry of an object besides its text.
 const ELEMENT_BYTES: u64 = 64;
 const ENTRY_BYTES: u64 = 128;
 
-/// Takes what the value of this text needs at most, and says how much that is; `memory` when it is not there.
+/// Takes the most memory that the value of this text can need from the budget, and returns it; fails with `memory` if it is
+/// not available.
 pub(super) fn json_cost(text: &str, budget: &mut PluginBudget) -> Result<u64> {
     let mut cost = text.len() as u64 + ELEMENT_BYTES;
     let (mut in_text, mut is_escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! The host's side of a plug-in: the functions it imports, and the run they are called for.
+//! Links a plug-in to the host functions that it imports and to the run that it calls them for.
 
 use wasmtime::{Caller, Engine, FuncType, Linker, Result, Val, ValType};
 
@@ -8,7 +8,7 @@ use crate::host::HostFunction;
 use crate::runtimes::wasm::extism_kernel::{GROW, METIER_NAMESPACE};
 use crate::runtimes::wasm::run_state::RunState;
 
-/// What an instance belongs to: one run, and what WASI is for it.
+/// The data of an instance: its run, and the run's WASI state.
 pub(super) struct StoreData {
     pub(super) run: RunState,
     wasi: Wasi,
@@ -21,7 +21,7 @@ impl StoreData {
     }
 }
 
-/// What the module imports, and no more.
+/// Links the imports of the module, and nothing else.
 pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Result<Linker<StoreData>> {
     let mut linker = Linker::new(engine);
     linker.allow_shadowing(true);
@@ -33,7 +33,8 @@ pub(super) fn build_linker(engine: &Engine, imports: &[Option<Import>]) -> Resul
     Ok(linker)
 }
 
-/// What is called byte by byte is linked by its type, which makes a call three times as fast; the rest by its signature.
+/// Functions that are called byte by byte are linked by their static type, which makes a call three times as fast; the rest
+/// by their signature.
 fn link_import(linker: &mut Linker<StoreData>, import: &Import) -> Result<()> {
     use wasmparser::ValType::{I32, I64};
     type At<'a> = Caller<'a, StoreData>;
@@ -84,7 +85,7 @@ fn call_import(caller: &mut Caller<'_, StoreData>, body: ImportTarget, args: &[u
     };
     answer.map_err(|error| {
         run.end_with(error);
-        // What ended the run is kept with it; this only unwinds the plug-in.
+        // The error that ended the run is stored in the run; this error only unwinds the plug-in.
         wasmtime::Error::msg("the host ended the run")
     })
 }
@@ -99,7 +100,7 @@ fn call_host_function(
     let arguments = run.read_arguments(function, args, &mut cost);
     let is_over = arguments.as_ref().is_err_and(|error| error.kind().is_limit());
     if is_over {
-        // Not an answer: the run has used up what it may.
+        // Not an answer: the run has exceeded a limit.
         return arguments.map(|_| 0);
     }
     let answer = arguments.and_then(|arguments| function.call(&context, arguments));
@@ -108,7 +109,7 @@ fn call_host_function(
     run.store_answer(answer)
 }
 
-/// Nothing here takes or answers with anything but integers.
+/// All parameters and results here are integers.
 #[allow(clippy::trivially_copy_pass_by_ref)] // as an iterator has it
 fn value_type(ty: &wasmparser::ValType) -> ValType {
     match ty {

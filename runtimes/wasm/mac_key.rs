@@ -1,5 +1,5 @@
-//! The user's key: what the host authenticates its machine code on disk with. It lies in a folder of metier's own that no
-//! script can reach, wherever that is, and the processes that compile never see it.
+//! The user's key, with which the host authenticates cached machine code. It is in a folder of metier's own that no script
+//! can reach, wherever that is, and the compiler processes never see it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,17 +19,18 @@ use crate::runtimes::wasm::cache_entry::MacKey;
 const FILE_NAME: &str = metier_dirs::WASM_CACHE_KEY_FILE;
 const KEY_BYTES: usize = 32;
 
-/// A mark on the file that no script in a sandbox can make: system calls that set attributes are refused there. What is laid in its
-/// place has none, and another one is made. A file system without attributes has no marks.
+/// An extended attribute that no sandboxed script can set: the system calls that set attributes are refused there. A file
+/// that replaced the key lacks it, and a new key is created. A file system without extended attributes has no such marker.
 #[cfg(target_os = "linux")]
 const MARKER_XATTR: &std::ffi::CStr = c"user.metier.key";
 
 const VISIBLE_TO_SCRIPT: &str = "it lies in what a script sees that is running";
 
-/// How many were made by this process, so that each has a name of its own until it is whole.
+/// The number of keys that this process created, so that each temporary name is unique.
 static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// The key in this folder, made where there is none; the reason where there can be none, or what lies there may not be believed.
+/// Loads the key in this folder, or creates it if there is none; returns the reason if that is not possible, or if the file
+/// there cannot be trusted.
 pub(super) fn load_or_create(folder: &OwnedFd, path: &Path) -> Result<MacKey, String> {
     let path = path.join(FILE_NAME);
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -42,15 +43,15 @@ pub(super) fn load_or_create(folder: &OwnedFd, path: &Path) -> Result<MacKey, St
     }
     create_key(folder).map_err(|error| failed(&error))?;
     if is_seen() {
-        // Whoever started that script may have looked before the key was there.
+        // Whoever started that script may have looked before the key existed.
         unlinkat(folder, FILE_NAME, AtFlags::empty()).ok();
         return Err(failed(&VISIBLE_TO_SCRIPT));
     }
-    // Should another host have made one at the same time, one of them is there now.
+    // If another host created a key at the same time, one of the two is there now.
     read_key(folder).map_err(|reason| failed(&reason))?.ok_or_else(|| failed(&"is not there"))
 }
 
-/// The key that lies there; nothing where there is none, or not all of one. The folder is the user's alone.
+/// Reads the key; `None` if there is none, or only a part of one. Only the user has access to the folder.
 fn read_key(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(folder, FILE_NAME, flags, Mode::empty()) {
@@ -75,7 +76,7 @@ fn read_key(folder: &OwnedFd) -> Result<Option<MacKey>, String> {
     }
     let mut key = Vec::with_capacity(KEY_BYTES + 1);
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
-    // One that is not whole was being made when its host was killed, or its disk was full.
+    // An incomplete key was being written when its host was killed, or when its disk was full.
     Ok(<[u8; KEY_BYTES]>::try_from(key).ok().map(MacKey::new))
 }
 

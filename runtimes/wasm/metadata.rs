@@ -1,4 +1,4 @@
-//! What stays known of a module when it has been checked, given its new form and compiled.
+//! The metadata that is kept of a module after it was checked, instrumented and compiled.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use super::module::{
 };
 use crate::runtimes::wasm::instrument::first_added_function;
 
-/// What the engine and the runs of a module need to know of it.
+/// The metadata that the engine and the runs of a module need.
 pub(super) struct ModuleMetadata {
-    /// Its imports, in order; nothing for those of WASI.
+    /// Its imports, in order; `None` for those of WASI.
     pub(super) imports: Vec<Option<Import>>,
-    /// The index of the first function that was put in; the module's own lie before it.
+    /// The index of the first added function; the module's own functions are before it.
     pub(super) first_added_function: u32,
     pub(super) tables: u32,
-    /// Elements of its largest table.
+    /// The number of elements of its largest table.
     pub(super) largest_table_elements: u64,
-    /// Bytes its memory and tables have from the beginning.
+    /// The initial size of its memory and tables in bytes.
     pub(super) initial_bytes: u64,
 }
 
-/// The same as it is written down: an import by its names and the number of its parameters.
+/// The stored form of the metadata: an import by its names and the number of its parameters.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredMetadata {
@@ -47,7 +47,7 @@ impl ModuleMetadata {
         self.imports.iter().any(Option::is_none)
     }
 
-    /// As JSON.
+    /// Serializes the metadata as JSON.
     pub(super) fn to_json(&self) -> Vec<u8> {
         let named =
             |import: &Import| (import.namespace.to_owned(), import.name.to_owned(), import.params().len());
@@ -61,7 +61,7 @@ impl ModuleMetadata {
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// What was written down; nothing where it cannot be read, or an import is no longer offered as it was.
+    /// Parses stored metadata; `None` if it cannot be parsed, or if an import no longer exists with the same type.
     pub(super) fn from_json(text: &[u8]) -> Option<Self> {
         let written: StoredMetadata = serde_json::from_slice(text).ok()?;
         let is_bounded = written.imports.len() <= MAX_IMPORTS as usize

@@ -1,23 +1,23 @@
-//! WebAssembly plug-ins, as Extism's kits make them: JSON in, JSON out, a fresh instance for every run.
+//! WebAssembly plug-ins built with Extism's kits: JSON in, JSON out, a fresh instance for every run.
 //!
-//! A plug-in exports `run` (or the function its contract names), which takes nothing and answers with nothing or with a
-//! code, 0 for success. It reads its input and sets its output through Extism's functions (`extism:host/env`), and calls the
-//! host API as imports of `extism:host/user`: for every function of the table, under its name and its aliases, one `i64` for
-//! each parameter, which is the offset of the argument as JSON text in Extism memory, or 0 where it is left out. Optional
-//! ones at the end may be missing from the import, so that a function may get more of them. The answer is the offset of
-//! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins made for Synwire import the same names but pass raw
-//! text; they need to be compiled anew.
+//! A plug-in exports `run` (or the function that its contract names), which has no parameters and returns nothing or a code,
+//! 0 for success. It reads its input and sets its output through Extism's functions (`extism:host/env`), and calls the host
+//! API as imports of `extism:host/user`: every function of the table, under its name and its aliases, has one `i64` for each
+//! parameter, which is the offset of the argument as JSON text in Extism memory, or 0 if it is omitted. An import may lack
+//! optional parameters at the end, so that more of them can be added to a function. The result is the offset of
+//! `{"ok": value}` or `{"error": {"kind", "message", "help"}}`. Plug-ins built for Synwire import the same names but pass raw
+//! text; they must be rebuilt.
 //!
-//! Plug-ins are Extism's, made with its kits; the host under them is not, for three reasons:
+//! The plug-ins are those of Extism, built with its kits; the host is not Extism's, for three reasons:
 //!
-//! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here each run asks its own token
-//!   when the epoch rises, and goes on where that is not it.
+//! - A timeout of Extism raises the epoch of a whole engine and stops every plug-in on it. Here each run checks its own token
+//!   when the epoch rises, and continues if its token was not stopped.
 //! - Extism runs a module's start function and initialisers before anything can stop them, some of them twice. Here a module
-//!   is rewritten when it is loaded, so that they run once, inside the call, behind the deadline.
-//! - Extism keeps the sizes of its blocks where the plug-in can write, and reads as far as they say. Here that memory is the
-//!   host's own, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
+//!   is instrumented when it is loaded, so that they run once, inside the call and under its deadline.
+//! - Extism stores the sizes of its blocks where the plug-in can write, and reads as far as they say. Here that memory belongs
+//!   to the host, every access is checked, and it counts into the same budget as the plug-in's memory and tables.
 //!
-//! And Extism links all its functions anew for each instance. Here a plug-in is linked once.
+//! Also, Extism links all its functions anew for each instance. Here a plug-in is linked once.
 
 mod budget;
 #[cfg(unix)]
@@ -27,7 +27,7 @@ mod deserialize;
 mod mac_key;
 #[cfg(not(unix))]
 mod cache {
-    //! Nothing is kept on disk where a directory does not say whose it is.
+    //! Nothing is cached on disk on systems whose directories do not record their owner.
     pub(super) enum ModuleCache {}
 
     pub(super) fn user_cache() -> Option<&'static ModuleCache> {

@@ -1,4 +1,4 @@
-//! A module checked before anything is compiled: valid, bounded, with an entry, importing only what is offered.
+//! Checks a module before anything is compiled: it must be valid and bounded, have an entry, and import only known functions.
 
 use wasmparser::types::Types;
 use wasmparser::{
@@ -10,66 +10,66 @@ use super::imports::Import;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::executor::Script;
 
-/// A checked module, as far as it must be known to give it its new form.
+/// A checked module, with what is needed to instrument it.
 pub(super) struct CheckedModule {
-    /// Its imports, in order; nothing for those of WASI.
+    /// Its imports, in order; `None` for those of WASI.
     pub(super) imports: Vec<Option<Import>>,
     pub(super) types: u32,
-    /// Functions of its own.
+    /// The number of its own functions.
     pub(super) functions: u32,
     pub(super) tables: Vec<RefType>,
-    /// Elements of its largest table.
+    /// The number of elements of its largest table.
     pub(super) largest_table_elements: u64,
     /// The start function.
     pub(super) start: Option<u32>,
-    /// What runs after it, in the order Extism would run it.
+    /// The functions that run after it, in the order in which Extism would run them.
     pub(super) initialisers: Vec<Initialiser>,
     pub(super) entry: EntryFunction,
-    /// Bytes its memory and tables have from the beginning.
+    /// The initial size of its memory and tables in bytes.
     pub(super) initial_bytes: u64,
 }
 
-/// An exported function that makes the plug-in ready.
+/// An exported function that initialises the plug-in.
 pub(super) struct Initialiser {
     pub(super) function: u32,
-    /// Zeros it takes.
+    /// The number of parameters, which are all zero.
     pub(super) params: usize,
     pub(super) results: usize,
 }
 
-/// The function that is the skill.
+/// The entry function of the skill.
 pub(super) struct EntryFunction {
     pub(super) function: u32,
     pub(super) returns_code: bool,
 }
 
-/// The language: what the tool chains of C, Rust, Go, Zig and `AssemblyScript` make. No shared memory, no second memory, no
-/// garbage-collected types: their bytes would be in no budget.
+/// The supported features: those that the tool chains of C, Rust, Go, Zig and `AssemblyScript` use. No shared memory, no
+/// second memory, no garbage-collected types: their bytes would be in no budget.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::LIME1)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::RELAXED_SIMD);
 
-/// What there may be of each: enough for an interpreter compiled to WebAssembly, little enough to compile in seconds.
+/// The maximum numbers of each: enough for an interpreter compiled to WebAssembly, few enough to compile in seconds.
 pub(super) const MAX_IMPORTS: u32 = 1_000;
 const MAX_EXPORTS: u32 = 10_000;
 pub(super) const MAX_FUNCTIONS: u32 = 50_000;
 pub(super) const MAX_TABLES: u32 = 16;
 const MAX_SEGMENTS: u32 = 50_000;
-/// Bytes of one function.
+/// The maximum size of one function in bytes.
 const MAX_FUNCTION_BYTES: usize = 1 << 20;
 
-/// Bytes that an element of a table counts for.
+/// The bytes that an element of a table counts for.
 pub(super) const ELEMENT_BYTES: u64 = 8;
-/// Bytes of a page of memory.
+/// The size of a page of memory in bytes.
 pub(super) const PAGE_BYTES: u64 = 64 << 10;
-/// Elements a table may have: no instruction that goes through all of it takes long.
+/// The maximum number of elements of a table: no instruction that processes all of it takes long.
 pub(super) const MAX_TABLE_ELEMENTS: u64 = 1_000_000;
-/// Bytes that a memory and all tables can have from the beginning.
+/// The maximum initial size of a memory and all tables in bytes.
 pub(super) const MAX_INITIAL_BYTES: u64 = (4 << 30) + MAX_TABLE_ELEMENTS * ELEMENT_BYTES * MAX_TABLES as u64;
 
 impl CheckedModule {
-    /// The module, checked; `invalid-skill` with the reason where it cannot be run.
+    /// Checks a module; fails with `invalid-skill` and the reason if it cannot be run.
     pub(super) fn new(binary: &[u8], script: &Script) -> Result<Self> {
         let invalid = |error: BinaryReaderError| {
             let sentence = format!("{} is no module that runs here: {}", script.path, error.message());
@@ -83,7 +83,7 @@ impl CheckedModule {
     }
 }
 
-/// The module as its sections say, not yet validated.
+/// The parsed sections of a module, not yet validated.
 #[derive(Default)]
 struct Outline<'a> {
     imports: Vec<wasmparser::Import<'a>>,
@@ -94,7 +94,7 @@ struct Outline<'a> {
     tables: Vec<TableType>,
     memories: Vec<MemoryType>,
     segments: u32,
-    /// Elements of all element segments together.
+    /// The number of elements of all element segments together.
     segment_elements: u32,
     limited_counts: Vec<(u32, u32, &'static str)>,
     start: Option<u32>,
@@ -229,7 +229,7 @@ impl<'a> Outline<'a> {
         format!("it exports {}{more}; name one in the contract, or export `run`", names.join(", "))
     }
 
-    /// As Extism finds them: Haskell's, or else the constructors, or else those of a reactor.
+    /// The initialisers as Extism finds them: Haskell's, or else the constructors, or else those of a reactor.
     fn initialisers(&self, types: &Signatures, file: &str) -> Result<Vec<Initialiser>> {
         let plain = |name: &str| {
             let function = self.exported_function(name)?;
@@ -261,7 +261,7 @@ fn body_length(body: &FunctionBody<'_>) -> usize {
     body.range().len()
 }
 
-/// What a valid module's functions take and answer with.
+/// The types of a valid module's functions.
 struct Signatures<'a>(&'a Types);
 
 impl Signatures<'_> {

@@ -1,4 +1,5 @@
-//! One run: its memory, what it set as output and error, what it was refused, and what the host ended it with.
+//! The state of one run: its memory, its output and error, the host errors it received, and the error with which the host
+//! ended it.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +12,39 @@ use crate::host::{HostFunction, LogLevel, SkillContext};
 use crate::runtimes::wasm::extism_memory::ExtismMemory;
 use crate::strict_json;
 
-/// What is known of a run while it is under way, and when it is over.
+/// The state of a run, during and after it.
 pub(super) struct RunState {
     context: SkillContext,
     pub(super) memory: ExtismMemory,
     budget: PluginBudget,
     /// The offset of the input.
     pub(super) input_offset: u64,
-    /// Offset and length of the output; empty until it is set.
+    /// Offset and length of the output; empty until the plug-in sets it.
     output_range: (u64, u64),
-    /// The offset of the error the plug-in set; 0 when it set none.
+    /// The offset of the error that the plug-in set; 0 if it set none.
     error_offset: u64,
     variables: BTreeMap<Vec<u8>, Vec<u8>>,
     host_errors: Vec<(String, SkillError)>,
-    /// What the host ended the run with.
+    /// The error with which the host ended the run.
     end_error: Option<SkillError>,
 }
 
-/// The latest refusals are remembered, for a plug-in to hand on.
+/// The latest errors of host functions are kept, so that a plug-in can pass them on.
 const MAX_HOST_ERRORS: usize = 8;
 
-/// Bytes of a variable's name, and how many there may be: what is there when a run is over has to go within its time.
+/// The maximum size of a variable's name in bytes, and the maximum number of variables: all that exists when a run is over
+/// must be freed within its time.
 const MAX_NAME_BYTES: u64 = 64 << 10;
 const MAX_VARIABLES: usize = 65_536;
 
-/// Bytes of an argument's text.
+/// The maximum size of an argument's text in bytes.
 const MAX_ARGUMENT_BYTES: u64 = 64 << 20;
 
-/// Bytes of the host that a variable costs beside its own.
+/// The host memory that a variable takes besides its own bytes.
 const VARIABLE_OVERHEAD: usize = 64;
 
 impl RunState {
-    /// A run about to begin; `memory` when its input does not fit.
+    /// The state of a run that is about to begin; fails with `memory` if its input does not fit.
     pub(super) fn new(context: &SkillContext, mut budget: PluginBudget, input: &str) -> Result<Self> {
         let mut memory = ExtismMemory::new();
         let input = memory.store(input.as_bytes(), &mut budget)?;
@@ -68,7 +70,7 @@ impl RunState {
         self.end_error.get_or_insert(error);
     }
 
-    /// What the host ended the run with, or else the error the plug-in set.
+    /// The error with which the host ended the run, or else the error that the plug-in set.
     pub(super) fn take_error(&mut self) -> Option<SkillError> {
         self.end_error.take().or_else(|| self.plugin_error())
     }
@@ -82,7 +84,7 @@ impl RunState {
         self.memory.allocate(length, &mut self.budget)
     }
 
-    /// Frees a block. Like all that a table of functions names, it answers with a number, here with none to speak of.
+    /// Frees a block. Like every function in the table, it returns a number, here one without a meaning.
     #[allow(clippy::unnecessary_wraps)]
     pub(super) fn release(&mut self, offset: u64) -> Result<u64> {
         self.memory.release(offset);
@@ -95,7 +97,7 @@ impl RunState {
         Ok(0)
     }
 
-    /// Gives back what was taken of the budget.
+    /// Returns bytes to the budget.
     pub(super) fn refund(&mut self, bytes: u64) {
         self.budget.refund(bytes);
     }
@@ -122,7 +124,7 @@ impl RunState {
         Ok(0)
     }
 
-    /// A copy of a variable. The name's block is the host's from here on, as Extism has it.
+    /// A copy of a variable. The block of the name belongs to the host from here on, as in Extism.
     pub(super) fn load_variable(&mut self, name: u64) -> Result<u64> {
         let name = self.take_block(name, MAX_NAME_BYTES)?;
         match self.variables.get(&name) {
@@ -131,7 +133,7 @@ impl RunState {
         }
     }
 
-    /// Keeps a variable for this run; without a value it is forgotten.
+    /// Stores a variable for this run, or removes it if there is no value.
     pub(super) fn set_variable(&mut self, name: u64, value: u64) -> Result<u64> {
         let name = self.take_block(name, MAX_NAME_BYTES)?;
         let cost = |name: &[u8], length: u64| (name.len() + VARIABLE_OVERHEAD) as u64 + length;
@@ -149,15 +151,15 @@ impl RunState {
         Ok(0)
     }
 
-    /// Writes to the run's log. The block is the host's from here on.
+    /// Writes to the run's log. The block belongs to the host from here on.
     pub(super) fn log(&mut self, level: LogLevel, message: u64) -> Result<u64> {
-        // One byte beyond what a log may hold: that is how it is known to be too much.
+        // One byte more than a log may contain, so that the log can detect the excess.
         let most = self.context.limits().output.saturating_add(1);
         let message = self.take_block(message, most)?;
         self.context.log(level, String::from_utf8_lossy(&message)).map(|()| 0)
     }
 
-    /// What a block holds, up to so many bytes. The block is free from here on.
+    /// Takes the content of a block, up to this many bytes, and frees the block.
     fn take_block(&mut self, offset: u64, most: u64) -> Result<Vec<u8>> {
         let block = self.memory.block(offset).unwrap_or_default();
         let block = &block[..block.len().min(usize::try_from(most).unwrap_or(usize::MAX))];
@@ -170,7 +172,7 @@ impl RunState {
         Ok(content)
     }
 
-    /// The values whose texts lie at these offsets.
+    /// The values whose texts are at these offsets.
     pub(super) fn read_arguments(
         &mut self,
         function: &HostFunction,
@@ -189,7 +191,7 @@ impl RunState {
         offsets.iter().enumerate().map(read).collect()
     }
 
-    /// Takes what the argument's value needs from the budget. How much that may be is bounded, for nobody can stop it being made.
+    /// Charges the memory of an argument's value to the budget. Its size is bounded, since creating it cannot be interrupted.
     fn charge_argument(&mut self, offset: u64) -> Result<u64> {
         let text = self.memory.block(offset).unwrap_or_default();
         if text.len() as u64 > MAX_ARGUMENT_BYTES {
@@ -212,7 +214,7 @@ impl RunState {
         strict_json::parse(text).map_err(|reason| format!("is not JSON: {reason}"))
     }
 
-    /// The offset of the answer's text.
+    /// Stores the text of a result and returns its offset.
     pub(super) fn store_answer(&mut self, answer: Result<Value>) -> Result<u64> {
         let text = match answer {
             Ok(value) => json!({"ok": value}).to_string(),
@@ -234,8 +236,8 @@ impl RunState {
         text
     }
 
-    /// The error the plug-in set: the host's own where it hands one on, its own words otherwise, whole: they are cut when they
-    /// leave the run, without secrets.
+    /// The error that the plug-in set: the host's own error if the plug-in passes one on, its own message otherwise. The
+    /// message is complete: it is redacted and shortened when it leaves the run.
     fn plugin_error(&self) -> Option<SkillError> {
         let text = self.memory.block(self.error_offset)?;
         let handed_on = |(given, error): &&(String, SkillError)| {

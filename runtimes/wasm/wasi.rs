@@ -1,8 +1,9 @@
-//! WASI as a plug-in sees it: clocks and random numbers, no files, no arguments, no environment, and streams that lead nowhere.
+//! WASI for plug-ins: clocks and random numbers, no files, no arguments, no environment, and streams that lead nowhere.
 //!
-//! Every function of `wasi_snapshot_preview1` is here with its type, for tool chains import what they might need. A number
-//! that WASI does not define and an address outside of the plug-in's memory trap, as WASI has it; what an open descriptor
-//! cannot do is an error number. Nothing waits, and what goes through memory asks on its way whether the run goes on.
+//! Every function of `wasi_snapshot_preview1` exists with its type, since tool chains import what they might need. A number
+//! that WASI does not define and an address outside of the plug-in's memory trap, as WASI requires; an operation that an open
+//! descriptor does not support returns an error number. No function waits, and long operations on memory check the token
+//! regularly.
 
 use std::fmt;
 use std::time::{Instant, SystemTime};
@@ -13,11 +14,11 @@ use super::budget::BYTES_PER_CHECK;
 use super::imports::WASI_NAMESPACE;
 use crate::policy::CancelToken;
 
-/// What WASI is for one run.
+/// The WASI state of one run.
 pub(super) struct Wasi {
-    /// What the monotonic clock counts from.
+    /// The start of the monotonic clock.
     started: Instant,
-    /// What the descriptors 0, 1 and 2 are, until they are closed; there are no others.
+    /// The streams of the descriptors 0, 1 and 2, until they are closed; there are no other descriptors.
     streams: [Option<Stream>; 3],
     cancel: CancelToken,
 }
@@ -38,7 +39,7 @@ impl Wasi {
         *self.streams.get(usize::try_from(descriptor).ok()?)?
     }
 
-    /// The error number for an open descriptor; `BADF` for any other.
+    /// This error number for an open descriptor; `BADF` for any other.
     fn if_open(&self, descriptor: u64, errno: Errno) -> Errno {
         if self.stream(descriptor).is_some() { errno } else { BADF }
     }
@@ -49,7 +50,7 @@ impl Wasi {
         errno
     }
 
-    /// Moves a stream to another descriptor, in place of what that was; both must be open.
+    /// Moves a stream to another descriptor and replaces its stream; both must be open.
     fn renumber(&mut self, from: u64, to: u64) -> Errno {
         let Some(stream) = self.stream(from).filter(|_| self.stream(to).is_some()) else { return BADF };
         self.set_stream(from, None);
@@ -86,7 +87,7 @@ const INVAL: Errno = 28;
 const NOTDIR: Errno = 54;
 const NOTSUP: Errno = 58;
 
-/// One function: its parameters, and what it does. An error ends the run.
+/// One function: its parameters and its implementation. An error ends the run.
 struct Function {
     name: &'static str,
     params: &'static [Param],
@@ -132,7 +133,7 @@ const fn row(
 }
 
 const FUNCTIONS: &[Function] = &[
-    // There are none, so that nothing is written.
+    // There are none, so nothing is written.
     row("args_get", &[ADDRESS, ADDRESS], |_, _| Ok(SUCCESS)),
     row("args_sizes_get", &[ADDRESS, ADDRESS], no_strings),
     row("environ_get", &[ADDRESS, ADDRESS], |_, _| Ok(SUCCESS)),
@@ -180,7 +181,7 @@ const FUNCTIONS: &[Function] = &[
     row("path_rename", &[FD, ADDRESS, LENGTH, FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
     row("path_symlink", &[ADDRESS, LENGTH, FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
     row("path_unlink_file", &[FD, ADDRESS, LENGTH], |_, _| Ok(BADF)),
-    // Nothing may wait past a deadline, so nothing waits.
+    // No call may wait past a deadline, so none waits.
     row("poll_oneoff", &[ADDRESS, ADDRESS, LENGTH, ADDRESS], |_, _| Ok(NOTSUP)),
     Function { returns: false, ..row("proc_exit", &[CODE], |_, args| Err(exit(args[0]))) },
     row("proc_raise", &[SIGNAL], |_, _| Err(Error::msg("proc_raise of WASI is not offered here"))),
@@ -195,7 +196,7 @@ const FUNCTIONS: &[Function] = &[
     row("sock_shutdown", &[FD, SHUTDOWN_FLAGS], |_, _| Ok(BADF)),
 ];
 
-/// Links all functions, for instances whose data holds what WASI is for them.
+/// Links all functions, for instances whose data contains the WASI state.
 pub(super) fn link<T: 'static>(
     linker: &mut Linker<T>,
     wasi: impl Fn(&mut T) -> &mut Wasi + Copy + Send + Sync + 'static,
@@ -244,16 +245,16 @@ impl Function {
     }
 }
 
-/// A call that is under way.
+/// A running call.
 struct Call<'a> {
     name: &'static str,
-    /// The plug-in's memory; empty where it exports none.
+    /// The plug-in's memory; empty if it exports none.
     memory: &'a mut [u8],
     wasi: &'a mut Wasi,
 }
 
 impl Call<'_> {
-    /// A number written to memory, at an address that is a multiple of its size.
+    /// Writes a number to memory, at an address that must be a multiple of its size.
     fn store<const SIZE: usize>(&mut self, address: u64, number: [u8; SIZE]) -> Result<()> {
         self.aligned(address, SIZE)?;
         let range = range(address, SIZE as u64).and_then(|range| self.memory.get_mut(range));
@@ -277,7 +278,7 @@ impl Call<'_> {
         Err(Error::msg(format!("{} was called with an address that is not a multiple of {size}", self.name)))
     }
 
-    /// Goes through an array of buffers, each an address and a length.
+    /// Iterates over an array of buffers, each an address and a length.
     fn buffers(
         &self,
         array: u64,
@@ -310,7 +311,7 @@ fn outside(name: &str) -> Error {
     Error::msg(format!("{name} was called with an address outside of the plug-in's memory"))
 }
 
-/// How many strings there are, and how many bytes they take.
+/// The number of strings and their total size: both are zero.
 fn no_strings(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     call.store(args[0], 0_u32.to_le_bytes())?;
     call.store(args[1], 0_u32.to_le_bytes())?;
@@ -333,14 +334,14 @@ fn clock_time(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     let time = match args[0] {
         REALTIME => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?,
         MONOTONIC => call.wasi.started.elapsed(),
-        // What a process or a thread has used is the host's, not the plug-in's.
+        // The processor times of the process and its threads are those of the host, not of the plug-in.
         _ => return Ok(BADF),
     };
     call.store(args[2], u64::try_from(time.as_nanos())?.to_le_bytes())?;
     Ok(SUCCESS)
 }
 
-/// `fdstat`: a stream of no known type, which can be read or appended to.
+/// `fdstat`: a stream of unknown type, which can be read or appended to.
 fn descriptor_status(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     const APPEND: u16 = 1;
     const READ: u64 = 1 << 1;
@@ -358,7 +359,7 @@ fn descriptor_status(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     Ok(SUCCESS)
 }
 
-/// `filestat`: of no device, no known type, no size and no time.
+/// `filestat`: no device, unknown type, no size and no time.
 fn file_status(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     if call.wasi.stream(args[0]).is_none() {
         return Ok(BADF);
@@ -371,14 +372,14 @@ fn file_status(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     Ok(SUCCESS)
 }
 
-/// A time cannot be both the one that is given and now; beside that, there is no file to set it of.
+/// A time cannot be both a given one and now; besides that, there is no file to set it for.
 fn set_times(flags: u64) -> Errno {
     const ACCESS: u64 = 0b0011;
     const MODIFICATION: u64 = 0b1100;
     if [ACCESS, MODIFICATION].iter().any(|both| flags & both == *both) { INVAL } else { BADF }
 }
 
-/// Nothing can be sought in, and not before its start either.
+/// No descriptor can seek, and a negative position is invalid.
 fn seek(offset: i64, whence: u64) -> Errno {
     const START: u64 = 0;
     if whence == START && offset < 0 { INVAL } else { BADF }
@@ -403,7 +404,7 @@ fn random(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     Ok(SUCCESS)
 }
 
-/// No stream is a socket. Where it would write is looked at all the same: the first buffer that is not empty.
+/// No stream is a socket. The destination is checked all the same: the first buffer that is not empty.
 fn receive(call: &mut Call<'_>, args: &[u64]) -> Result<Errno> {
     let mut first = None;
     if call.wasi.stream(args[0]).is_some() {

@@ -1,4 +1,4 @@
-//! A module as it lies in the skill's folder: binary as it is, text translated.
+//! Reads a module from the skill's folder: a binary is used as it is, the text format is translated.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use wast::parser::{ParseBuffer, parse};
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::executor::Script;
 
-/// Bytes a module may have, as text and as binary.
+/// The maximum size of a module in bytes, as text and as binary.
 const MAX_MODULE_BYTES: usize = 16 << 20;
 
-/// What a binary module begins with.
+/// The start of a binary module.
 const MAGIC: &[u8] = b"\0asm";
 
-/// The module as binary. What it holds decides, not what its file is called.
+/// The module as binary. Its content decides the format, not its file name.
 pub(super) fn to_binary(script: &Script) -> Result<Cow<'_, [u8]>> {
     let module = if script.source.starts_with(MAGIC) {
         Cow::Borrowed(&*script.source)

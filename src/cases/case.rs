@@ -1,4 +1,4 @@
-//! One case, as its file says it.
+//! One test case, as its file declares it.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::policy::Permission;
 use crate::skill::contract::Example;
 use crate::strict_json;
 
-/// One call of a skill in a fresh project, and what must come of it.
+/// One call of a skill in a fresh project, and the result that is expected of it.
 ///
-/// In a file everything but `expect` may be left out:
+/// In a file all keys but `expect` are optional:
 /// ```json
 /// {
 ///   "script": "scripts/count.lua",
@@ -35,18 +35,18 @@ use crate::strict_json;
 ///   }
 /// }
 /// ```
-/// Without `allow` the run is granted what the skill asks for. What lies in the folder `cases/project` is there in every case.
-/// `value` is the whole value; of `contains`, objects may have more fields than it names. `files` are those after the run,
-/// `null` where none may be. `calls` are the calls of tools, all of them and in order.
+/// Without `allow` the run is granted the permissions that the skill requests. The files in the folder `cases/project` are
+/// there in every case. `value` is the whole value; in `contains`, objects may have more fields than it names. `files` are
+/// those after the run, `null` for a file that must not exist. `calls` are the calls of tools, all of them and in order.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) name: String,
     pub(super) definition: Said,
-    /// What the run is granted; what the skill asks for, where the case does not say.
+    /// The permissions that the run is granted; those that the skill requests if the case does not set them.
     pub(super) allow: Option<Vec<Permission>>,
 }
 
-/// The file's own words.
+/// The fields of a case file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Said {
@@ -66,15 +66,15 @@ pub(super) struct Said {
 }
 
 impl Case {
-    /// Reads a case from JSON; `invalid-skill`, with the place in `file`, when it is none.
+    /// Parses a case from JSON; fails with `invalid-skill`, with the location in `file`, if it is not valid.
     pub fn parse(name: impl Into<String>, file: &str, source: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(source).map_err(|_| invalid(file, None, "it is not UTF-8 text"))?;
         if text.trim_start().starts_with('[') {
-            // Serde would take the items for the fields, in their order.
+            // Serde would accept a list as the fields in order.
             return Err(invalid(file, None, "it is a list, and a case is an object"));
         }
         let says: Said = serde_json::from_str(text).map_err(|error| slip(file, &error))?;
-        // Said once more by the reader that refuses what JSON readers pass over, such as a key given twice.
+        // Parsed again by the reader that refuses what JSON readers ignore, such as a duplicate key.
         strict_json::parse(text).map_err(|reason| invalid(file, None, &reason))?;
         says.expect.check().map_err(|reason| invalid(file, None, reason))?;
         let parsed = |names: &Vec<String>| names.iter().map(|name| name.parse()).collect::<Result<_>>();
@@ -83,7 +83,7 @@ impl Case {
         Ok(Self { name: name.into(), definition: says, allow })
     }
 
-    /// An example of a contract: its input goes in, and of what it tells nothing may be missing.
+    /// The case of an example in a contract: its input is passed, and its output must be a part of the value.
     pub(super) fn from_example(number: usize, example: &Example) -> Self {
         let name = match &example.description {
             Some(description) => format!("example {number}: {description}"),
@@ -94,12 +94,12 @@ impl Case {
         Self { name, definition: says, allow: None }
     }
 
-    /// Its name: the file's, without the ending, or the example's number and description.
+    /// The name of the case: the file name without its extension, or the example's number and description.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the run must fail.
+    /// Whether the case expects the run to fail.
     pub fn fails(&self) -> bool {
         self.definition.expect.error.is_some()
     }

@@ -1,19 +1,19 @@
-//! Two JSON values, and where they differ.
+//! The differences between two JSON values.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Differences a verdict tells before it stops.
+/// The maximum number of differences that a result lists.
 const MAX_DIFFERENCES: usize = 64;
 
-/// A place where what came out is not what had to: `.files[0].words`, a file's path, or `the error`.
+/// A place where the result is not the expected one: `.files[0].words`, a file's path, or `the error`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Where.
+    /// The place.
     pub place: String,
-    /// What had to be there; `null` in JSON also where nothing was to be.
+    /// The expected value; in JSON also `null` if none was expected.
     pub expected: Option<Value>,
-    /// What was there.
+    /// The actual value.
     pub got: Option<Value>,
 }
 
@@ -23,14 +23,14 @@ impl Difference {
     }
 }
 
-/// Every place where `got` is not as `expected`.
+/// Every place where `got` differs from `expected`.
 pub(super) fn compare_whole(place: &str, expected: &Value, got: &Value) -> Vec<Difference> {
     let mut comparison = Comparison { reports_extra_fields: true, found: Vec::new() };
     comparison.compare(place, Some(expected), Some(got));
     comparison.found
 }
 
-/// Every place where `got` lacks something of `part`: objects may have more fields, lists not more items.
+/// Every place where `got` lacks a part of `part`: objects may have more fields, lists must not have more items.
 pub(super) fn compare_part(place: &str, part: &Value, got: &Value) -> Vec<Difference> {
     let mut comparison = Comparison { reports_extra_fields: false, found: Vec::new() };
     comparison.compare(place, Some(part), Some(got));
@@ -38,7 +38,7 @@ pub(super) fn compare_part(place: &str, part: &Value, got: &Value) -> Vec<Differ
 }
 
 struct Comparison {
-    /// Whether a field that was not expected is a difference.
+    /// Whether an unexpected field is a difference.
     reports_extra_fields: bool,
     found: Vec<Difference>,
 }

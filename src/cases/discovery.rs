@@ -1,4 +1,4 @@
-//! The cases of a skill.
+//! Finds the cases of a skill.
 
 use std::path::Path;
 
@@ -7,19 +7,20 @@ use crate::cases::result::CaseResult;
 use crate::error::{ErrorKind, Location, Result, SkillError};
 use crate::registry::Skill;
 
-/// Bytes a case may have.
+/// The maximum size of a case in bytes.
 const MAX_CASE_BYTES: u64 = 1 << 20;
 
-/// The cases of a skill by name, and what cannot be run.
+/// The cases of a skill by name, and the files that cannot be run.
 #[derive(Debug, Default)]
 pub struct DiscoveredCases {
     /// Those that can be run.
     pub cases: Vec<Case>,
-    /// What lies where cases do and is none, and a contract by which nothing runs: each with the reason.
+    /// Files in the folder of cases that are not valid cases, and a contract with which nothing can run: each with the
+    /// reason.
     pub not_run: Vec<CaseResult>,
 }
 
-/// The examples of the skill's contract, and `cases/*.json` in its folder; skills inside the binary bring no files.
+/// Finds the examples of the skill's contract, and `cases/*.json` in its folder; builtin skills have no files.
 pub fn discover_cases(skill: &Skill) -> Result<DiscoveredCases> {
     let mut collected = DiscoveredCases::default();
     let examples = skill.contract().map(|contract| contract.examples.as_slice()).unwrap_or_default();
@@ -59,7 +60,7 @@ pub fn discover_cases(skill: &Skill) -> Result<DiscoveredCases> {
     Ok(collected)
 }
 
-/// Whether a file below `cases` may have been meant as one. What lies in `cases/project` is there in every case.
+/// Whether a file below `cases` may be meant as a case. The files in `cases/project` are there in every case.
 fn looks_like_a_case(path: &str) -> bool {
     let is_json = Path::new(path).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
     is_json && !path.starts_with("project/")

@@ -1,4 +1,4 @@
-//! What must come of a case, held against what did.
+//! The expected result of a case, compared with the actual one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, SkillError};
 use crate::host::Files;
 use crate::policy::Limits;
 
-/// What must come of a case.
+/// The expected result of a case.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Expectation {
@@ -24,7 +24,7 @@ pub(super) struct Expectation {
     #[serde(default, deserialize_with = "also_null")]
     pub(super) contains: Option<Value>,
     pub(super) error: Option<ExpectedError>,
-    /// Files after the run; `null` where none may be.
+    /// Files after the run; `null` for a file that must not exist.
     #[serde(default)]
     files: BTreeMap<String, Option<FileContent>>,
     /// Every call of a tool, in order.
@@ -41,12 +41,12 @@ pub(super) struct ExpectedError {
 }
 
 impl Expectation {
-    /// A value of which this is a part.
+    /// Expects a value that contains this part.
     pub(super) fn containing(part: Value) -> Self {
         Self { contains: Some(part), ..Self::default() }
     }
 
-    /// Why nothing could come of a run that is expected, where that is so.
+    /// Why no run can produce this result, if that is so.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let has_value = self.value.is_some() || self.contains.is_some();
         match &self.error {
@@ -59,7 +59,7 @@ impl Expectation {
         }
     }
 
-    /// Where the run came out otherwise; nowhere when the case holds.
+    /// The differences between the run and the expected result; empty if the case passes.
     pub(super) fn differences(&self, outcome: &Outcome, project: &Files, calls: &[Value]) -> Vec<Difference> {
         let mut found = self.result_differences(outcome);
         for (path, content) in &self.files {
@@ -109,7 +109,8 @@ fn unexpected_value(value: &Value) -> Difference {
     Difference::new("the value", None, Some(value.clone()))
 }
 
-/// How a file is not as expected. A link that leads out of the project is no file, so nothing outside is ever read.
+/// How a file differs from the expected one. A symlink that leads out of the project does not count as a file, so nothing
+/// outside is ever read.
 fn file_difference(project: &Files, path: &str, expected: Option<&FileContent>) -> Option<Difference> {
     let view = project.unrestricted();
     let expected = expected.map(FileContent::as_json);
@@ -128,7 +129,7 @@ fn file_difference(project: &Files, path: &str, expected: Option<&FileContent>) 
         }
         Err(error) => json!(error.message()),
     };
-    // What is no file is never as expected, whatever it is called here.
+    // What is not a file never matches, whatever the case expects of it.
     Some(Difference::new(path, expected, Some(got)))
 }
 
@@ -137,7 +138,7 @@ fn is_absent(error: &SkillError) -> bool {
     source.is_some_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
-/// `null` is a value to expect, and not the same as expecting none.
+/// `null` is a value to expect, and not the same as no expected value.
 fn also_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

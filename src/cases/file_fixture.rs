@@ -1,4 +1,4 @@
-//! The project of a case before its run.
+//! Writes the files of a case's project before its run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::host::Files;
 use crate::host::files::path_below;
 
-/// What a file holds: its text, or its bytes as `{"base64": ".."}`.
+/// The content of a file: its text, or its bytes as `{"base64": ".."}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileContent(Vec<u8>);
 
@@ -25,7 +25,7 @@ impl FileContent {
         &self.0
     }
 
-    /// As a case file says it.
+    /// The content in the form of a case file.
     pub(super) fn as_json(&self) -> Value {
         match std::str::from_utf8(&self.0) {
             Ok(text) => json!(text),
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for FileContent {
     }
 }
 
-/// Writes the files, with the folders they lie in.
+/// Writes the files and creates their parent folders.
 pub(super) fn write_files(project: &Files, files: &BTreeMap<String, FileContent>) -> Result<()> {
     let view = project.unrestricted();
     for (path, content) in files {

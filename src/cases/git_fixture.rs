@@ -1,4 +1,4 @@
-//! A git history from a list: the same commits, down to their hashes, on every machine.
+//! Creates a git history from a list of commits, with the same hashes on every machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::Files;
 use crate::host::untrusted::UntrustedDirs;
 
-/// One commit: its message, the files it writes, the tag it gets.
+/// One commit: its message, the files it writes, and its tag.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct Commit {
@@ -22,7 +22,7 @@ pub(super) struct Commit {
     tag: Option<String>,
 }
 
-/// Author, committer and configuration, so that nothing of the machine gets into a hash.
+/// Author, committer and configuration, so that nothing of the machine affects a hash.
 const GIT_ENVIRONMENT: [(&str, &str); 6] = [
     ("GIT_AUTHOR_NAME", "Ann"),
     ("GIT_AUTHOR_EMAIL", "ann@example.org"),
@@ -34,7 +34,7 @@ const GIT_ENVIRONMENT: [(&str, &str); 6] = [
 /// The first commit's time: 2026-01-31, noon. Each later one is a minute younger.
 const FIRST_COMMIT_TIME: u64 = 1_769_860_800;
 
-/// Makes a repository of these commits, oldest first.
+/// Creates a repository of these commits, oldest first.
 pub(super) fn write_git_history(
     project: &Files,
     commits: &[Commit],
@@ -60,7 +60,7 @@ pub(super) fn write_git_history(
     Ok(())
 }
 
-/// Whether git would take the file for its own: its configuration and hooks are commands.
+/// Whether git would use the file itself: its configuration and hooks are commands.
 fn is_git_internal(path: &str) -> bool {
     let is_git = |name: &str| {
         let name = name.trim_end_matches(['.', ' ']).to_lowercase();
@@ -69,14 +69,14 @@ fn is_git_internal(path: &str) -> bool {
     path.split(['/', '\\']).any(is_git)
 }
 
-/// The program, and the folders it finds others in.
+/// The git program, and the folders in which it finds other programs.
 struct Git {
     program: PathBuf,
     search_path: OsString,
 }
 
 impl Git {
-    /// The first one on `PATH` that no stranger put there: it runs with all the rights of the user.
+    /// The first git on `PATH` that is not in an untrusted folder: it runs with all rights of the user.
     fn locate(strangers: &UntrustedDirs) -> Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_fit = |folder: &PathBuf| folder.is_absolute() && !strangers.may_control(folder);
@@ -98,7 +98,7 @@ impl Git {
             .args(args)
             .current_dir(project.root())
             .stdin(Stdio::null())
-            // Run from a git hook, git would otherwise write into the repository of that hook.
+            // When run from a git hook, git would otherwise write into the repository of that hook.
             .env_clear()
             .env("PATH", &self.search_path)
             .envs(GIT_ENVIRONMENT)

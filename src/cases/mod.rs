@@ -1,8 +1,8 @@
-//! What a skill promises, as cases: what is there, what goes in, what must come out.
+//! Tests of skills, as cases: the files of a project, an input, and the expected result.
 //!
 //! A [`Case`] is a file `cases/NAME.json` in the skill's folder. A [`Suite`] runs each in a fresh project of its own, where
-//! tools, other skills, a model, secrets and the web answer with what the case says, and the [`Verdict`] names every
-//! difference. What leads out of that project, a case may need but never grant.
+//! tools, other skills, a model, secrets and the web return what the case declares, and the [`CaseResult`] lists every
+//! difference. Permissions that reach outside that project can be required by a case, but only the caller can grant them.
 
 mod case;
 mod difference;

@@ -1,4 +1,4 @@
-//! What came of a case.
+//! The result of a case.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::engine::Outcome;
 use crate::error::SkillError;
 use crate::registry::Skill;
 
-/// What came of a case.
+/// The result of a case.
 ///
 /// In JSON `{skill, case, status, reason, differences, duration_ms, log}`.
 #[derive(Clone, Debug)]
@@ -19,27 +19,27 @@ pub struct CaseResult {
     pub skill: String,
     /// The case's name.
     pub case: String,
-    /// Whether it holds.
+    /// Whether the case passed.
     pub status: CaseStatus,
     /// Wall clock time of the run itself.
     pub duration: Duration,
-    /// The run, where there was one: its log tells why a case failed.
+    /// The outcome of the run, if there was one: its log shows why a case failed.
     pub outcome: Option<Outcome>,
 }
 
-/// Whether a case holds.
+/// Whether a case passed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CaseStatus {
-    /// Everything came out as it had to.
+    /// Everything was as expected.
     Passed,
-    /// These things did not.
+    /// These differences were found.
     Failed(Vec<Difference>),
-    /// It proves nothing here, and this is why.
+    /// The case proves nothing here, for this reason.
     NotRun(String),
 }
 
 impl CaseResult {
-    /// On what could not be run at all.
+    /// The result for a case that could not be run at all.
     pub(super) fn not_run(skill: &Skill, case: &str, error: &SkillError) -> Self {
         let line = error.location().and_then(|place| place.line);
         let line = line.map_or(String::new(), |line| format!(" (line {line})"));

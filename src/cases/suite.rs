@@ -20,13 +20,13 @@ use crate::host::{Files, Fixtures, Observer, Providers};
 use crate::policy::{CancelToken, ExecutionMode, Permission, RequestedPermissions};
 use crate::registry::{Roots, Scope, Skill, SkillFolder, project_root};
 
-/// What a case may need and only the caller may grant, since it leads out of the case's project.
+/// Permissions that a case may need and only the caller may grant, since they reach outside the case's project.
 const CALLER_GRANTED_PERMISSIONS: [&str; 3] = ["exec:unsandboxed", "net", "shm"];
 
-/// Bytes that `cases/project` may hold.
+/// The maximum size in bytes of all files in `cases/project`.
 const MAX_PROJECT_BYTES: u64 = 16 << 20;
 
-/// Runs cases of skills that lie in these roots.
+/// Runs cases of skills in these roots.
 pub struct Suite {
     roots: Roots,
     granted_permissions: Vec<Permission>,
@@ -34,11 +34,11 @@ pub struct Suite {
     execution: ExecutionMode,
     cancel: CancelToken,
     observer: Option<Arc<dyn Observer>>,
-    /// The case that runs.
+    /// The case that is running.
     running_case: Mutex<Option<RunningCase>>,
 }
 
-/// A case that runs.
+/// A running case.
 struct RunningCase {
     name: String,
     project: PathBuf,
@@ -46,7 +46,7 @@ struct RunningCase {
 }
 
 impl Suite {
-    /// Nothing is granted but what cases themselves may grant.
+    /// A suite that grants only what cases may grant themselves.
     pub fn new(roots: Roots) -> Self {
         Self {
             roots,
@@ -59,8 +59,8 @@ impl Suite {
         }
     }
 
-    /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` lead out of its project, so the
-    /// case alone cannot. Others are granted by the cases that name them.
+    /// Grants a permission to every case that needs it: `net`, `shm` and `exec:unsandboxed` reach outside its project, so
+    /// that the case alone cannot. Others are granted by the cases that name them.
     pub fn grant(mut self, permission: Permission) -> Self {
         self.granted_permissions.push(permission);
         self
@@ -72,30 +72,30 @@ impl Suite {
         self
     }
 
-    /// Where scripts of embedded languages run, in every case.
+    /// The execution mode of scripts in embedded languages, for every case.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution = mode;
         self
     }
 
-    /// Stops the case that runs when this token stops.
+    /// Stops the running case when this token is cancelled.
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
         self
     }
 
-    /// Who hears each case while it runs.
+    /// The observer that is notified of each case while it runs.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Whether external scripts of a case run, or are cleaned up after; see [`Engine::runs_processes`].
+    /// Whether external scripts of a case run, or are still being cleaned up; see [`Engine::runs_processes`].
     pub fn runs_processes(&self) -> bool {
         self.lock_running_case().as_ref().is_some_and(|running| running.engine.runs_processes())
     }
 
-    /// Removes the project of the case that runs, for a host that ends before it does: `the case NAME: `.
+    /// Removes the project of the running case, for a host that exits before the case ends: `the case NAME: `.
     pub fn remove_running_project(&self) -> Option<String> {
         let running = self.lock_running_case().take()?;
         std::fs::remove_dir_all(&running.project).ok();
@@ -106,7 +106,7 @@ impl Suite {
         self.running_case.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a case of that skill in a project of its own, which is gone afterwards.
+    /// Runs a case of that skill in a project of its own, which is removed afterwards.
     pub fn run(&self, skill: &Skill, case: &Case) -> CaseResult {
         let granted = case_permissions(skill, case);
         let (status, outcome) = match self.not_run_reason(case, &granted) {
@@ -126,7 +126,7 @@ impl Suite {
         }
     }
 
-    /// Why the case would prove nothing here.
+    /// Why the case would prove nothing here, if that is so.
     fn not_run_reason(&self, case: &Case, granted: &[Permission]) -> Option<String> {
         if let Some(command) = case.needs().find(|command| !is_on_path(command)) {
             return Some(format!("{command} is not on PATH"));
@@ -176,7 +176,7 @@ impl Suite {
     }
 }
 
-/// Who may have put a program on `PATH`: the project one is in, and the one the skill is of.
+/// The projects that may have put a program on `PATH`: the current one, and the one of the skill.
 fn untrusted_projects(skill: &Skill) -> UntrustedDirs {
     let here = std::env::current_dir().ok();
     let own = match skill.folder() {
@@ -188,13 +188,13 @@ fn untrusted_projects(skill: &Skill) -> UntrustedDirs {
     UntrustedDirs::new(projects.iter().map(PathBuf::as_path))
 }
 
-/// What the case grants, or else what its skill asks for.
+/// The permissions that the case grants, or else those that its skill requests.
 fn case_permissions(skill: &Skill, case: &Case) -> Vec<Permission> {
     match &case.allow {
         Some(named) => named.clone(),
         None => match requested_permissions(skill, case.definition.script.as_deref()) {
             RequestedPermissions::Listed(asked) => asked,
-            // It names nothing that could be granted here.
+            // The skill lists no permissions that could be granted here.
             RequestedPermissions::All => Vec::new(),
         },
     }
@@ -224,7 +224,7 @@ fn invocation(skill: &Skill, case: &Case) -> Invocation {
     }
 }
 
-/// What the case gives answers; the web above all is never the real one.
+/// The providers that answer with the fixtures of the case; the web above all is never the real one.
 fn fixture_providers(case: &Case, calls: &RecordedCalls) -> Result<Providers> {
     let given = Value::Object(case.definition.given.clone()).to_string();
     let canned = Fixtures::new(&given).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Tools that answer what a case says and remember how they were called.
+//! Tools that return what a case declares, and record their calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{SkillContext, Tool, ToolProvider};
 
-/// Calls that are remembered; a script that calls on is refused.
+/// The maximum number of recorded calls; further calls are refused.
 const MAX_CALLS: usize = 10_000;
 
 /// The calls of one run, in order: `{"tool", "args"}` each.
@@ -15,12 +15,12 @@ const MAX_CALLS: usize = 10_000;
 pub(super) struct RecordedCalls(Arc<Mutex<Vec<Value>>>);
 
 impl RecordedCalls {
-    /// The same tools, remembered.
+    /// The same tools, with their calls recorded.
     pub(super) fn wrap(&self, tools: Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> {
         Arc::new(RecordingTools { tools, calls: self.clone() })
     }
 
-    /// The calls so far; none afterwards.
+    /// Takes the calls so far; the list is empty afterwards.
     pub(super) fn take(&self) -> Vec<Value> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -29,7 +29,7 @@ type ErrorPrinter = Box<dyn FnOnce(&SkillError) + Send>;
 /// Whether the work that goes on will end by itself.
 type CleanupCheck = Box<dyn Fn() -> bool + Send>;
 
-/// The watch over one command. Clones watch the same.
+/// The watchdog of one command. Clones share its state.
 #[derive(Clone)]
 pub struct ExitWatchdog(Arc<Shared>);
 
@@ -59,7 +59,7 @@ enum Phase {
 }
 
 impl ExitWatchdog {
-    /// A watch that says the error in these words; no thread runs before there is something to wait for.
+    /// A watchdog that prints the error with `words`; no thread runs before there is something to wait for.
     pub fn new(words: impl FnOnce(&SkillError) + Send + 'static) -> Self {
         Self::with_exit(words, |code| std::process::exit(code.into()))
     }

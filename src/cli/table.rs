@@ -2,7 +2,7 @@
 
 use super::terminal::escape_sentence;
 
-/// A line for each, more where the fact has more; what a stranger wrote is shown and not obeyed.
+/// One line for each fact, more where the fact has more; untrusted text is escaped.
 pub fn two_columns(facts: &[(&str, String)]) -> String {
     const WIDTH: usize = 13;
     let line = |(name, fact): &(&str, String)| {

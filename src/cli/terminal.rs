@@ -1,4 +1,4 @@
-//! Text of strangers on a person's terminal: shown, never obeyed.
+//! Escapes untrusted text before it is printed to a terminal.
 
 use metier::unicode::mark_escapes;
 

@@ -11,14 +11,14 @@ use crate::policy::{CancelToken, Limits};
 use crate::registry::Skill;
 use crate::runtimes;
 
-/// Whether a skill could run now, and if not, why. Nothing of the skill runs to find out.
+/// Whether a skill could run now, and if not, why. No code of the skill runs to determine this.
 #[derive(Clone, Debug)]
 pub struct Availability {
-    /// The runtime of the script that would run; absent when no single script is told.
+    /// The runtime of the script that would run; absent when no single script can be selected.
     pub runtime: Option<SkillRuntime>,
     /// Why it could not run.
     pub reason: Option<SkillError>,
-    /// What its contract would like to find and does not, a sentence each; it runs without.
+    /// Optional dependencies of the contract that are missing, one sentence each; the skill runs without them.
     pub warnings: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl EngineInner {
         self.script_cache.check_supported(runtime)?;
         dependencies::require_dependencies(skill, &self.registry)?;
         if runtime == SkillRuntime::ToolSequence {
-            // Loading a plan is checking it.
+            // Loading a plan checks it.
             let cancel = CancelToken::new();
             let _armed = self.watchdog.arm(run_deadline(Instant::now(), &self.limits), &cancel);
             self.script_cache.load(

@@ -1,4 +1,4 @@
-//! Puts an engine together.
+//! Builds an engine from its roots, limits, policies and providers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl EngineBuilder {
         }
     }
 
-    /// Where skills are looked for; the standard roots of the product `metier` when never said.
+    /// Where skills are looked for. Default: the standard roots of the product `metier`.
     pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = Some(roots);
         self
@@ -65,55 +65,58 @@ impl EngineBuilder {
         self
     }
 
-    /// How firmly a process must be held before it may start, for runs whose invocation does not say; `required` when
-    /// never said.
+    /// How strictly the sandbox of a process is required before it may start, for runs whose invocation does not set it.
+    /// Default: `required`.
     pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
         self.sandbox_mode = isolation;
         self
     }
 
-    /// Where Lua and Rhai scripts run, for runs whose invocation does not say; in this process when never said. In a worker
-    /// process a script is killed at its deadline whatever it does.
+    /// Where Lua and Rhai scripts run, for runs whose invocation does not set it. Default: in this process. In a worker process
+    /// a script is killed at its deadline whatever it does.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self
     }
 
-    /// The best sandbox to put up around external scripts; with namespaces when never said.
+    /// The strongest sandbox level to set up for external scripts. Default: with namespaces.
     pub fn sandbox_level(mut self, tier: SandboxLevel) -> Self {
         self.sandbox_level = tier;
         self
     }
 
-    /// The most threads of one run, its own and those of all the skills it calls included; [`Threads::MOST`] when never said.
+    /// The maximum number of threads of one run, including those of all the skills it calls. Default:
+    /// [`ThreadBudget::DEFAULT_MAX`].
     ///
-    /// What finds none left goes on with the thread it has, so that a plan comes to the same with any number, later. Only a
-    /// script's call of a skill takes one all the same, as deep as calls may go.
+    /// Work that finds no free thread continues on the thread it has, so a plan gives the same result with any number of
+    /// threads, only later. The exception is a script that calls a skill: it always takes a thread, up to the maximum call
+    /// depth.
     pub fn max_threads(mut self, most: usize) -> Self {
         self.max_threads = most;
         self
     }
 
-    /// The program that starts external scripts: `metier` itself, or one whose `main` begins with
-    /// [`helper_main`](crate::helper_main). When never said it is this very program where it begins so, else a copy of
-    /// this process, which takes the longer to make the more memory it has.
+    /// The helper program that starts external scripts: `metier` itself, or a program whose `main` begins with
+    /// [`helper_main`](crate::helper_main). Default: this program if its `main` begins so, else a copy of this process, which
+    /// takes longer to create the more memory the process has.
     pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
         self.helper = Some(program.into());
         self
     }
 
-    /// Whether WebAssembly modules may be compiled in this process where no helper can do it in a sandbox: in a build without
-    /// the feature `sandboxed`, off Linux, on a machine without what a sandbox takes, and in a program that has no helper. Off
-    /// when never said, so that a module which is not compiled yet is refused there.
+    /// Whether WebAssembly modules may be compiled in this process where no helper program can compile them in a sandbox: in a
+    /// build without the feature `sandboxed`, on systems other than Linux, on a machine without what a sandbox needs, and in a
+    /// program that has no helper program. Default: off, so a module that is not compiled yet is refused there.
     ///
-    /// It gives up what the helper is for: a few kilobytes can keep a compiler busy for minutes and take gigabytes of memory,
-    /// and no deadline, limit or cancel stops it in here. Only for modules you would trust with that.
+    /// This gives up the protection of the helper program: a few kilobytes can keep a compiler busy for minutes and use
+    /// gigabytes of memory, and no deadline, limit or cancel stops it in this process. Use it only for modules that you trust
+    /// with that.
     pub fn compile_in_process(mut self, allowed: bool) -> Self {
         self.compile_in_process = allowed;
         self
     }
 
-    /// Loads scripts of `runtime` with a loader of your own, in place of the one that is built in.
+    /// Loads scripts of `runtime` with a custom loader, in place of the built-in one.
     pub fn runtime(
         mut self,
         runtime: SkillRuntime,
@@ -123,13 +126,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Tools that skills may call, each by the permission `tool:NAME`. [`ClosureTools`](crate::host::ClosureTools) makes them of closures.
+    /// Tools that skills may call, each with the permission `tool:NAME`. [`ClosureTools`](crate::host::ClosureTools) makes
+    /// tools from closures.
     pub fn tools(mut self, tools: impl ToolProvider + 'static) -> Self {
         self.providers.tools = Some(Arc::new(tools));
         self
     }
 
-    /// The model that skills may ask by the permission `sample`.
+    /// The model that skills may sample with the permission `sample`.
     pub fn sampling(mut self, model: impl SamplingProvider + 'static) -> Self {
         self.providers.sampling = Some(Arc::new(model));
         self
@@ -141,19 +145,20 @@ impl EngineBuilder {
         self
     }
 
-    /// The secrets of skills, each by the permission `secret:NAME`.
+    /// The secrets of skills, each with the permission `secret:NAME`.
     pub fn secrets(mut self, secrets: impl SecretProvider + 'static) -> Self {
         self.providers.secrets = Some(Arc::new(secrets));
         self
     }
 
-    /// The client by which skills reach the web, each host by the permission `net:HOST`; [`WebClient`] when never said.
+    /// The HTTP client of skills, each host with the permission `net:HOST`. Default: [`WebClient`].
     pub fn http(mut self, client: impl HttpClient + 'static) -> Self {
         self.providers.http = Some(Arc::new(client));
         self
     }
 
-    /// All providers at once, in place of those said before. Where they hold no skills, the engine's own are called.
+    /// Sets all providers at once, replacing those set before. If they contain no skill provider, the engine's own skills are
+    /// called.
     pub fn providers(mut self, providers: Providers) -> Self {
         self.providers = providers;
         self
@@ -161,7 +166,7 @@ impl EngineBuilder {
 
     /// Discovers the skills and opens the project; `io` when the project's folder cannot be opened.
     pub fn build(self) -> Result<Engine> {
-        // Before threads and caches take what addresses there are; each run asks whether it is there.
+        // Reserve memory before threads and caches use up the address space; each run checks that the reserve exists.
         check_memory_reserve().ok();
         let unreadable =
             |source| SkillError::io(format_args!("failed to open {}", self.project.display()), source);
@@ -197,7 +202,7 @@ impl EngineBuilder {
     }
 }
 
-/// The same, with tools that are called with what fits them alone.
+/// Wraps the tools so that each is called only with arguments that match its schema.
 fn with_validated_tools(providers: Providers) -> Providers {
     let tools = providers.tools.map(|tools| Arc::new(ValidatedTools::new(tools)) as Arc<dyn ToolProvider>);
     Providers { tools, ..providers }

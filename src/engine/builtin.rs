@@ -1,4 +1,4 @@
-//! Skills from inside the binary, laid out on disk when a script of theirs needs files around it.
+//! Builtin skills, unpacked to disk when one of their scripts needs files around it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::registry::{BuiltinSkill, SkillFolder};
 pub(super) struct UnpackedSkills(Mutex<HashMap<&'static str, PrivateTempDir>>);
 
 impl UnpackedSkills {
-    /// The skill's folder on disk, unpacked first where the skill comes from the binary.
+    /// The skill's folder on disk; a builtin skill is unpacked first.
     pub(super) fn disk_folder(&self, folder: &SkillFolder) -> Result<PathBuf> {
         match folder {
             SkillFolder::Disk(path) => Ok(path.clone()),
@@ -21,7 +21,7 @@ impl UnpackedSkills {
         }
     }
 
-    /// Whether that is where the skill's folder lies, or was unpacked to.
+    /// Whether `path` is the skill's folder, or the folder it was unpacked to.
     pub(super) fn is_located_at(&self, folder: &SkillFolder, path: &Path) -> bool {
         match folder {
             SkillFolder::Disk(own) => own == path,

@@ -1,4 +1,4 @@
-//! What plans may call, told by the engine before anything runs: its skills, and the embedder's tools.
+//! Resolves the skills and tools that a plan may call, for the check of the plan before anything runs.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::policy::{Limits, Permission, RequestedPermissions};
 use crate::registry::{Skill, SkillFolder};
 use crate::skill::contract::Schema;
 
-/// The skills and tools of an engine. Holds it weakly, since the engine holds this.
+/// The skills and tools of an engine. Holds the engine weakly, since the engine holds this.
 pub(super) struct CalleeResolver {
     engine: Weak<EngineInner>,
     tools: Option<Arc<dyn ToolProvider>>,
-    /// Skills come from the embedder, who alone knows them.
+    /// Skills come from the embedder's provider, so the engine does not know them.
     has_custom_skill_provider: bool,
-    /// The qualified name of the skill that asks, where it is one.
+    /// The qualified name of the calling skill, where the caller is a skill.
     calling_skill: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Callees for CalleeResolver {
         });
         match looked_up {
             Ok((Some(tool), _)) => CalleeLookup::Found(tool.input_schema),
-            // Whoever has many tools may answer for one without listing it.
+            // A provider of many tools may support one without listing it.
             Ok((None, true)) => CalleeLookup::Found(Value::Object(Map::new())),
             Ok((None, false)) => missing(),
             Err(error) => CalleeLookup::Missing(error),
@@ -110,7 +110,7 @@ impl Callees for CalleeResolver {
         }))
     }
 
-    /// Nothing that whoever asks may not call itself is handed on, also not to a skill that asks for everything.
+    /// A callee gets no permission that the caller does not have itself, not even a skill that requests everything.
     fn permitted_callees(&self, identity: &str) -> Vec<String> {
         let Some(engine) = self.engine.upgrade() else { return Vec::new() };
         let seer = engine.skill_by_qualified_name(self.calling_skill.as_deref());
@@ -142,7 +142,8 @@ fn caller_of_skill(skill: &Skill) -> Caller {
     Caller { identity: skill_identity(skill.folder()), input_schema: contract_schemas(skill).0 }
 }
 
-/// What the asker calls a skill that is another one's `name`: the same where that means the same, or else its name in full.
+/// The name by which the caller finds the skill that another one calls `name`: `name` itself if it means the same skill there,
+/// else the qualified name.
 fn name_for_caller<'a>(
     skill: &Skill,
     name: &str,
@@ -152,7 +153,7 @@ fn name_for_caller<'a>(
     [name.to_owned(), skill.qualified_name()].into_iter().find(|name| meant(name).is_ok_and(is_same))
 }
 
-/// What tells a skill from every other one: its folder.
+/// What identifies a skill among all others: its folder.
 fn skill_identity(folder: &SkillFolder) -> String {
     match folder {
         SkillFolder::Disk(path) => path.display().to_string(),
@@ -165,21 +166,21 @@ impl EngineInner {
         self.registry.skills().iter().find(|skill| skill_identity(skill.folder()) == identity)
     }
 
-    /// What the seer calls the skill that another one means by a name.
+    /// The name by which the caller finds the skill that `by` calls `name`.
     fn name_seen_by_caller(&self, by: &Skill, name: &str, seer: Option<&Skill>) -> Option<String> {
         let meant = self.registry.find_for_caller(by, name).ok()?;
         name_for_caller(meant, name, |name| self.resolve_skill(seer, name))
     }
 
-    /// The skill whose folder lies there, or was unpacked to there.
+    /// The skill whose folder is at that path, or was unpacked to it.
     fn skill_at_path(&self, folder: Option<&Path>) -> Option<&Skill> {
         let folder = folder?;
         self.registry.skills().iter().find(|skill| self.builtin_folders.is_located_at(skill.folder(), folder))
     }
 }
 
-/// What a skill asks for when that script of it runs, or the one that runs where none is named: what it lists, and the tools that
-/// its plan names. Of a skill that could not run, what it lists.
+/// The permissions that a skill requests when the named script runs, or the default script where none is named: those it lists,
+/// and the tools that its plan names. For a skill that could not run, those it lists.
 pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPermissions {
     let Ok(selected) = select_script(skill, script) else {
         return declared_permissions(skill, SkillRuntime::ToolSequence);
@@ -188,7 +189,7 @@ pub fn requested_permissions(skill: &Skill, script: Option<&str>) -> RequestedPe
     with_permissions(declared_permissions(skill, selected.runtime), plan.iter().flat_map(tool_permissions))
 }
 
-/// What is asked for, and this as well.
+/// The requested permissions, with these added.
 pub(super) fn with_permissions(
     asked: RequestedPermissions,
     more: impl IntoIterator<Item = Permission>,
@@ -207,19 +208,20 @@ fn tool_permissions(plan: &Plan) -> impl Iterator<Item = Permission> {
 }
 
 impl Engine {
-    /// What plans of its skills may call: for whoever checks one that is not run. Knows nothing once the engine is gone.
+    /// The skills and tools that plans of these skills may call, to check a plan without running it. Resolves nothing once the
+    /// engine is gone.
     pub fn callees(&self) -> Option<Arc<dyn Callees>> {
         self.0.script_cache.services().callees()
     }
 
-    /// The plan that a skill runs, read and not checked; nothing where it runs none. `invalid-skill` where it cannot be read.
+    /// The plan that a skill runs, parsed but not checked; `None` where it runs none. `invalid-skill` where it cannot be read.
     pub fn plan(&self, skill: &Skill) -> Result<Option<Plan>> {
-        // Why a skill cannot run is told by its availability.
+        // `Engine::availability` reports why a skill cannot run.
         select_script(skill, None).map_or(Ok(None), |selected| load_plan(skill, &selected))
     }
 }
 
-/// What the skill takes and answers with, where its contract says.
+/// The input and output schemas of the skill, where its contract declares them.
 fn contract_schemas(skill: &Skill) -> (Option<Value>, Option<Value>) {
     let Some(contract) = skill.contract() else { return (None, None) };
     let json = |schema: &Option<Schema>| schema.as_ref().map(|schema| schema.json().clone());

@@ -1,4 +1,4 @@
-//! The contract of a run: limits that narrow, defaults put in, input and value held against their schemas.
+//! Applies the contract to a run: narrows the limits, fills in defaults, and validates input and value against their schemas.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::policy::Limits;
 use crate::registry::Skill;
 use crate::skill::contract::{ContractLimits, ValidationFailure};
 
-/// The limits as far as the contract lets them be: it may lower what the caller or the engine said, and never raise it.
+/// The limits narrowed by the contract: it may lower those of the caller or the engine, and never raises them.
 pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
     let Some(contract) = skill.contract() else { return limits };
     let ContractLimits { deadline, output, .. } = contract.limits;
@@ -19,7 +19,7 @@ pub(super) fn narrow_limits(skill: &Skill, limits: Limits) -> Limits {
     }
 }
 
-/// The same for what depends on the runtime, whose defaults are a bound too.
+/// Like [`narrow_limits`], for limits that depend on the runtime, whose defaults are an upper bound too.
 pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: SkillRuntime, limits: Limits) -> Limits {
     let Some(contract) = skill.contract() else { return limits };
     let ContractLimits { memory, operations, .. } = contract.limits;
@@ -33,7 +33,7 @@ pub(super) fn narrow_runtime_limits(skill: &Skill, runtime: SkillRuntime, limits
     }
 }
 
-/// The input as the script will see it: defaults put in, and held against the contract. Nothing has run yet.
+/// The input as the script will see it: defaults filled in, validated against the contract. Nothing has run yet.
 pub(super) fn validate_input(skill: &Skill, input: Option<Value>) -> Result<Option<Value>> {
     let Some(schema) = skill.contract().and_then(|contract| contract.inputs.as_ref()) else {
         return Ok(input);
@@ -42,11 +42,11 @@ pub(super) fn validate_input(skill: &Skill, input: Option<Value>) -> Result<Opti
     let filled = schema.with_defaults(input.unwrap_or_else(|| Map::new().into()));
     schema.validate(&filled).map_err(|unfit| ValueRole::Input.error(skill, unfit))?;
     let is_empty = filled.as_object().is_some_and(Map::is_empty);
-    // A process that was given nothing, and for which nothing stands in, still finds its input empty.
+    // A process that got no input and has no defaults still finds its standard input empty.
     Ok(Some(filled).filter(|_| was_given || !is_empty))
 }
 
-/// The value, held against the contract.
+/// The value, validated against the contract.
 pub(super) fn validate_value(skill: &Skill, value: Value) -> Result<Value> {
     let Some(schema) = skill.contract().and_then(|contract| contract.outputs.as_ref()) else {
         return Ok(value);
@@ -76,7 +76,8 @@ impl ValueRole {
     }
 }
 
-/// The error for what does not fit a tool; nothing where its schema is none, so that nothing can be said.
+/// The error for input that does not match a tool's schema; `None` where the schema itself is invalid, so nothing can be
+/// validated.
 pub(super) fn tool_input_error(name: &str, unfit: ValidationFailure) -> Option<SkillError> {
     let is_held = !matches!(unfit, ValidationFailure::InvalidSchema(_));
     is_held.then(|| validation_error(ErrorKind::InvalidInput, "input", &format!("tool {name}"), unfit))
@@ -96,14 +97,14 @@ fn validation_error(kind: ErrorKind, what: &str, whose: &str, unfit: ValidationF
             let sentence = format!("the {what} of {whose} is too large to be held against its contract");
             SkillError::new(kind, sentence).with_help("hand over less, or files by their paths")
         }
-        // A skill whose schemas do not stand was not selected.
+        // A skill with invalid schemas was not selected.
         ValidationFailure::InvalidSchema(why) => {
             SkillError::new(ErrorKind::InvalidSkill, format!("the contract of {whose} does not stand: {why}"))
         }
     }
 }
 
-/// One sentence, and a line for every violation.
+/// One sentence, and one line for each violation.
 fn violation_message(what: &str, whose: &str, violations: &[Violation], more: usize) -> String {
     let title = format!("the {what} breaks the contract of {whose}:");
     let more = (more > 0).then(|| format!("and {more} more"));

@@ -1,6 +1,6 @@
-//! Whether what a contract depends on is here: programs on `PATH`, and skills.
+//! Checks whether the dependencies of a contract are present: programs on `PATH`, and skills.
 //!
-//! Nothing runs to find out, so of a program only its presence is known, and not its version.
+//! Nothing runs for this check, so for a program only its presence is known, not its version.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::registry::{Registry, Skill};
 use crate::runtimes;
 use crate::skill::contract::Dependency;
 
-/// Refuses a skill that lacks what it requires: `unavailable`, with everything that is missing.
+/// Refuses a skill whose required dependencies are missing: `unavailable`, with everything that is missing.
 pub(super) fn require_dependencies(skill: &Skill, registry: &Registry) -> Result<()> {
     let required = |(dependency, _): &(&Dependency, String)| dependency.required;
     let missing: Vec<_> = missing_dependencies(skill, registry).filter(required).collect();
@@ -30,7 +30,7 @@ pub(super) fn require_dependencies(skill: &Skill, registry: &Registry) -> Result
     Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
 }
 
-/// What is missing and not required, a sentence each.
+/// The missing optional dependencies, one sentence each.
 pub(super) fn missing_optional(skill: &Skill, registry: &Registry) -> Vec<String> {
     let missing = missing_dependencies(skill, registry).filter(|(dependency, _)| !dependency.required);
     missing.map(|(_, told)| told).collect()
@@ -49,7 +49,7 @@ fn missing_dependencies<'a>(
     absent.chain(unmet)
 }
 
-/// How a skill that is needed falls short, where it does.
+/// Why a skill dependency is not met, if it is not.
 fn unmet_reason(skill: &Skill, needed: &Dependency, registry: &Registry) -> Option<String> {
     let Ok(found) = registry.find_for_caller(skill, &needed.name) else {
         let nearer = registry.find(&needed.name).map(Skill::qualified_name);

@@ -1,4 +1,4 @@
-//! What this machine, this build and these skills offer, and what is amiss.
+//! Reports what this machine, this build and these skills support, and what is wrong.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::registry::{Problem, Scope};
 use crate::runtimes;
 use crate::skill::Severity;
 
-/// What there is to run skills with, found out now.
+/// What is available to run skills with, detected at the time of the call.
 ///
-/// In JSON every key is always present: `{ok, version, system, features, sandbox, tiers, interpreters, project, roots, shadowed,
-/// problems, cache, findings}`.
+/// In JSON every key is always present: `{ok, version, system, features, sandbox, sandbox_levels, interpreters, project, roots,
+/// shadowed, problems, cache, findings}`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
     /// Whether no finding is an error.
@@ -24,9 +24,9 @@ pub struct Diagnosis {
     pub system: System,
     /// Cargo features, and whether this build has them.
     pub features: Vec<Feature>,
-    /// What held of a sandbox around a program that did nothing.
+    /// Which restrictions were in effect in a sandbox around a program that did nothing.
     pub sandbox: SandboxSupport,
-    /// The kinds of sandbox there are, strongest last.
+    /// The sandbox levels, strongest last.
     pub sandbox_levels: Vec<SandboxLevelReport>,
     /// The commands that run external scripts.
     pub interpreters: Vec<InterpreterReport>,
@@ -34,13 +34,13 @@ pub struct Diagnosis {
     pub project: PathBuf,
     /// Where skills are looked for, nearest first.
     pub roots: Vec<RootReport>,
-    /// Skills that others of their name stand before.
+    /// Skills that are shadowed by another one of the same name.
     pub shadowed: Vec<ShadowedSkill>,
-    /// What discovery has to say.
+    /// The problems that discovery found.
     pub problems: Vec<Problem>,
-    /// Compiled modules on disk; `null` in builds that keep none.
+    /// Compiled modules on disk; `null` in builds without this cache.
     pub cache: Option<CacheReport>,
-    /// What is amiss, and the way out.
+    /// What is wrong, and how to fix it.
     pub findings: Vec<Finding>,
 }
 
@@ -51,7 +51,7 @@ pub struct System {
     pub os: &'static str,
     /// `x86_64`, `aarch64`, ...
     pub arch: &'static str,
-    /// The release of the kernel, where the system says it.
+    /// The release of the kernel, where the system reports it.
     pub kernel: Option<String>,
 }
 
@@ -64,62 +64,62 @@ pub struct Feature {
     pub built_in: bool,
 }
 
-/// A kind of sandbox.
+/// A sandbox level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxLevelReport {
-    /// The name it has in the outcome's `sandbox.tier`.
+    /// Its name in the outcome's `sandbox.level`.
     pub name: &'static str,
-    /// Whether scripts are put in it here.
+    /// Whether scripts can run in it on this machine.
     pub available: bool,
-    /// What it takes.
+    /// What it requires.
     pub needs: &'static str,
 }
 
 /// A folder of skills.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RootReport {
-    /// How near it is.
+    /// Its scope, which decides its precedence.
     pub scope: Scope,
-    /// What qualified names call it.
+    /// Its label in qualified names.
     pub label: String,
-    /// The folder; `null` inside the binary.
+    /// The folder; `null` for the builtin skills.
     pub path: Option<PathBuf>,
-    /// Whether it is there.
+    /// Whether the folder exists.
     pub exists: bool,
-    /// Skills in it that load, shadowed ones included.
+    /// Number of skills in it that load, including shadowed ones.
     pub skills: usize,
-    /// Folders and files in it that were left out, or that something is wrong with.
+    /// Number of folders and files in it that were left out or have a problem.
     pub problems: usize,
 }
 
-/// A skill that another one of its name stands before.
+/// A skill that is shadowed by another one of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShadowedSkill {
     /// Its qualified name, by which it can be run.
     pub skill: String,
-    /// The other one's.
+    /// The qualified name of the skill that shadows it.
     pub by: String,
 }
 
 /// Compiled modules on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CacheReport {
-    /// Where they are kept.
+    /// The folder of the cache.
     pub path: PathBuf,
-    /// How many files there are; no more than 100,000 are counted.
+    /// Number of files; no more than 100,000 are counted.
     pub files: usize,
-    /// Bytes of them.
+    /// Total bytes of these files.
     pub bytes: u64,
 }
 
-/// Something amiss.
+/// Something wrong on this machine, in this build or in a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// An error keeps skills from running, a warning may, the rest is worth knowing.
+    /// An error prevents skills from running, a warning may do so, the rest is worth knowing.
     pub severity: Severity,
-    /// What is amiss.
+    /// What is wrong.
     pub message: String,
-    /// The way out.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -193,12 +193,12 @@ impl EngineInner {
     }
 }
 
-/// The first Landlock that keeps signals inside: Linux 6.12.
+/// The first Landlock ABI that confines signals to the sandbox: Linux 6.12.
 const LANDLOCK_SIGNAL_SCOPE_ABI: u8 = 6;
 
 fn sandbox_level_reports(sandbox: &SandboxSupport) -> Vec<SandboxLevelReport> {
     let is_sandboxed = sandbox.landlock_abi.is_some() && sandbox.reason.is_none();
-    // Without namespaces nothing else keeps signals inside.
+    // Without namespaces nothing else confines signals to the sandbox.
     let is_scoped = sandbox.landlock_abi >= Some(LANDLOCK_SIGNAL_SCOPE_ABI);
     vec![
         SandboxLevelReport {

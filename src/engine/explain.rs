@@ -1,4 +1,4 @@
-//! What a run would reach, told by the code that would run it.
+//! Explains what a run could access, using the code that would run it.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -21,69 +21,70 @@ use crate::policy::{Access, CancelToken, Limits, Permission};
 use crate::registry::Skill;
 use crate::runtimes;
 
-/// How many callees are looked at, a sandbox put up for each that is a process.
+/// Maximum number of callees that are examined; a sandbox is set up for each that is a process.
 const MAX_CALLEES: usize = 100;
 
-/// What a run would reach, before it runs.
+/// What a run could access, before it runs.
 ///
-/// In JSON every key is always present: `{skill, script, runtime, project, isolation, limits, permissions, functions, sandbox,
-/// process, callees, reason}`.
+/// In JSON every key is always present: `{skill, script, runtime, project, sandbox_mode, limits, permissions, functions,
+/// sandbox, process, callees, reason}`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The skill's qualified name.
     pub skill: String,
     /// The script, by its path in the skill's folder.
     pub script: String,
-    /// The language it is in.
+    /// The runtime of the script.
     pub runtime: SkillRuntime,
-    /// The project whose files it sees.
+    /// The project whose files the script sees.
     pub project: PathBuf,
-    /// How firmly a process must be held: `required`, `best-effort` or `off`.
+    /// How strictly the sandbox of a process is required: `required`, `best-effort` or `off`.
     pub sandbox_mode: &'static str,
-    /// The limits that would hold.
+    /// The limits that would apply.
     pub limits: LimitsReport,
-    /// What it may do: what it asks for and the caller grants.
+    /// The effective permissions: those that the skill requests and the caller grants.
     pub permissions: Vec<String>,
     /// The functions of the host API, in the order of the documentation.
     pub functions: Vec<FunctionAvailability>,
-    /// Which isolation would hold of the skill and all that it calls, the weakest of them; `null` where one of them would not
-    /// start, and where an embedder's own executor runs one.
+    /// The weakest sandbox that would apply to the skill and all that it calls; `null` where one of them would not start, and
+    /// where an embedder's own executor runs one.
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
     pub process: Option<LaunchPreview>,
-    /// The skills that its plan calls, and those it may call by a grant that names them, and the skills that those call.
+    /// The skills that its plan calls, those it may call with a grant that names them, and the callees of all these.
     pub callees: Vec<CalleeExplanation>,
     /// Why the run would not start.
     pub reason: Option<SkillError>,
 }
 
-/// Whether a function of the host API would answer.
+/// Whether a call of this host API function would be allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionAvailability {
     /// Its name.
     pub name: &'static str,
-    /// The permissions that open it, `[]` where it needs none or has none; each opens what its scope says.
+    /// The permissions that allow it, each within its scope; `[]` where it needs none or has none.
     pub granted_by: Vec<String>,
-    /// Whether it is open at all.
+    /// Whether at least some calls are allowed.
     pub allowed: bool,
-    /// What would open it, or more of it, in the words of a refusal; a name or host is still to be filled in.
+    /// What would allow it, or more of it, in the words of the error; a name or host is still to be filled in.
     pub help: Option<String>,
 }
 
-/// A skill that the run would or could call, by that caller and those before it.
+/// A skill that the run would or could call, through this caller and the callers before it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CalleeExplanation {
-    /// The skill's qualified name, or what it is called by where there is none.
+    /// The skill's qualified name, or the name in the call where no skill is found.
     pub skill: String,
     /// The qualified name of the skill that calls it.
     pub caller: String,
-    /// The script, by its path in the skill's folder, where one is told.
+    /// The script, by its path in the skill's folder, where one could be selected.
     pub script: Option<String>,
-    /// The language it is in.
+    /// The runtime of the script.
     pub runtime: Option<SkillRuntime>,
-    /// What it may do: what it and every caller ask for and the caller grants; nothing where it could not be looked at.
+    /// The effective permissions: those that it and every caller request and the caller grants; empty where it could not be
+    /// examined.
     pub permissions: Vec<String>,
-    /// Which isolation would hold, as in [`Explanation`].
+    /// The sandbox that would apply, as in [`Explanation`].
     pub sandbox: Option<SandboxReport>,
     /// The process, for external scripts that would start.
     pub process: Option<LaunchPreview>,
@@ -99,7 +100,7 @@ struct ExplainedSkill {
     limits: Limits,
     not_applied: Vec<&'static str>,
     ctx: SkillContext,
-    /// The skills it calls, as its plan names them, or by the grants that it holds.
+    /// The skills it calls: those its plan names, and those its grants name.
     called_skills: Vec<String>,
     sandbox: Option<SandboxReport>,
     process: Option<LaunchPreview>,
@@ -109,7 +110,7 @@ struct ExplainedSkill {
 impl EngineInner {
     pub(super) fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         let skill = self.registry.find(&invocation.skill)?;
-        // Whatever has to be compiled to know this has the time of the run that is explained.
+        // Whatever must be compiled to explain the run gets the time limit of that run.
         let limits = narrow_limits(skill, invocation.limits.clone().unwrap_or_else(|| self.limits.clone()));
         let token = invocation.cancel.child();
         let _armed = self.watchdog.arm(run_deadline(Instant::now(), &limits), &token);
@@ -133,7 +134,7 @@ impl EngineInner {
         })
     }
 
-    /// Looks at the skills that one calls, and at those they call: once for all that may do the same.
+    /// Examines the callees of one skill, and their callees: once for all calls with the same permissions.
     fn explain_callees(
         &self,
         of: &ExplainedSkill,
@@ -172,7 +173,7 @@ impl EngineInner {
         Ok(())
     }
 
-    /// A callee of which there is little more to tell than why it would not start.
+    /// A callee of which little more is known than why it would not start.
     fn unresolved_callee(
         &self,
         caller: &ExplainedSkill,
@@ -239,7 +240,7 @@ impl EngineInner {
 }
 
 impl ExplainedSkill {
-    /// What is the same for all calls of a skill that may do the same.
+    /// The key shared by all calls of one skill with the same permissions.
     fn dedup_key(&self) -> String {
         let permissions = self.ctx.permissions();
         let free = permissions.allows(&Access::exec_unsandboxed());
@@ -260,7 +261,7 @@ impl ExplainedSkill {
     }
 }
 
-/// The skills that its plan names, and those that it may call by name.
+/// The skills that its plan names, and those that its permissions name.
 fn called_skill_names(skill: &Skill, selected: &SelectedScript, ctx: &SkillContext) -> Result<Vec<String>> {
     let plan = load_plan(skill, selected)?;
     let planned = plan.iter().flat_map(Plan::skills).map(str::to_owned);
@@ -278,7 +279,7 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
         let word = permission.map(|name| name.split(':').next().unwrap_or(name));
         let by: Vec<Permission> =
             held.iter().filter(|held| word.is_some_and(|word| held.has_name(word))).cloned().collect();
-        // A permission without a scope opens all there is to open.
+        // A permission without a scope allows every call.
         let is_whole = by.iter().any(|permission| !permission.is_scoped());
         let refusal = required_access(function.access).filter(|_| !is_whole);
         let refusal = refusal.and_then(|need| ctx.permissions().require(&need, function.name).err());
@@ -292,7 +293,7 @@ fn function_availability(ctx: &SkillContext) -> Vec<FunctionAvailability> {
     functions().iter().map(row).collect()
 }
 
-/// What a call of this kind needs, for whatever name or host.
+/// The access that a call of this kind needs, for any name or host.
 fn required_access(access: AccessRule) -> Option<Access> {
     Some(match access {
         AccessRule::Unrestricted => return None,

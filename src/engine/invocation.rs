@@ -1,4 +1,4 @@
-//! What to run, with what, under which grants and limits.
+//! One request to run a skill: input, grants, limits and policies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::host::{Observer, SkillContext};
 use crate::policy::{CancelToken, ExecutionMode, Limits, Permission, SandboxMode};
 
-/// One call of a skill. Made with [`Invocation::new`], refined, and given to an engine.
+/// One call of a skill. Create it with [`Invocation::new`], refine it, and pass it to an engine.
 #[derive(Clone)]
 pub struct Invocation {
     pub(super) skill: String,
@@ -25,17 +25,17 @@ pub struct Invocation {
     pub(super) journal: Option<JournalTarget>,
 }
 
-/// Where the plan of a run is remembered.
+/// Where the plan of a run is journaled.
 #[derive(Clone)]
 pub(super) enum JournalTarget {
-    /// In this folder, in a file that the skill names.
+    /// In this folder, in a file named after the skill.
     Folder(PathBuf),
-    /// In this file, if it is a plan at all.
+    /// In this file, if the skill runs a plan.
     File(PathBuf),
 }
 
 impl Invocation {
-    /// Runs the skill of that name, plain (`word-count`) or qualified (`project/.metier:word-count@1.2.0`).
+    /// Runs the skill with that name, plain (`word-count`) or qualified (`project/.metier:word-count@1.2.0`).
     pub fn new(skill: impl Into<String>) -> Self {
         Self {
             skill: skill.into(),
@@ -71,7 +71,7 @@ impl Invocation {
         self
     }
 
-    /// Grants a permission. It takes effect where the skill asks for it.
+    /// Grants a permission. It takes effect if the skill requests it.
     pub fn grant(mut self, permission: Permission) -> Self {
         self.grants.push(permission);
         self
@@ -83,13 +83,13 @@ impl Invocation {
         self
     }
 
-    /// How firmly a process must be held before it may start, in place of the engine's word.
+    /// How strictly the sandbox of a process is required before it may start, in place of the engine's setting.
     pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
         self.sandbox_mode = Some(isolation);
         self
     }
 
-    /// Where scripts of embedded languages run, in place of the engine's word.
+    /// Where scripts of embedded languages run, in place of the engine's setting.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = Some(mode);
         self
@@ -101,22 +101,23 @@ impl Invocation {
         self
     }
 
-    /// Who hears the run while it runs.
+    /// The observer that receives the events of the run.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Remembers each step of the skill's plan in this folder once it has finished, so that the same invocation, made again,
-    /// goes on where this one ended. `usage` for a skill that is no plan, and where the folder remembers another run of it.
+    /// Journals each finished step of the skill's plan in this folder, so that the same invocation, made again, continues where
+    /// this one ended. `usage` for a skill that has no plan, and where the folder holds the journal of another run of the
+    /// skill.
     ///
-    /// The folder is trusted: who can write there can say what steps came to. Keep it out of the project.
+    /// The folder is trusted: whoever can write to it can forge the results of steps. Keep it out of the project.
     pub fn journal(mut self, folder: impl Into<PathBuf>) -> Self {
         self.journal = Some(JournalTarget::Folder(folder.into()));
         self
     }
 
-    /// The skill as another one calls it: with that one's token, limits and permissions, and its log to write to.
+    /// The call of a skill by another one: with the caller's token, limits and permissions, and its log to write to.
     pub(super) fn for_callee(caller: &SkillContext, skill: &str) -> Self {
         Self {
             limits: Some(caller.callee_limits().clone()),

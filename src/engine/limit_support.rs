@@ -1,4 +1,4 @@
-//! Which limits each runtime holds. One that is named and not held is reported as not applied, and never as one that held.
+//! Which limits each runtime supports. A limit that is set but not supported is reported as not applied, never as enforced.
 
 use crate::engine::contract_validation::narrow_runtime_limits;
 use crate::engine::script_selection::SelectedScript;
@@ -6,13 +6,13 @@ use crate::executor::SkillRuntime;
 use crate::policy::Limits;
 use crate::registry::Skill;
 
-/// The names of the limits that not every runtime holds, as outcomes have them.
+/// The names of the limits that some runtimes do not support, as in outcomes.
 const LIMIT_NAMES: [&str; 5] = ["memory", "operations", "cpu", "file_size", "open_files"];
 
-/// What the system holds of a process. Elsewhere nothing limits one that runs already.
+/// Whether the system can limit a process. Only Linux can limit a process that already runs.
 const PROCESS_LIMITS_SUPPORTED: bool = cfg!(target_os = "linux");
 
-/// The table in docs/limits.md.
+/// As in the table of docs/limits.md.
 const SUPPORTED_LIMITS: [(SkillRuntime, [bool; 5]); 5] = [
     //                           memory   operations cpu    file_size open_files
     (SkillRuntime::Lua, [true, true, false, true, false]),
@@ -31,7 +31,7 @@ const SUPPORTED_LIMITS: [(SkillRuntime, [bool; 5]); 5] = [
     ),
 ];
 
-/// The limits of a run of this script for which these were given, and the names of those that are not applied.
+/// The limits that apply to a run of this script with the given limits, and the names of those that are not applied.
 pub(super) fn effective_limits(
     skill: &Skill,
     selected: &SelectedScript,
@@ -46,7 +46,7 @@ pub(super) fn effective_limits(
     )
 }
 
-/// The limits that a run is held to, and the names of those that were named for it and that its runtime does not hold.
+/// The limits that are enforced, and the names of those that were set but that the runtime does not support.
 fn split_by_support(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> (Limits, Vec<&'static str>) {
     let held =
         SUPPORTED_LIMITS.into_iter().find(|(known, _)| *known == runtime).map_or([true; 5], |(_, held)| held);
@@ -73,7 +73,7 @@ fn split_by_support(runtime: SkillRuntime, named: &Limits, settled: &Limits) -> 
     (limits, not_applied.collect())
 }
 
-/// What the log says of limits that are not applied.
+/// The log line about limits that are not applied.
 pub(super) fn unsupported_warning(runtime: SkillRuntime, not_applied: &[&str]) -> Option<String> {
     let (noun, verb) = match not_applied {
         [] => return None,

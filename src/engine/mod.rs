@@ -1,4 +1,4 @@
-//! The engine: an [`Invocation`] goes in, an [`Outcome`] comes out. The command line and every embedder end here.
+//! The engine: runs an [`Invocation`] and returns an [`Outcome`]. The command line and every embedder use it.
 
 mod availability;
 mod builder;
@@ -62,18 +62,18 @@ struct EngineInner {
     script_cache: self::script_cache::ScriptCache,
     builtin_folders: self::builtin::UnpackedSkills,
     watchdog: Watchdog,
-    /// The most threads of one run.
+    /// The maximum number of threads of one run.
     max_threads: usize,
     providers: Providers,
-    /// What was made for a while is gone before.
+    /// The last field, so that it is dropped after the fields above have removed their temporary folders.
     _temp_dir_lease: TempDirLease,
 }
 
 impl Engine {
-    /// An engine for the project at this folder.
+    /// An engine for the project in this folder.
     ///
-    /// The folder is taken as it is: whoever hands over a home makes all of the home the project, which scripts may then be
-    /// granted. The command does so only where `--project` names it.
+    /// The folder is not checked: if it is a home folder, the whole home becomes the project, and scripts may be granted access
+    /// to it. The command accepts a home folder only with `--project`.
     pub fn builder(project: impl Into<PathBuf>) -> EngineBuilder {
         EngineBuilder::new(project.into())
     }
@@ -92,14 +92,14 @@ impl Engine {
         RunFuture::new(self.clone(), invocation)
     }
 
-    /// What a run would reach, without running it: its sandbox is put up around a program that does nothing, and its interpreter
-    /// is asked its version. Fails as the run would before it starts.
+    /// What a run could access, without running it: its sandbox is set up around a program that does nothing, and its
+    /// interpreter is started to query its version. Fails with the same errors as a run that does not start.
     pub fn explain(&self, invocation: &Invocation) -> Result<Explanation> {
         self.0.explain(invocation)
     }
 
-    /// What this machine, this build and these skills offer. Starts a sandbox around a program that does nothing, and every
-    /// interpreter for its version; no skill.
+    /// What this machine, this build and these skills support. Starts a sandbox around a program that does nothing, and every
+    /// interpreter to query its version; no skill runs.
     pub fn diagnosis(&self) -> Diagnosis {
         self.0.diagnosis()
     }
@@ -109,13 +109,14 @@ impl Engine {
         self.0.availability(skill)
     }
 
-    /// What this machine offers to external scripts: what held of the strictest sandbox around a program that does nothing.
+    /// The sandbox support of this machine for external scripts: which restrictions of the strictest sandbox were in effect
+    /// around a program that does nothing.
     pub fn sandbox_support(&self) -> SandboxSupport {
         runtimes::sandbox_support(self.0.script_cache.services())
     }
 
-    /// Whether external scripts run, or are cleaned up after. Told to stop, they are killed and end by themselves; a host that
-    /// ends while they do leaves behind what they made.
+    /// Whether external scripts are running or being cleaned up. On a stop they are killed and end by themselves; a host that
+    /// exits while they end leaves behind what they created.
     pub fn runs_processes(&self) -> bool {
         self.0.script_cache.services().runs_processes()
     }

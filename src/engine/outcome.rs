@@ -1,4 +1,4 @@
-//! What came of an invocation, success or not.
+//! The result of an invocation, success or failure.
 
 use std::time::Duration;
 
@@ -10,33 +10,34 @@ use crate::error::{ErrorKind, SkillError};
 use crate::host::{LogLine, ProcessReport, Redacted, SandboxReport, StepReport};
 use crate::policy::{Limits, StopCause};
 
-/// What came of an invocation.
+/// The result of an invocation.
 ///
 /// In JSON every key is always present, `null` when empty: `{ok, skill, version, value, error, log, duration_ms, limits,
 /// process, sandbox, steps}`.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The skill's name; as it was asked for, when none was found.
+    /// The skill's name; the requested name when no skill was found.
     pub skill: String,
     /// The skill's version, where one was found.
     pub version: Option<String>,
-    /// The value, or why there is none.
+    /// The value, or the error.
     pub result: Result<Value, SkillError>,
     /// What the script logged.
     pub log: Vec<LogLine>,
-    /// Wall clock time, from the call to the answer.
+    /// Wall clock time, from the call to the result.
     pub duration: Duration,
-    /// The limits that held, and which of them ended the run.
+    /// The limits that applied, and which of them ended the run.
     pub limits: LimitsReport,
     /// How the process ended, for external scripts that started.
     pub process: Option<ProcessReport>,
-    /// Which isolation held, for scripts that started.
+    /// The sandbox that was in effect, for scripts that started.
     pub sandbox: Option<SandboxReport>,
-    /// What came of each step, for plans that started; no more than the output cap of their values. In JSON `null` when empty.
+    /// The result of each step, for plans that started; their values take no more than the output cap. In JSON `null` when
+    /// empty.
     pub steps: Vec<StepReport>,
 }
 
-/// What leaves a run: nothing that a script had a word in is part of an outcome but by this.
+/// The redacted results of a run. Everything that a script can influence enters an outcome only through this type.
 pub(super) struct RedactedOutcome {
     pub(super) result: Result<Redacted<Value>, Redacted<SkillError>>,
     pub(super) log: Redacted<Vec<LogLine>>,
@@ -56,25 +57,25 @@ pub struct LimitsReport {
     pub memory_bytes: Option<u64>,
     /// Operations it could execute; `null` where none are counted, and where the limit is not applied.
     pub operations: Option<u64>,
-    /// Milliseconds of processor time each of its processes could use; `null` where there are none.
+    /// Milliseconds of processor time each of its processes could use; `null` where there are no processes.
     pub cpu_ms: Option<u64>,
-    /// Bytes a file could have that a process of it, or the host for it, wrote; `null` where no script was found.
+    /// Maximum bytes of a file written by one of its processes, or by the host on its behalf; `null` where no script was found.
     pub file_bytes: Option<u64>,
-    /// Descriptors a process could have open; `null` where there are none.
+    /// Descriptors a process could have open; `null` where there are no processes.
     pub open_files: Option<u64>,
-    /// The limits that the caller or the contract named and the runtime does not hold: `memory`, `operations`, `cpu`,
+    /// The limits that the caller or the contract set and the runtime does not support: `memory`, `operations`, `cpu`,
     /// `file_size`, `open_files`. Each is `null` above.
     pub not_applied: Vec<&'static str>,
-    /// Bytes it could put out.
+    /// Maximum bytes of output.
     pub output_bytes: u64,
-    /// `kill` or `truncate`: what happens at that cap.
+    /// `kill` or `truncate`: what happens at the output cap.
     pub on_output: &'static str,
-    /// Whether something was cut at that cap: a stream of the process, which says so as well, or the value.
+    /// Whether something was truncated at the output cap: a stream of the process, whose report says so as well, or the value.
     pub truncated: bool,
 }
 
 impl LimitsReport {
-    /// The limits as they are, before anything ran.
+    /// The limits as set, before anything ran.
     pub(super) fn new(limits: &Limits, error: Option<&SkillError>) -> Self {
         let hit = error.map(SkillError::kind).filter(|kind| kind.is_limit());
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -100,7 +101,7 @@ impl Outcome {
         Self::not_run(skill.into(), None, &Limits::default(), error)
     }
 
-    /// The outcome of a run that its host gave up, for the limits it had.
+    /// The outcome of a run that its host stopped waiting for, with the limits it had.
     pub fn abandoned(skill: impl Into<String>, limits: &Limits, error: SkillError) -> Self {
         Self::not_run(skill.into(), None, limits, error)
     }
@@ -125,7 +126,6 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a run.
     pub(super) fn from_run(
         skill: String,
         version: Option<String>,
@@ -146,19 +146,20 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a run to which these limits were not applied.
+    /// Sets the limits that were not applied to the run.
     pub(super) fn with_unsupported_limits(mut self, names: Vec<&'static str>) -> Self {
         self.limits.not_applied = names;
         self
     }
 
-    /// The outcome of a run whose output was cut at the cap, if so.
+    /// Sets whether output was truncated at the cap.
     pub(super) fn with_truncation(mut self, was_cut: bool) -> Self {
         self.limits.truncated = was_cut;
         self
     }
 
-    /// The outcome of a run that was stopped for this cause, or was not: a deadline that only a part of it met is none of its own.
+    /// Clears the timeout from the limits report unless the run itself met its deadline: a timeout of only a part of it does
+    /// not count.
     pub(super) fn with_stop_cause(mut self, cause: Option<StopCause>) -> Self {
         if self.limits.hit == Some(ErrorKind::Timeout.name()) && cause != Some(StopCause::Deadline) {
             self.limits.hit = None;
@@ -166,7 +167,7 @@ impl Outcome {
         self
     }
 
-    /// The exit code of the command line for this outcome: 0, or that of the error's kind.
+    /// The exit code of the command line for this outcome: 0, or that of the error kind.
     pub fn exit_code(&self) -> u8 {
         self.result.as_ref().err().map_or(0, |error| error.kind().exit_code())
     }

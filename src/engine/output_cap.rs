@@ -1,4 +1,4 @@
-//! The cap on the value: refused beyond it, or cut where it is a text and the caller wants it cut.
+//! The output cap of the value: a larger value is refused, or truncated where it is text and the caller allows it.
 
 use std::cell::Cell;
 
@@ -8,12 +8,12 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::{ProcessReport, Redacted, Redaction};
 use crate::policy::{Limits, OutputPolicy};
 
-/// The cap of one run.
+/// The output cap of one run.
 pub(super) struct OutputCap {
     cap: u64,
-    /// Whether a text may be cut: what a process said, where the caller wants the beginning of it.
+    /// Whether text may be truncated: the output of a process, where the caller wants the beginning of it.
     can_truncate: bool,
-    /// Whether standard output was cut, so that the value is the beginning of a text.
+    /// Whether standard output was truncated, so that the value is the beginning of a text.
     is_stdout_truncated: bool,
     was_truncated: Cell<bool>,
 }
@@ -30,7 +30,7 @@ impl OutputCap {
         }
     }
 
-    /// The value without secrets, the one included that it ends in the midst of.
+    /// The value without secrets, including one that is cut off at its end.
     pub(super) fn redact(&self, redaction: &Redaction, value: Value) -> Redacted<Value> {
         match value {
             Value::String(text) if self.is_stdout_truncated => redaction.text_prefix(text).map(Value::from),
@@ -38,7 +38,7 @@ impl OutputCap {
         }
     }
 
-    /// Refuses a value whose JSON is larger than the cap, whichever runtime made it, or cuts it.
+    /// Refuses or truncates a value whose JSON is larger than the cap, whichever runtime made it.
     pub(super) fn enforce(&self, value: Redacted<Value>) -> Result<Redacted<Value>> {
         if fits_cap(value.as_inner(), self.cap) {
             return Ok(value);
@@ -57,7 +57,7 @@ impl OutputCap {
         }
     }
 
-    /// Whether anything was cut at the cap.
+    /// Whether anything was truncated at the cap.
     pub(super) fn was_truncated(&self) -> bool {
         self.was_truncated.get()
     }
@@ -78,7 +78,7 @@ fn fits_cap(value: &Value, cap: u64) -> bool {
     serde_json::to_writer(Counter(cap), value).is_ok()
 }
 
-/// As much of a text as fits into so many bytes of JSON.
+/// The longest prefix of a text that fits into `cap` bytes of JSON.
 fn truncate_to_json_size(text: &str, cap: u64) -> &str {
     const QUOTES: u64 = 2;
     let mut left = cap.saturating_sub(QUOTES);
@@ -91,7 +91,7 @@ fn truncate_to_json_size(text: &str, cap: u64) -> &str {
     &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
-/// Bytes of a letter in a JSON string.
+/// Bytes of a character in a JSON string.
 fn json_size(letter: char) -> u64 {
     match letter {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

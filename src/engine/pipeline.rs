@@ -1,5 +1,6 @@
-//! The pipeline: resolve, select, check the input, load, permit, execute, check the value, redact, bound. Each step makes one
-//! new value. A skill that another one calls goes the same way, under its caller's token, limits and permissions.
+//! The pipeline of a run: resolve, select, validate the input, load, decide permissions, execute, validate the value, redact,
+//! enforce the output cap. Each step produces one new value. A skill that another one calls takes the same path, under its
+//! caller's token, limits and permissions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ use crate::plan;
 use crate::policy::{CancelToken, Limits, PathProtection, Permissions, RequestedPermissions, ThreadBudget};
 use crate::registry::{Skill, SkillFolder};
 
-/// When a run that began then must have ended.
+/// The deadline of a run that began at `began`.
 pub(super) fn run_deadline(began: Instant, limits: &Limits) -> Instant {
-    /// The clock cannot hold more; a century is as good as no deadline.
+    /// The clock cannot represent more; a century is as good as no deadline.
     const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
     began + limits.timeout.min(MAX_TIMEOUT)
 }
@@ -119,7 +120,7 @@ impl EngineInner {
         self.open_script(skill, selected).map(|(script, _)| script)
     }
 
-    /// The script, and the very folder it came from, whatever becomes of its path.
+    /// The script, and a handle to the folder it was read from, even if its path is replaced meanwhile.
     fn open_script(&self, skill: &Skill, selected: &SelectedScript) -> Result<(Script, Files)> {
         let folder = self.builtin_folders.disk_folder(skill.folder())?;
         let files = Files::open(&folder)?;
@@ -202,7 +203,7 @@ impl EngineInner {
     }
 }
 
-/// Where the run remembers its steps, where it is to. Only plans have any.
+/// The journal file of the run, if it has one. Only plans have steps to journal.
 fn journal_file(
     invocation: &Invocation,
     skill: &Skill,
@@ -221,12 +222,12 @@ fn journal_file(
     }
 }
 
-/// A panic in there is a defect of ours or of an embedder's executor; it must not take the host down.
+/// A panic in the runtime is a defect of metier or of an embedder's executor; it must not crash the host.
 fn catch_runtime_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic("the runtime", ErrorKind::Script, work)
 }
 
-/// The same for what holds values against schemas.
+/// The same for validation against schemas.
 fn catch_contract_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic("the contract", ErrorKind::InvalidSkill, work)
 }

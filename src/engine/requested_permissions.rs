@@ -1,11 +1,11 @@
-//! What a skill asks for: the permissions of its contract, or else its `allowed-tools` read as permissions.
+//! The permissions that a skill requests: those of its contract, or else its `allowed-tools` parsed as permissions.
 
 use crate::executor::SkillRuntime;
 use crate::policy::{Permission, RequestedPermissions};
 use crate::registry::Skill;
 use crate::skill::contract::PermissionRequest;
 
-/// What a script of this runtime asks for in that skill.
+/// The permissions that a script of this runtime requests in that skill.
 pub fn declared_permissions(skill: &Skill, runtime: SkillRuntime) -> RequestedPermissions {
     let tools = &skill.manifest().allowed_tools;
     match skill.contract().and_then(|contract| contract.permissions.as_deref()) {
@@ -14,8 +14,9 @@ pub fn declared_permissions(skill: &Skill, runtime: SkillRuntime) -> RequestedPe
     }
 }
 
-/// What a contract that names permissions asks for: those of ours, and no more. Where `allowed-tools` names some of ours too
-/// they agree, and words of other clients there say nothing. An empty list asks for nothing, for an external script too.
+/// The permissions of a contract that lists them: those that metier knows, and no more. Where `allowed-tools` lists permissions
+/// of metier too, the two agree; names of other clients there have no effect. An empty list requests nothing, for an external
+/// script too.
 fn permissions_from_contract(permissions: &[PermissionRequest]) -> RequestedPermissions {
     let mut asked: Vec<Permission> = Vec::new();
     for permission in permissions.iter().filter_map(|ask| ask.permission.as_ref()) {
@@ -26,11 +27,11 @@ fn permissions_from_contract(permissions: &[PermissionRequest]) -> RequestedPerm
     RequestedPermissions::Listed(asked)
 }
 
-/// What a script of this runtime asks for, given its skill's `allowed-tools`.
+/// The permissions that a script of this runtime requests through its skill's `allowed-tools`.
 ///
-/// Permissions of ours count as they are; other clients' names where they plainly mean one (`Bash` is `exec`); the rest
-/// asks for nothing. An external script in a skill that names none of ours asks for everything: it was written for a
-/// shell that asked nothing, and the caller's grants decide.
+/// Permissions of metier are taken as they are; names of other clients where they clearly mean one (`Bash` is `exec`); the rest
+/// requests nothing. An external script in a skill that lists no permission of metier requests everything: it was written for a
+/// shell without permission checks, and the caller's grants decide.
 pub fn permissions_from_allowed_tools(
     allowed_tools: &[String],
     runtime: SkillRuntime,
@@ -43,7 +44,7 @@ pub fn permissions_from_allowed_tools(
     RequestedPermissions::Listed(own.into_iter().chain(foreign).collect())
 }
 
-/// The skills that these permissions let call, by the names in them.
+/// The names of the skills that these permissions allow to call.
 pub(super) fn callable_skill_names(permissions: &[Permission]) -> Vec<String> {
     let named = permissions.iter().filter(|permission| permission.has_name("skill"));
     named.filter_map(|permission| Some(permission.to_string().strip_prefix("skill:")?.to_owned())).collect()

@@ -1,4 +1,4 @@
-//! The async door: a run on a thread of its own, as a future any executor can poll.
+//! A run on a thread of its own, as a future that any executor can poll.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use super::{Engine, Invocation, Outcome};
 use crate::error::{ErrorKind, SkillError};
 use crate::policy::CancelToken;
 
-/// A run under way; see [`Engine::run_async`]. Dropping it cancels the run.
+/// A run in progress; see [`Engine::run_async`]. Dropping it cancels the run.
 #[must_use = "a future runs when it is polled"]
 pub struct RunFuture {
     pending_call: Option<(Engine, Invocation)>,
@@ -37,14 +37,14 @@ impl RunFuture {
     ) -> std::io::Result<()> {
         let work = move || {
             let outcome = engine.run(invocation);
-            // Whoever gets the outcome may end the process next; what the engine has to clean up comes first.
+            // The receiver of the outcome may exit the process next, so the engine cleans up first.
             drop(engine);
             let waker = {
                 let mut shared = lock_outcome(&shared);
                 shared.outcome = Some(outcome);
                 shared.waker.take()
             };
-            // A waker may poll at once, on this thread.
+            // A waker may poll immediately, on this thread.
             if let Some(waker) = waker {
                 waker.wake();
             }

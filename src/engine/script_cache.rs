@@ -1,4 +1,4 @@
-//! Compiled scripts, kept by the digest of what was compiled.
+//! A cache of compiled scripts, keyed by the digest of their source.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::runtimes::{self, RuntimeServices};
 /// Compiles a script; see [`super::EngineBuilder::runtime`].
 pub(super) type CustomLoader = Box<dyn Fn(&Script) -> Result<Box<dyn SkillExecutor>> + Send + Sync>;
 
-/// How many compiled scripts are kept; the one used longest ago goes first.
+/// Maximum number of cached scripts; the least recently used one is evicted first.
 const MAX_SCRIPTS: usize = 64;
 
 pub(super) struct ScriptCache {
@@ -22,7 +22,7 @@ pub(super) struct ScriptCache {
     entries: Mutex<Vec<(ScriptKey, Arc<ScriptSlot>)>>,
 }
 
-/// Filled by the first run that needs it, while the others wait, each no longer than its own token lets it.
+/// A cache entry, filled by the first run that needs it while the others wait, each until its own token stops at the latest.
 #[derive(Default)]
 struct ScriptSlot {
     state: Mutex<SlotState>,
@@ -38,11 +38,11 @@ enum SlotState {
     Ready(Arc<dyn SkillExecutor>),
 }
 
-/// The right to fill a slot. Where it is not used, the next run that waits for the slot has it.
+/// The exclusive right to fill a slot. If it is dropped unused, the next waiting run gets it.
 struct LoadGuard<'s>(&'s ScriptSlot);
 
 impl ScriptSlot {
-    /// The executor, or the right to load it, once no other run is doing so. Fails when the token stops first.
+    /// The executor, or the right to load it once no other run is loading it. Fails when the token stops first.
     fn wait_or_claim(
         self: &Arc<Self>,
         cancel: &CancelToken,
@@ -59,7 +59,7 @@ impl ScriptSlot {
                 SlotState::Loading => cancel.check()?,
             }
             if listening.is_none() {
-                // The listener takes the lock itself, at once where the token has stopped meanwhile.
+                // The listener takes the lock itself, immediately if the token has stopped meanwhile.
                 drop(state);
                 let slot = self.clone();
                 listening = Some(cancel.on_stop(move |_| {
@@ -91,7 +91,7 @@ impl Drop for LoadGuard<'_> {
     }
 }
 
-/// Whatever changes what a script does or what its errors say.
+/// Everything that affects what a script does or what its errors say.
 #[derive(PartialEq, Eq)]
 struct ScriptKey {
     runtime: SkillRuntime,
@@ -108,7 +108,7 @@ impl ScriptCache {
         Self { custom_loaders: own, services: shared, entries: Mutex::default() }
     }
 
-    /// The executor for these bytes, compiled now or earlier. Fails when the token stops before it is there.
+    /// The executor for this source, compiled now or earlier. Fails when the token stops before it is ready.
     pub(super) fn load(
         &self,
         runtime: SkillRuntime,
@@ -142,7 +142,7 @@ impl ScriptCache {
         Ok(executor)
     }
 
-    /// The slot for that key, new or used before.
+    /// The slot for that key, new or existing.
     fn slot(&self, key: ScriptKey) -> Arc<ScriptSlot> {
         let mut kept = lock(&self.entries);
         let known = kept.iter().position(|(known, _)| *known == key).map(|at| kept.remove(at).1);
@@ -150,17 +150,17 @@ impl ScriptCache {
         let forgotten = (kept.len() == MAX_SCRIPTS).then(|| kept.remove(0));
         kept.push((key, slot.clone()));
         drop(kept);
-        // An executor may take its time to go; nobody waits for it.
+        // Dropping an executor may take time, so it happens outside the lock.
         drop(forgotten);
         slot
     }
 
-    /// Whether an embedder's own loader loads scripts of this runtime.
+    /// Whether a loader of the embedder loads scripts of this runtime.
     pub(super) fn has_custom_loader(&self, runtime: SkillRuntime) -> bool {
         self.custom_loaders.iter().any(|(own, _)| *own == runtime)
     }
 
-    /// What the executors have in common.
+    /// The services that all executors share.
     pub(super) fn services(&self) -> &RuntimeServices {
         &self.services
     }
@@ -174,7 +174,7 @@ impl ScriptCache {
     }
 }
 
-/// The digest of a source, which may be large: the token is asked once per MiB of it.
+/// The digest of a source, which may be large: the token is checked once per MiB.
 fn source_digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     for piece in source.chunks(1 << 20) {
@@ -184,7 +184,7 @@ fn source_digest(source: &[u8], cancel: &CancelToken) -> Result<[u8; 32]> {
     Ok(digest.finalize().into())
 }
 
-/// A loader that panicked left the slot empty, so a poisoned lock is still good.
+/// A loader that panicked left the slot empty, so the data behind a poisoned lock is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Which script of a skill runs, and in which runtime.
+//! Selects the script of a skill that runs, and its runtime.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::registry::Skill;
 use crate::runtimes;
 use crate::skill::contract::{Contract, Entrypoint};
 
-/// A script, chosen.
+/// The script to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SelectedScript {
     pub(super) path: String,
@@ -20,7 +20,8 @@ pub(super) struct SelectedScript {
 }
 
 impl SelectedScript {
-    /// The limits in the runtime: its defaults where the caller named none. Which of them it holds, [`applied`](crate::engine::limit_support) says.
+    /// The limits with the runtime's defaults where the caller set none. [`limit_support`](crate::engine::limit_support)
+    /// decides which of them the runtime supports.
     pub(super) fn with_runtime_defaults(&self, limits: Limits) -> Limits {
         match self.runtime {
             SkillRuntime::External => limits.for_process(),
@@ -33,8 +34,8 @@ impl SelectedScript {
     }
 }
 
-/// The script that was named, by its path or as an entrypoint of the contract; or else the entrypoint; or else
-/// `scripts/main.*`; or else the only one there is. A skill whose contract does not stand has none.
+/// The named script, by its path or as an entrypoint of the contract; or else the default entrypoint; or else `scripts/main.*`;
+/// or else the only script there is. A skill with an invalid contract has none.
 pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<SelectedScript> {
     catch_panic("the contract", ErrorKind::InvalidSkill, || skill.contract_error().map_or(Ok(()), Err))?;
     let declared = declared_runtime(skill)?;
@@ -62,7 +63,7 @@ pub(super) fn select_script(skill: &Skill, named: Option<&str>) -> Result<Select
     Ok(SelectedScript { path, runtime, function: None })
 }
 
-/// A runtime, and where it is named.
+/// A runtime, and the location that declares it.
 struct DeclaredRuntime {
     runtime: SkillRuntime,
     location: Location,
@@ -77,7 +78,7 @@ impl fmt::Display for DeclaredRuntime {
     }
 }
 
-/// The runtime that the contract or `SKILL.md` names; where both do, they agree.
+/// The runtime that the contract or `SKILL.md` declares; where both do, they agree.
 fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     let named = skill.contract().and_then(|contract| {
         Some((contract.runtime.as_deref()?, contract_location(skill, contract.runtime_location.line)))
@@ -92,7 +93,7 @@ fn declared_runtime(skill: &Skill) -> Result<Option<DeclaredRuntime>> {
     }
 }
 
-/// An entrypoint, and where it is named.
+/// An entrypoint, and the location that declares it.
 struct LocatedEntrypoint {
     entrypoint: Entrypoint,
     location: Location,
@@ -104,7 +105,7 @@ impl LocatedEntrypoint {
     }
 }
 
-/// What runs when nobody names a script: what the contract says, or else `metadata.entrypoint`.
+/// The entrypoint when the caller names no script: that of the contract, or else `metadata.entrypoint`.
 fn default_entrypoint(skill: &Skill) -> Option<LocatedEntrypoint> {
     let of_contract = skill.contract().and_then(Contract::main_entrypoint);
     of_contract.map(|entrypoint| LocatedEntrypoint::from_contract(skill, entrypoint)).or_else(|| {
@@ -155,7 +156,8 @@ fn select_entrypoint(
     Ok(SelectedScript { path, runtime, function })
 }
 
-/// The contract's file, where its steps are what runs: no entrypoint is named. Another runtime beside them is a fault.
+/// The contract's file, if its steps are what runs because no entrypoint is named. Another runtime declared beside steps is an
+/// error.
 fn plan_file(
     skill: &Skill,
     named: Option<&str>,
@@ -179,7 +181,7 @@ fn plan_file(
     }
 }
 
-/// The path of an entrypoint, which is written from the skill's folder.
+/// The path of an entrypoint, which is relative to the skill's folder.
 fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;
@@ -193,7 +195,7 @@ fn entrypoint_path(skill: &Skill, path: &str) -> Result<String> {
     Err(if is_there(&in_scripts) { error.with_help(format!("write {in_scripts}")) } else { error })
 }
 
-/// The path of a script that was named, as it stands in the skill's folder; `./scripts/x` and `x` find `scripts/x`.
+/// The path of a named script, relative to the skill's folder; `./scripts/x` and `x` both find `scripts/x`.
 fn named_script_path(skill: &Skill, path: &str) -> Result<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
     let files = skill.folder().files()?;

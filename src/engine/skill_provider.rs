@@ -1,4 +1,4 @@
-//! Skills that skills call: the engine as the provider of them.
+//! The engine as the provider of skills that other skills call.
 
 use std::sync::Weak;
 use std::thread;
@@ -11,10 +11,10 @@ use crate::host::{SkillContext, SkillProvider};
 use crate::plan::Plan;
 use crate::registry::Skill;
 
-/// How many skills may stand in one another's calls, as plans know it beforehand.
+/// Maximum depth of skill calls; plans check the same limit before they run.
 const MAX_CALL_DEPTH: usize = Plan::MAX_CALL_DEPTH;
 
-/// The skills of an engine, for those of the same engine. Holds it weakly, since the engine holds this.
+/// Provides the skills of an engine to skills of the same engine. Holds the engine weakly, since the engine holds this.
 pub(super) struct EngineSkillProvider(Weak<EngineInner>);
 
 impl EngineSkillProvider {
@@ -37,35 +37,34 @@ impl SkillProvider for EngineSkillProvider {
             input => invocation.input(input),
         };
         let outcome = if ctx.is_called_by_step() {
-            // A plan takes little of its stack, and always the same.
+            // A plan uses little stack, and always the same amount.
             engine.run(invocation)
         } else {
-            // Whoever waits for it cannot do it itself, so it takes place even where no thread is left.
+            // The caller blocks until the callee ends, so the callee gets a thread even if the thread budget is used up.
             let _thread = ctx.thread_budget().try_acquire();
             engine.run_on_new_thread(invocation)?
         };
         if let Some(report) = outcome.sandbox {
             ctx.report_sandbox(report);
         }
-        // What stopped this run stopped the other as well, and is told as that.
+        // What stopped this run stopped the callee as well, and is reported as the cause.
         ctx.cancel().check()?;
         outcome.result.map_err(|error| wrap_callee_error(skill, &error))
     }
 }
 
 impl EngineInner {
-    /// The skill of that qualified name.
     pub(super) fn skill_by_qualified_name(&self, qualified: Option<&str>) -> Option<&Skill> {
         let qualified = qualified?;
         self.registry.skills().iter().find(|skill| skill.qualified_name() == qualified)
     }
 
-    /// The skill that a name means to the one that says it, where a skill does.
+    /// The skill that `name` means to the calling skill, or to everybody where no skill calls.
     pub(super) fn resolve_skill(&self, by: Option<&Skill>, name: &str) -> Result<&Skill> {
         by.map_or_else(|| self.registry.find(name), |skill| self.registry.find_for_caller(skill, name))
     }
 
-    /// Runs on a thread of its own: what a language lets one script take of a stack is measured for one.
+    /// Runs on a new thread, because the stack limit of each language is measured for one script per thread.
     fn run_on_new_thread(&self, invocation: Invocation) -> Result<Outcome> {
         let failed =
             |why: &str| SkillError::new(ErrorKind::Unavailable, format!("{why} for a skill to run on"));
@@ -88,8 +87,8 @@ fn call_depth_error(skill: &str, depth: usize) -> SkillError {
         .with_help("look for skills that call one another in a circle")
 }
 
-/// The callee's error as the caller sees it: the same kind and help, and which skill it was. Its place is in another skill's
-/// file, so it is part of the sentence.
+/// The callee's error as the caller sees it: the same kind and help, and the name of the callee. Its location is in another
+/// skill's file, so it becomes part of the message.
 fn wrap_callee_error(skill: &str, error: &SkillError) -> SkillError {
     let place = error.location().map_or(String::new(), |at| {
         let line = at.line.map_or(String::new(), |line| format!(":{line}"));

@@ -1,4 +1,4 @@
-//! The embedder's tools behind their own schemas: what does not fit one never reaches its tool.
+//! Validates the arguments of the embedder's tools against their schemas; a call that does not match never reaches the tool.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +10,16 @@ use crate::error::{ErrorKind, Result};
 use crate::host::{SkillContext, Tool, ToolProvider, catch_panic};
 use crate::skill::Schema;
 
-/// How many tools' schemas are kept ready; beyond, all are made ready anew.
+/// Maximum number of cached compiled schemas; beyond it, every schema is compiled again.
 const MAX_SCHEMAS: usize = 1_000;
 
-/// Tools whose arguments are held against what each says it takes.
+/// Tools whose arguments are validated against the schema of each.
 pub(super) struct ValidatedTools {
     tools: Arc<dyn ToolProvider>,
     schemas: Mutex<HashMap<String, CachedSchema>>,
 }
 
-/// A tool's schema as it was described, made ready; nothing where it cannot be held.
+/// A tool's schema as described, and compiled; `None` where it cannot be used for validation.
 struct CachedSchema {
     source: Value,
     schema: Option<Schema>,
@@ -39,14 +39,14 @@ impl ValidatedTools {
         refused.map_or(Ok(()), Err)
     }
 
-    /// The schema of the tool as it is described now.
+    /// The compiled schema of the tool as it is described now.
     fn schema(&self, tool: Tool) -> Option<Schema> {
         let Tool { name, input_schema: described, .. } = tool;
         let ready = || self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = ready().get(&name).filter(|known| known.source == described) {
             return known.schema.clone();
         }
-        // Nobody waits for another tool's schema meanwhile.
+        // The lock is released while the schema compiles, so nobody waits for another tool's schema.
         let schema = Schema::parse(described.clone());
         if let Err(why) = &schema {
             tracing::debug!(

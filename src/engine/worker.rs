@@ -1,12 +1,12 @@
-//! Whether a skill asks that its process be kept between runs.
+//! Whether a skill requests a worker: a process that is reused for several runs.
 
 use crate::error::{Location, Result};
 use crate::executor::SkillRuntime;
 use crate::policy::{Limits, WorkerOptions};
 use crate::skill::Manifest;
 
-/// `metadata.worker` of an external script; `invalid-skill` for a word that no worker speaks. The system counts the processor time of a process from its start, so that one for which the caller named a
-/// limit answers a single run: no skill lifts a limit.
+/// `metadata.worker` of an external script; `invalid-skill` for an unknown value. The system counts the processor time of a
+/// process from its start, so a worker for which the caller set a CPU limit serves a single run: no skill lifts a limit.
 pub(super) fn requested_worker(
     manifest: &Manifest,
     runtime: SkillRuntime,
@@ -22,7 +22,7 @@ pub(super) fn requested_worker(
     Ok(is_asked.then_some(worker))
 }
 
-/// The limits that hold: the processor time of a process says nothing of one run of many.
+/// The limits that apply: the processor time of a process does not measure one of its many runs.
 pub(super) fn without_cpu_limit_of_worker(worker: Option<WorkerOptions>, limits: &Limits) -> Limits {
     Limits { cpu: limits.cpu.filter(|_| worker.is_none_or(WorkerOptions::is_single_run)), ..limits.clone() }
 }

@@ -1,4 +1,4 @@
-//! Arguments of a call, checked against the table before any body runs.
+//! Arguments of a host API call, validated against the function's parameters before its body runs.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,12 +8,12 @@ use super::files::relative_path;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::function::{HostFunction, Param, ValueType};
 
-/// Bytes a path may have: as many as any system takes, and bytes of a name that are no UTF-8 are written with four.
+/// Maximum length of a path in bytes: the longest that any system accepts; a byte that is not UTF-8 is escaped with four bytes.
 pub(in crate::host) const MAX_PATH_BYTES: usize = 16 << 10;
-/// Letters of an argument that an error repeats.
+/// Maximum characters of an argument that an error repeats.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// One checked value per parameter, `null` where an optional one was left out. Paths are already relative to the project.
+/// One validated value per parameter; `null` stands for an omitted optional argument. Paths are already relative to the project.
 pub struct Args(Vec<Value>);
 
 impl Args {
@@ -39,7 +39,7 @@ impl Args {
                 return refused(format!("{} must be {expected}, got {}", param.name, short_text(value)));
             }
             if let (ValueType::Path, Value::String(path)) = (&param.value_type, &mut *value) {
-                // Errors repeat it.
+                // Errors repeat the path, so its length is limited.
                 if path.len() > MAX_PATH_BYTES {
                     return refused(format!("{} has more than {MAX_PATH_BYTES} bytes", param.name));
                 }
@@ -72,12 +72,12 @@ impl Args {
         self.0.get(position).and_then(Value::as_f64)
     }
 
-    /// The value as it was given; `null` when it was not.
+    /// The value as the caller passed it; `null` when it was omitted.
     pub fn value(&self, position: usize) -> &Value {
         self.0.get(position).unwrap_or(&Value::Null)
     }
 
-    /// The options record in that parameter, or its defaults when it was left out.
+    /// The options record in that parameter, or its defaults when it was omitted.
     pub fn options<T: DeserializeOwned + Default>(&self, position: usize) -> Result<T> {
         match self.value(position) {
             Value::Null => Ok(T::default()),
@@ -91,7 +91,7 @@ impl Args {
     }
 }
 
-/// Whether a value has that shape; the error says what was expected.
+/// Checks that a value has this type; the error says what was expected.
 fn check_type(kind: &ValueType, value: &mut Value) -> Result<(), String> {
     let expected = match kind {
         ValueType::Any => return Ok(()),
@@ -139,7 +139,7 @@ fn check_record_type(fields: &[Param], value: &mut Value) -> Result<(), String> 
     Ok(())
 }
 
-/// A whole number of zero or more, also when a language holds it as a float.
+/// A whole number of zero or more, also when a language represents it as a float.
 fn whole_number(value: &Value) -> Option<u64> {
     const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
     value.as_u64().or_else(|| {
@@ -151,7 +151,7 @@ fn whole_number(value: &Value) -> Option<u64> {
 }
 
 impl HostFunction {
-    /// Whether it takes so many arguments.
+    /// Checks that the function accepts this number of arguments.
     pub(crate) fn check_arity(&self, given: usize) -> Result<()> {
         let most = self.params.len();
         if given <= most {
@@ -170,7 +170,7 @@ fn argument_count_text(params: usize) -> String {
     }
 }
 
-/// A value as a short word for an error: `-1`, `"a string"`, `a list`.
+/// A short description of a value for an error: `-1`, `"a string"`, `a list`.
 fn short_text(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".into(),

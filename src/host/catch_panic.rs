@@ -1,10 +1,11 @@
-//! Foreign code that may panic: a defect in there becomes an error of the run and does not take the host down.
+//! Turns a panic in foreign code into an error of the run, so that it does not end the host process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// What `work` answers; when it panics, an error of this kind that says who did (`the runtime panicked: index out of bounds`).
+/// Returns the result of `work`; if it panics, an error of this kind that names what panicked (`the runtime panicked: index out
+/// of bounds`).
 pub(crate) fn catch_panic<T>(who: &str, kind: ErrorKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);

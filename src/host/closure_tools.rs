@@ -1,4 +1,4 @@
-//! Tools as plain closures: a provider in a few lines.
+//! A tool provider whose tools are closures.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use super::context::SkillContext;
 use super::providers::{Tool, ToolProvider};
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Tools that are closures, for [`EngineBuilder::tools`](crate::engine::EngineBuilder::tools).
+/// Tools implemented as closures, for [`EngineBuilder::tools`](crate::engine::EngineBuilder::tools).
 ///
 /// ```
 /// use metier::engine::Engine;
-/// use metier::host::Tools;
+/// use metier::host::ClosureTools;
 /// use serde_json::json;
 ///
 /// # fn main() -> metier::error::Result<()> {
 /// let schema = json!({"type": "object", "required": ["a", "b"]});
-/// let tools = Tools::new().tool("add", "Adds two numbers", schema, |_ctx, args| {
+/// let tools = ClosureTools::new().tool("add", "Adds two numbers", schema, |_ctx, args| {
 ///     Ok(json!(args["a"].as_f64().unwrap_or(0.0) + args["b"].as_f64().unwrap_or(0.0)))
 /// });
 /// let engine = Engine::builder(".").tools(tools).build()?;
@@ -26,8 +26,8 @@ use crate::error::{ErrorKind, Result, SkillError};
 /// # }
 /// ```
 ///
-/// A script of a skill that lists `tool:add` under `allowed-tools`, run by a caller who grants it, says
-/// `ctx.tool("add", {a = 1, b = 2})`.
+/// A script calls it with `ctx.tool("add", {a = 1, b = 2})`: its skill must list `tool:add` under `allowed-tools`, and the caller
+/// must grant it.
 #[derive(Clone, Default)]
 pub struct ClosureTools(Vec<(Tool, ToolFn)>);
 
@@ -39,8 +39,8 @@ impl ClosureTools {
         Self::default()
     }
 
-    /// Adds a tool: its name, what it does, what it takes as a JSON Schema (`{}` takes anything), and the closure that does
-    /// it. An engine calls the closure with what fits the schema alone; see [`Tool::input_schema`].
+    /// Adds a tool: its name, description, input as a JSON Schema (`{}` accepts any input), and the closure that runs it. An
+    /// engine calls the closure only with arguments that match the schema; see [`Tool::input_schema`].
     pub fn tool(
         mut self,
         name: impl Into<String>,

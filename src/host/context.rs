@@ -1,4 +1,4 @@
-//! What one run reaches: the project's files, the skill's own, its permissions, limits and log. Scripts see it as `ctx`.
+//! The context of one run: the project's files, the skill's files, permissions, limits and log. Scripts see it as `ctx`.
 
 mod builder;
 mod log;
@@ -24,15 +24,15 @@ use crate::policy::{
 
 pub use builder::ContextBuilder;
 
-/// Who answers the calls of a run that runs in another process than its host.
+/// Forwards host API calls of a run that executes in another process than its host.
 pub(crate) trait HostApiClient: Send + Sync {
-    /// Calls that function of the host.
+    /// Calls that function in the host.
     fn call(&self, function: &str, arguments: Vec<Value>) -> Result<Value>;
 }
 
-/// The context of one run. Made by the engine; executors call host functions through it and stop when it says so.
+/// The context of one run. The engine creates it; executors call host functions through it and stop when its token is cancelled.
 ///
-/// Cloning is cheap and gives the same context.
+/// Cloning is cheap; clones share the same context.
 #[derive(Clone)]
 pub struct SkillContext(Arc<ContextInner>, CancelToken, Option<Arc<Path>>, Option<usize>);
 
@@ -56,7 +56,7 @@ struct ContextInner {
     plan_memory: MemoryBudget,
     host_memory: HostMemory,
     redaction: Redaction,
-    /// What was written once and is not written again.
+    /// Messages that were logged once and are not logged again.
     logged_lines: Mutex<BTreeSet<String>>,
     reports: Mutex<(Option<ProcessReport>, Option<SandboxReport>)>,
     journal_file: Option<PathBuf>,
@@ -64,7 +64,7 @@ struct ContextInner {
 }
 
 impl SkillContext {
-    /// A context for the skill of that name: nothing granted, no files, default limits.
+    /// A context for the skill of that name: no grants, no files, default limits.
     pub fn builder(skill: impl Into<String>) -> ContextBuilder {
         ContextBuilder::new(skill.into())
     }
@@ -79,7 +79,7 @@ impl SkillContext {
         &self.0.skill
     }
 
-    /// The skill's qualified name, where it has one: what tells it from others of its name.
+    /// The skill's qualified name, if it has one: it distinguishes the skill from others of the same name.
     pub fn qualified_name(&self) -> Option<&str> {
         self.0.qualified_name.as_deref()
     }
@@ -91,7 +91,7 @@ impl SkillContext {
         })
     }
 
-    /// The project's root, where there is one.
+    /// The project's root, if there is one.
     pub fn project_root(&self) -> Option<&Path> {
         self.0.project.as_ref().map(Files::root)
     }
@@ -108,121 +108,121 @@ impl SkillContext {
         &self.0.permissions
     }
 
-    /// What the host offers beside files.
+    /// The services that the host offers besides files.
     pub fn providers(&self) -> &Providers {
         &self.0.providers
     }
 
-    /// How many skills called one another to get here; 0 for the one that was invoked first.
+    /// Depth of the skill calls that led here; 0 for the skill that was invoked first.
     pub fn depth(&self) -> usize {
         self.0.caller.as_ref().map_or(0, |caller| caller.depth() + 1)
     }
 
-    /// How much the run may use.
+    /// The limits of the run.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
 
-    /// The threads it may have beside its own, together with those that called it and those that it calls.
+    /// The thread budget of the run besides its own thread, shared with the runs that called it and those that it calls.
     pub fn thread_budget(&self) -> &ThreadBudget {
         &self.0.thread_budget
     }
 
-    /// The room for what plans keep of their steps, this run's and those of all that it calls.
+    /// The memory budget for step values that plans keep, shared by this run and all runs that it calls.
     pub(crate) fn plan_memory(&self) -> &MemoryBudget {
         &self.0.plan_memory
     }
 
-    /// What holds for what is done for this run: memory, the size of files it writes, and its token.
+    /// The limits of each host operation for this run: memory, file size, and the cancel token.
     pub(super) fn operation_limits(&self) -> OperationLimits<'_> {
         let file_size = self.0.limits.file_size.unwrap_or(Limits::DEFAULT_FILE_SIZE);
         OperationLimits { memory: &self.0.host_memory, file_size, cancel: &self.1 }
     }
 
-    /// The memory that host functions hold for this run, and for all that it calls.
+    /// The memory that host functions may hold for this run and for all runs that it calls.
     pub(crate) fn host_memory(&self) -> &HostMemory {
         &self.0.host_memory
     }
 
-    /// Whether the process of an external script answers further runs.
+    /// Whether the process of an external script is a worker that serves further runs.
     pub fn worker(&self) -> Option<WorkerOptions> {
         self.0.worker
     }
 
-    /// Where scripts of embedded languages run, its own and those of skills that it calls.
+    /// Where scripts of embedded languages run: those of this run and of the skills that it calls.
     pub fn execution_mode(&self) -> ExecutionMode {
         self.0.execution_mode
     }
 
-    /// Who answers its calls, where that is another process.
+    /// The client that forwards its host API calls, if the host is another process.
     pub(crate) fn host_api_client(&self) -> Option<&dyn HostApiClient> {
         self.0.host_api_client.as_deref()
     }
 
-    /// How firmly a process must be held before it may start.
+    /// How strictly the sandbox of a process is required before the process may start.
     pub fn sandbox_mode(&self) -> SandboxMode {
         self.0.sandbox_mode
     }
 
-    /// The limits of skills that this one calls: as its own caller named them, whatever the runtime made of them.
+    /// The limits for skills that this one calls: as its own caller set them, regardless of changes by the runtime.
     pub fn callee_limits(&self) -> &Limits {
         self.0.callee_limits.as_ref().unwrap_or(&self.0.limits)
     }
 
-    /// The token that stops the run, at the caller's word or at its deadline.
+    /// The token that stops the run when the caller cancels it or its deadline passes.
     pub fn cancel(&self) -> &CancelToken {
         &self.1
     }
 
-    /// The same context for a part of the run that may have to stop before the run does.
+    /// The same context for a part of the run that may have to stop earlier than the run.
     pub(crate) fn with_cancel(&self, cancel: CancelToken) -> Self {
         Self(self.0.clone(), cancel, None, self.3)
     }
 
-    /// The same context for one call of a plan; the plan of a skill called with it is remembered in a journal of that path.
+    /// The same context for one call of a plan; a plan of the called skill is recorded in the journal at that path.
     pub(crate) fn with_callee_journal(&self, journal: Option<PathBuf>) -> Self {
         Self(self.0.clone(), self.1.clone(), journal.map(Into::into), self.3)
     }
 
-    /// The same context for the step at that place of its plan.
+    /// The same context for the step at that index of its plan.
     pub(crate) fn in_step(self, at: usize) -> Self {
         Self(self.0, self.1, self.2, Some(at))
     }
 
-    /// Whether a step of a plan calls with this context, and no script.
+    /// Whether a plan step makes calls with this context, and not a script.
     pub(crate) fn is_called_by_step(&self) -> bool {
         self.3.is_some()
     }
 
-    /// Where the plan of this run is remembered, where the caller wants it to be.
+    /// The journal path of this run's plan, if the caller wants a journal.
     pub fn journal_file(&self) -> Option<&Path> {
         self.0.journal_file.as_deref()
     }
 
-    /// Where the plan of a skill that is called now is remembered.
+    /// The journal path for the plan of a skill that is called now.
     pub(crate) fn callee_journal_file(&self) -> Option<&Path> {
         self.2.as_deref()
     }
 
-    /// Whether somebody hears the steps of this run's plan.
+    /// Whether an observer receives the step events of this run's plan.
     pub(crate) fn is_observed(&self) -> bool {
         self.0.observer.is_some() && self.0.caller.is_none()
     }
 
-    /// Tells whoever listens that a step of this run's plan started or ended.
+    /// Notifies the observer that a step of this run's plan started or ended.
     pub fn notify_step(&self, step: &StepEvent) {
         if let Some(observer) = self.0.observer.as_ref().filter(|_| self.0.caller.is_none()) {
             observer.on_step(step);
         }
     }
 
-    /// Records what came of the steps of this run's plan, also when the run fails; without secrets, and of each error as much
-    /// as a report repeats.
+    /// Records the reports of the plan's steps, also when the run fails; without secrets, and with each error truncated to the
+    /// length that a report repeats.
     pub fn report_steps(&self, steps: Vec<StepReport>) {
         *self.0.steps.lock().unwrap_or_else(PoisonError::into_inner) = steps;
     }
 
-    /// What came of the steps of the run's plan; empty afterwards.
+    /// The recorded step reports of the run's plan; empty afterwards.
     pub fn take_steps(&self) -> Vec<StepReport> {
         self.take_redacted_steps().into_inner()
     }
@@ -237,13 +237,14 @@ impl SkillContext {
         self.0.reports.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(report);
     }
 
-    /// Records which isolation held. Of several reports the weaker counts: a skill that calls one without a sandbox has none.
+    /// Records which sandbox was in force. Of several reports the weaker counts: a skill that calls one without a sandbox has
+    /// none.
     pub fn report_sandbox(&self, report: SandboxReport) {
         let mut reports = self.0.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.1 = Some(reports.1.map_or(report, |earlier| earlier.weaker(report)));
     }
 
-    /// What was recorded so far; empty afterwards.
+    /// The sandbox report recorded so far; empty afterwards.
     pub fn take_reports(&self) -> (Option<ProcessReport>, Option<SandboxReport>) {
         std::mem::take(&mut *self.0.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! The end of a folder in which a script did what it liked: the host neither stumbles over it nor leaves it.
+//! Removes a directory tree that an untrusted script could change freely, whatever its depth or modes.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,20 +8,20 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, chmod, openat, re
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
-/// Opens a folder by its name alone, whatever its mode is. Elsewhere it takes the right to read it.
+/// Opens a folder by its name alone, whatever its mode is. On other systems this needs the permission to read it.
 #[cfg(target_os = "linux")]
 pub(crate) const OPEN_BY_NAME: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 pub(crate) const OPEN_BY_NAME: OFlags = OFlags::RDONLY;
 
-/// Empties a folder of a stranger's.
+/// Empties a folder that an untrusted script could write to.
 ///
-/// A script can nest folders until no path names them and no stack holds a walk through them, so that each one found is lifted
-/// to the top before it is entered. It can shut them, so that each one is opened first. No link is followed, should somebody
-/// still be there to make one.
+/// A script can nest folders until no path names them and no stack holds a walk through them, so each nested folder is moved to
+/// the top before it is entered. A script can remove the permissions of folders, so each one gets mode 0700 first. No symbolic
+/// link is followed, in case another process still creates one.
 pub(crate) struct DirCleaner {
     pub(crate) top: OwnedFd,
-    /// Names of folders at the top.
+    /// Names of folders at the top that are still to be emptied.
     pending: Vec<CString>,
     moved_count: u64,
 }
@@ -35,7 +35,7 @@ impl DirCleaner {
         Ok(Self { top: open_unlocked(above, name)?, pending: Vec::new(), moved_count: 0 })
     }
 
-    /// Whether it is empty, once so many entries have been looked at.
+    /// Removes entries, at most this many; returns whether the folder is empty afterwards.
     pub(crate) fn remove_entries(&mut self, mut most: usize) -> Result<bool> {
         let Some(folders) = remove_files_and_list_folders(&self.top, &mut most)? else { return Ok(false) };
         self.pending = folders;
@@ -50,9 +50,9 @@ impl DirCleaner {
         Ok(true)
     }
 
-    /// Moves a folder to the top, under a name that is free.
+    /// Moves a folder to the top, under an unused name.
     fn move_to_top(&mut self, folder: &OwnedFd, name: &CStr) -> Result<()> {
-        // Only who may write to a folder may move it.
+        // Only a process that may write to a folder may move it.
         open_unlocked(folder, name)?;
         loop {
             let place = CString::new(format!("lifted-{}", self.moved_count)).unwrap_or_default();
@@ -68,7 +68,7 @@ impl DirCleaner {
     }
 }
 
-/// Opens a folder, which was shut perhaps, and no link to one.
+/// Opens a folder whose mode may forbid it; a symbolic link is not followed.
 fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(&above, name, OPEN_BY_NAME | plain, Mode::empty())?;
@@ -76,7 +76,7 @@ fn open_unlocked(above: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
     openat(&handle, c".", OFlags::RDONLY | plain, Mode::empty())
 }
 
-/// Removes everything but folders, and names those; nothing where there is more than may be looked at.
+/// Removes everything except folders and returns their names; `None` if there are more entries than may be visited.
 fn remove_files_and_list_folders(folder: &OwnedFd, most: &mut usize) -> Result<Option<Vec<CString>>> {
     let mut folders = Vec::new();
     for entry in Dir::read_from(folder)? {

@@ -1,4 +1,4 @@
-//! What a process would reach, told before it runs.
+//! What the process of an external script would run and reach, shown before it runs.
 
 use std::path::PathBuf;
 
@@ -7,41 +7,41 @@ use serde::Serialize;
 use super::report::SandboxReport;
 use crate::policy::WorkerOptions;
 
-/// The command of an external script, and all that it would reach: of the very order that would start it.
+/// The command of an external script and everything that it would reach, taken from the same launch request that would start it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaunchPreview {
-    /// The program and its arguments, the script among them.
+    /// The program and its arguments, including the script.
     pub command: Vec<String>,
-    /// What the interpreter says of its version, where it says something.
+    /// The version that the interpreter reports, if it reports one.
     pub interpreter_version: Option<String>,
     /// The working directory.
     pub working_dir: PathBuf,
     /// The names of its environment variables, sorted.
     pub environment: Vec<String>,
-    /// A folder of the run's own, for `HOME` and temporary files; each run has another one, gone afterwards. `null` without a
-    /// sandbox.
+    /// A temporary directory of the run's own, for `HOME` and temporary files; each run gets another one, which is removed
+    /// afterwards. `null` without a sandbox.
     pub temp_dir: Option<PathBuf>,
-    /// What it may read and execute, with all that lies below.
+    /// Paths that it may read and execute, with everything below them.
     pub reads: Vec<SandboxPath>,
-    /// What it may read, execute and change, with all that lies below.
+    /// Paths that it may read, execute and change, with everything below them.
     pub writes: Vec<SandboxPath>,
-    /// What it may not change although it lies below that, and of secrets not read either: where `sandbox.protected_paths` is
-    /// `true`. What there is of it when the run begins.
+    /// Protected paths below the writable ones that it may not change (and, for secrets, not read) where
+    /// `sandbox.protected_paths` is `true`. Lists those that exist when the run begins.
     pub protected: Vec<PathBuf>,
-    /// Paths it may write by its grants that are not there, so that its sandbox opens nothing by them: relative to the project. The
-    /// host makes nothing that nobody asked for; the host API makes what it writes.
+    /// Writable paths by its grants that do not exist, so the sandbox does not include them; relative to the project. The host
+    /// creates no file that was not requested; the host API creates the files that it writes.
     pub missing: Vec<String>,
-    /// Whether it may make sockets that reach the network. What it asks of the host is another matter.
+    /// Whether it may create sockets that reach the network. Requests to the host are separate.
     pub network: bool,
-    /// Whether the host API answers it.
+    /// Whether the host API serves it.
     pub has_api: bool,
-    /// How long it is kept for further runs, where its skill asks for that.
+    /// How long its worker is kept for further runs, if its skill asks for a worker.
     pub worker: Option<WorkerOptions>,
-    /// What this machine enforces of that sandbox, as a program that does nothing has just found.
+    /// The restrictions of that sandbox that this machine enforces, as just measured with a program that does nothing.
     pub sandbox: SandboxReport,
 }
 
-/// A file or folder in a sandbox, and why it is there.
+/// A file or folder in a sandbox, and the reason why it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxPath {
     /// Absolute.
@@ -50,30 +50,31 @@ pub struct SandboxPath {
     pub why: &'static str,
 }
 
-/// What this machine offers to external scripts.
+/// What this machine supports for external scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SandboxSupport {
-    /// The Landlock ABI that confined a program that did nothing; `null` where none did.
+    /// The Landlock ABI that restricted a test program; `null` if Landlock did not work.
     pub landlock_abi: Option<u8>,
-    /// What held of a sandbox around it; that of a plain process where there can be no sandbox.
+    /// The sandbox that was in force around the test program; the report of a plain process if no sandbox is possible.
     pub sandbox: SandboxReport,
-    /// How the tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a sandbox.
+    /// How the process tree of a script is killed: `scoped`, all at once, or `walk`, generation by generation; `null` without a
+    /// sandbox.
     pub tree_kill: Option<&'static str>,
-    /// Why there can be no sandbox.
+    /// Why no sandbox is possible.
     pub reason: Option<String>,
-    /// The program that starts processes in sandboxes; `null` where a copy of this process does.
+    /// The program that starts sandboxed processes; `null` if a copy of this process does.
     pub helper: Option<PathBuf>,
 }
 
-/// A command that runs scripts.
+/// An interpreter command that runs scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InterpreterReport {
-    /// Its name, as it is looked for on `PATH`.
+    /// The command name that is looked up on `PATH`.
     pub command: String,
-    /// The file endings it runs.
+    /// The file extensions that it runs.
     pub extensions: Vec<&'static str>,
-    /// Where it lies; `null` where it is not installed.
+    /// Its path; `null` if it is not installed.
     pub path: Option<PathBuf>,
-    /// The first line it says of its version, asked outside of the project.
+    /// The first line of its version output, requested from outside of the project.
     pub version: Option<String>,
 }

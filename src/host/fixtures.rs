@@ -13,14 +13,14 @@ use super::providers::{
 };
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Answers known beforehand. What the object leaves out is `unavailable` to scripts.
+/// Predefined answers of providers. Parts that the object omits are `unavailable` to scripts.
 ///
 /// ```
-/// use metier::host::{Canned, SkillContext};
+/// use metier::host::{Fixtures, SkillContext};
 /// use serde_json::json;
 ///
 /// # fn main() -> metier::error::Result<()> {
-/// let canned = Canned::new(
+/// let fixtures = Fixtures::new(
 ///     r#"{
 ///         "tools": {"add": 3},
 ///         "skills": {"greet": "hello"},
@@ -30,7 +30,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 ///         "http": {"https://example.com/": {"status": 200, "headers": {"etag": "1"}, "body": "page"}}
 ///     }"#,
 /// )?;
-/// let ctx = SkillContext::builder("test").providers(canned.providers()).build();
+/// let ctx = SkillContext::builder("test").providers(fixtures.providers()).build();
 /// assert_eq!(ctx.call("config", vec![json!("width")])?, 80);
 /// # Ok(())
 /// # }
@@ -46,7 +46,7 @@ pub struct Fixtures {
     http: Option<BTreeMap<String, HttpFixture>>,
 }
 
-/// A canned answer from the web; every request to its URL gets it.
+/// The predefined HTTP response of a URL; every request to the URL gets it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct HttpFixture {
@@ -62,7 +62,7 @@ impl Default for HttpFixture {
 }
 
 impl Fixtures {
-    /// Reads the answers from a JSON object; nothing is canned by an empty text. `usage` when it says something else.
+    /// Reads the fixtures from a JSON object; an empty text has none. Any other text is a `usage` error.
     pub fn new(json: &str) -> Result<Self> {
         if json.trim().is_empty() {
             return Ok(Self::default());
@@ -73,7 +73,7 @@ impl Fixtures {
         })
     }
 
-    /// A provider for each part that was given.
+    /// A provider for each part that the object has.
     pub fn providers(&self) -> Providers {
         let own = Arc::new(self.clone());
         Providers {

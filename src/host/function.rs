@@ -1,4 +1,5 @@
-//! The table: every host function as a plain record. Adapters, documentation and tests walk it; nothing is written twice.
+//! The record of each host API function. Adapters, documentation and tests are generated from these records, so nothing is
+//! written twice.
 
 use serde_json::{Value, json};
 
@@ -16,19 +17,19 @@ use crate::policy::{Access, runs_on_build};
 pub struct HostFunction {
     /// The name on `ctx`.
     pub name: &'static str,
-    /// Other names it answers to.
+    /// Aliases of the name.
     pub aliases: &'static [&'static str],
     /// Its parameters, in order; optional ones last.
     pub params: &'static [Param],
-    /// What it answers with.
+    /// The type of its result.
     pub returns: ValueType,
-    /// What it needs to be permitted.
+    /// The permission that a call needs.
     pub access: AccessRule,
-    /// What it does, in a sentence or two.
+    /// Its description, in a sentence or two.
     pub doc: &'static str,
     /// A call that the conformance tests make in every language.
     pub example: Example,
-    /// What it does, in Rust. Called through [`HostFunction::call`], with arguments and permissions checked.
+    /// Its implementation in Rust. Called through [`HostFunction::call`], with arguments and permissions checked.
     pub(crate) body: fn(&SkillContext, &Args) -> Result<Value>,
 }
 
@@ -36,15 +37,15 @@ pub struct HostFunction {
 pub struct Param {
     /// Its name, in documentation and errors.
     pub name: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub value_type: ValueType,
-    /// Whether a call must give it.
+    /// Whether a call must pass it.
     pub required: bool,
-    /// What it means; units and default included.
+    /// Its meaning, with units and default.
     pub doc: &'static str,
 }
 
-/// The shape of a JSON value, in parameters and answers.
+/// The type of a JSON value, in parameters and results.
 #[derive(Clone, Copy)]
 pub enum ValueType {
     /// `null`.
@@ -70,7 +71,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// The shape as a JSON Schema (2020-12).
+    /// The type as a JSON Schema (2020-12).
     pub fn json_schema(&self) -> Value {
         match self {
             Self::Null => json!({"type": "null"}),
@@ -97,12 +98,12 @@ fn record_schema(fields: &[Param]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// What a call needs to be permitted; the number is the position of the parameter that names the target.
+/// The permission that a call needs; the number is the position of the parameter that names the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRule {
-    /// Nothing: pure computation, the log, the skill's own files.
+    /// No permission: pure computation, the log, the skill's own files.
     Unrestricted,
-    /// `read` of the path in this parameter, the project's root when it is absent.
+    /// `read` of the path in this parameter, or of the project's root when it is omitted.
     Read(usize),
     /// `read` of the project's root.
     ReadRoot,
@@ -121,7 +122,7 @@ pub enum AccessRule {
 }
 
 impl AccessRule {
-    /// The permission as it is granted, a name or host still to be filled in; nothing where none is needed.
+    /// The access that a call needs, its name or host still to be filled in; `None` if no permission is needed.
     pub fn permission(self) -> Option<&'static str> {
         match self {
             Self::Unrestricted => None,
@@ -136,21 +137,21 @@ impl AccessRule {
     }
 }
 
-/// A call with its answer: documentation and test at once.
+/// A call with its expected result: documentation and test at once.
 pub struct Example {
     /// The files in the project before the call: path, content.
     pub files: &'static [(&'static str, &'static str)],
-    /// What the host offers, a JSON object for [`Canned`](super::Canned); empty when the function needs none of it.
+    /// The providers of the host, a JSON object for [`Fixtures`](super::Fixtures); empty when the function needs none.
     pub fixtures: &'static str,
-    /// What the caller grants, and the skill asks.
+    /// The permissions that the caller grants and the skill requests.
     pub grants: &'static [&'static str],
     /// The arguments, a JSON list.
     pub args: &'static str,
-    /// The answer, as JSON.
+    /// The expected result, as JSON.
     pub answer: &'static str,
 }
 
-/// Characters the name of a tool, a skill or a secret may have.
+/// Maximum characters in the name of a tool, a skill or a secret.
 const MAX_NAME_CHARS: usize = 200;
 
 /// Every function of the host API, in the order of the documentation.
@@ -163,7 +164,7 @@ pub fn function(name: &str) -> Option<&'static HostFunction> {
     FUNCTIONS.iter().copied().find(|function| function.name == name || function.aliases.contains(&name))
 }
 
-/// Logs that a run has changed what a build or a test will run. A log too small for it is no reason to fail.
+/// Logs a warning that a run changed a file that a build or a test will run. If the log is full, the run does not fail.
 fn warn_about_autorun(ctx: &SkillContext, path: &str) {
     if runs_on_build(path) {
         let sentence =
@@ -173,7 +174,7 @@ fn warn_about_autorun(ctx: &SkillContext, path: &str) {
 }
 
 impl HostFunction {
-    /// Calls the function: arguments checked, permission checked, body run. `null` stands for an absent optional argument.
+    /// Calls the function: checks arguments, checks permissions, runs the body. `null` stands for an omitted optional argument.
     ///
     /// Fails with `invalid-argument`, `denied`, or what the body fails with.
     pub fn call(&self, ctx: &SkillContext, arguments: Vec<Value>) -> Result<Value> {
@@ -193,7 +194,7 @@ impl HostFunction {
         Ok(answer)
     }
 
-    /// The one place where permissions are checked on the way in. Files behind links are checked again where they are opened.
+    /// The only place that checks permissions before a call. Files behind symbolic links are checked again when they are opened.
     fn check_permission(&self, ctx: &SkillContext, args: &Args) -> Result<()> {
         let text = |position| args.optional_text(position).unwrap_or_default();
         let (need, verb, target) = match self.access {
@@ -208,7 +209,7 @@ impl HostFunction {
             }
             AccessRule::Sample => (Access::sample(), "ask", "the model"),
             AccessRule::Net(at) => {
-                // The rest of the URL may hold a secret.
+                // The rest of the URL may contain a secret.
                 let host = url_host(text(at))?;
                 return ctx
                     .permissions()
@@ -219,7 +220,7 @@ impl HostFunction {
         ctx.permissions().require(&need, format_args!("failed to {verb} {target}"))
     }
 
-    /// What the function takes, as a JSON Schema (2020-12) of the list of its arguments.
+    /// The arguments of the function, as a JSON Schema (2020-12) of their list.
     pub fn arguments_schema(&self) -> Value {
         let described = |param: &Param| {
             let mut schema = param.value_type.json_schema();
@@ -235,7 +236,7 @@ impl HostFunction {
         })
     }
 
-    /// A name that errors and permissions may repeat, or `invalid-argument`.
+    /// Checks a name that errors and permissions may repeat; `invalid-argument` if it is not valid.
     fn check_name<'a>(&self, name: &'a str) -> Result<&'a str> {
         let is_name =
             !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.contains(char::is_control);
@@ -248,7 +249,7 @@ impl HostFunction {
         })
     }
 
-    /// The signature as written in documentation: `head(path, lines?)`.
+    /// The signature as shown in documentation: `head(path, lines?)`.
     pub fn signature(&self) -> String {
         let names: Vec<String> = self
             .params
@@ -259,7 +260,7 @@ impl HostFunction {
     }
 }
 
-/// The error for a name that is in no table.
+/// The error for a name that no host function has.
 pub(crate) fn unknown_function(name: &str) -> SkillError {
     SkillError::new(ErrorKind::InvalidArgument, format!("ctx has no function `{name}`"))
         .with_help("`metier api` lists them")

@@ -1,5 +1,5 @@
-//! Where git keeps what it runs and reads: the folders a `.git` leads to, what a repository looks like under any name, and the
-//! programs and files that a configuration names.
+//! Finds files and directories that git reads or runs: the directories that a `.git` refers to, repositories under any name, and
+//! the programs and files that a git configuration names.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -9,15 +9,15 @@ use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{File, OpenOptions};
 
-/// Bytes of a file that names a folder.
+/// Maximum bytes read of a file that names a folder.
 const MAX_PATH_BYTES: u64 = 4096;
-/// Bytes of a configuration that are read.
+/// Maximum bytes read of a configuration.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-/// Files that one configuration may lead to, itself among them.
+/// Maximum number of files that one configuration may include, itself counted.
 const MAX_CONFIG_FILES: usize = 64;
 
-/// The folders and files to which a `.git` leads, without links: where a link leads, the `PATH` of a file that says
-/// `gitdir: PATH`, and what the folder of a worktree shares.
+/// The canonical folders and files that a `.git` refers to: the target of a symbolic link, the `PATH` of a file with `gitdir:
+/// PATH`, and the folder that a worktree shares.
 pub(crate) fn linked_paths(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let is_link = git.symlink_metadata().is_ok_and(|about| about.is_symlink());
@@ -32,15 +32,15 @@ pub(crate) fn linked_paths(git: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a folder in which these names are is what git takes for a repository, whatever it is called.
+/// Whether a folder with these entries is one that git treats as a repository, whatever its name.
 pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }
 
-/// The names that make a folder a repository.
+/// The entries that make a folder a repository.
 pub(crate) const REPOSITORY_ENTRIES: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// The folder that a file names after these words. A path that is not absolute begins at `above`.
+/// The folder that a file names after this prefix. A relative path is resolved from `above`.
 fn path_in_file(file: &Path, above: &Path, words: &[u8]) -> Option<PathBuf> {
     let text = read_prefix(file, MAX_PATH_BYTES)?;
     let path = text.strip_prefix(words)?;
@@ -61,7 +61,7 @@ fn to_os_str(bytes: &[u8]) -> Option<&OsStr> {
     std::str::from_utf8(bytes).ok().map(OsStr::new)
 }
 
-/// What is in a file. A pipe is none that anybody waits at.
+/// The content of a regular file; a named pipe is not read, since reading it could block.
 fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true).follow(FollowSymlinks::No);
@@ -72,8 +72,8 @@ fn read_prefix(file: &Path, most: u64) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// What git reads or runs in the folder `tree` because a configuration says so: the user's, and that of the repository whose
-/// `.git` this is. Without links as far as it exists, and whether it exists or not.
+/// The paths that git reads or runs in the folder `tree` because of a configuration: the user's, and that of the repository of
+/// this `.git`. Symbolic links are resolved as far as the path exists; paths that do not exist are included.
 pub(crate) fn configured_paths(git: &Path, tree: &Path) -> Vec<PathBuf> {
     let mut named = ConfigReader { worktree: tree, files_read: Vec::new(), paths: Vec::new() };
     let own = std::fs::canonicalize(git).ok();
@@ -88,7 +88,7 @@ pub(crate) fn configured_paths(git: &Path, tree: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The configurations that hold in every repository.
+/// The configuration files that apply to every repository.
 fn user_config_files() -> Vec<PathBuf> {
     if let Some(only) = std::env::var_os("GIT_CONFIG_GLOBAL").filter(|file| !file.is_empty()) {
         return vec!["/etc/gitconfig".into(), only.into()];
@@ -101,7 +101,7 @@ fn user_config_files() -> Vec<PathBuf> {
     std::iter::once("/etc/gitconfig".into()).chain(own).collect()
 }
 
-/// What was named so far.
+/// The paths found so far.
 struct ConfigReader<'a> {
     worktree: &'a Path,
     files_read: Vec<PathBuf>,
@@ -135,14 +135,14 @@ impl ConfigReader<'_> {
     fn add_hooks(&mut self, folder: &Path) {
         let Some(folder) = resolve_existing(folder) else { return };
         if self.worktree.starts_with(&folder) {
-            // The whole project cannot be kept for them; their names can.
+            // Protecting the whole project for them is not possible; protecting their names is.
             self.paths.extend(HOOKS.map(|hook| folder.join(hook)));
         } else {
             self.paths.push(folder);
         }
     }
 
-    /// A word of a command, where it is a path.
+    /// A word of a command, if it is a path.
     fn add_program(&mut self, word: &str) {
         if word.is_empty() || word.starts_with('-') {
             return;
@@ -183,7 +183,7 @@ fn is_command_key(key: &str) -> bool {
     key.starts_with("pager.") || key.rsplit('.').next().is_some_and(|last| LAST.contains(&last))
 }
 
-/// The hooks that git knows.
+/// The hook names that git knows.
 const HOOKS: [&str; 24] = [
     "applypatch-msg",
     "commit-msg",
@@ -218,7 +218,7 @@ fn expand_home(path: &str, above: &Path) -> PathBuf {
     }
 }
 
-/// A path without links on the way, as far down as it exists; none where `..` leads through what does not.
+/// A path with symbolic links resolved as far as it exists; `None` if `..` follows a part that does not exist.
 fn resolve_existing(path: &Path) -> Option<PathBuf> {
     let (above, real) =
         path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
@@ -227,7 +227,7 @@ fn resolve_existing(path: &Path) -> Option<PathBuf> {
     is_plain.then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
-/// `section.key` in small letters, without the name in a section's quotes, and the value.
+/// `section.key` in lower case, without the quoted subsection, and the value.
 fn parse_entries(text: &str) -> Vec<(String, String)> {
     let text = text.trim_start_matches('\u{feff}').replace("\\\r\n", "").replace("\\\n", "");
     let mut section = String::new();

@@ -1,4 +1,4 @@
-//! What a run says while it runs: log lines, kept for the outcome, and progress, passed on.
+//! Log lines, which are kept for the outcome of a run, and progress reports, which are passed to the observer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,17 +9,17 @@ use super::steps::StepEvent;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::StopCause;
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For whoever debugs the skill.
+    /// For people who debug the skill.
     Trace,
-    /// For whoever writes the skill.
+    /// For people who write the skill.
     Debug,
-    /// For whoever runs the skill; `print` writes here.
+    /// For people who run the skill; `print` writes here.
     Info,
-    /// Something is off, the run goes on.
+    /// Something is wrong, but the run continues.
     Warn,
     /// Something failed.
     Error,
@@ -41,43 +41,44 @@ impl LogLevel {
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Its severity.
     pub level: LogLevel,
-    /// What it says.
+    /// Its text.
     pub message: String,
 }
 
 impl LogLine {
-    /// A line of this level.
+    /// A line with this level.
     pub(super) fn new(level: LogLevel, message: Redacted<String>) -> Redacted<Self> {
         message.map(|message| Self { level, message })
     }
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Progress {
-    /// What is being done.
+    /// The current activity.
     pub message: String,
     /// Units done.
     pub done: Option<f64>,
-    /// Units in all.
+    /// Total units.
     pub total: Option<f64>,
 }
 
-/// Hears a run while it runs, and the skills it calls. Called on their own threads: be quick, do not block.
+/// Receives events of a run and of the skills it calls while they run. Called on the threads of these runs: return quickly and do
+/// not block.
 pub trait Observer: Send + Sync {
     /// A log line was written.
     fn on_log(&self, _line: &LogLine) {}
     /// The skill reported progress.
     fn on_progress(&self, _progress: &Progress) {}
-    /// A skill that the step at that place of the invoked plan runs, from 0, reported progress.
+    /// A skill that a step of the invoked plan runs reported progress; the step is given by its index, from 0.
     fn on_step_progress(&self, _step: usize, progress: &Progress) {
         self.on_progress(progress);
     }
-    /// A step of the plan that was invoked started or ended; steps of plans that it calls are not told.
+    /// A step of the invoked plan started or ended; steps of plans that it calls are not reported.
     fn on_step(&self, _step: &StepEvent) {}
-    /// The run was told to stop, by its caller or at its deadline. What still runs a moment later does not listen.
+    /// The run was told to stop, by its caller or at its deadline. Code that still runs a moment later ignores the signal.
     fn on_stop(&self, _cause: StopCause) {}
 }
 
@@ -93,16 +94,16 @@ struct LogBuffer {
     bytes: u64,
 }
 
-/// What a line costs beyond its text, so that empty lines are bounded too.
+/// Bytes that a line counts besides its text, so that the number of empty lines is bounded too.
 const LINE_OVERHEAD_BYTES: u64 = 16;
 
 impl RunLog {
-    /// An empty log that takes this many bytes.
+    /// An empty log with this capacity in bytes.
     pub fn new(cap: u64) -> Self {
         Self { buffer: Mutex::default(), max_bytes: cap }
     }
 
-    /// Keeps a line; a line beyond the cap is an `output` error and is not kept.
+    /// Keeps a line; a line beyond the capacity is an `output` error and is not kept.
     pub(super) fn log(&self, line: Redacted<LogLine>) -> Result<()> {
         let (line, mut kept) = (line.into_inner(), self.lock());
         let cost = line.message.len() as u64 + LINE_OVERHEAD_BYTES;
@@ -117,7 +118,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// Whether a line of so many bytes could ever be kept; `output` where not.
+    /// Checks that a line of this many bytes could fit into an empty log; `output` if not.
     pub fn check_line_fits(&self, bytes: usize) -> Result<()> {
         if bytes as u64 > self.max_bytes {
             let sentence =

@@ -1,7 +1,8 @@
-//! The memory budget of what the host does for a script: taken before anything is read or built, given back after.
+//! The memory budget of host functions: memory is reserved before anything is read or built, and released afterwards.
 //!
-//! Languages in process count what scripts hold; what host functions read, build and answer is counted here, in a budget as
-//! large as that limit. Calls at the same time share it, and a skill that another one called takes from its caller's as well.
+//! In-process languages count the memory that scripts hold. Memory for what host functions read, build and return is counted
+//! here, against a budget as large as that limit. Concurrent calls share it, and a called skill also uses the budget of its
+//! caller.
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use crate::alloc_counter;
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::{CancelToken, Limits, MemoryBudget};
 
-/// Bytes that the system is asked for before it is relied on that it has them: smaller ones are left to chance.
+/// Allocations from this size in bytes are tried on the system before they are relied on; smaller ones are not checked.
 const LARGE_ALLOCATION: u64 = 256 << 10;
-/// Bytes that must be there beside those that are taken.
+/// Bytes that the system must have available besides those that are reserved.
 const SYSTEM_HEADROOM: u64 = 1 << 20;
-/// Bytes that are taken at a time where something grows bit by bit.
+/// Bytes that are reserved at a time where something grows step by step.
 const GROWTH_STEP: u64 = 64 << 10;
-/// Bytes between two looks at the cancel token.
+/// Bytes processed between two checks of the cancel token.
 pub(crate) const CANCEL_CHECK_BYTES: usize = 1 << 20;
 
-/// The bytes that host functions of a run may hold at a time. Clones share them.
+/// The bytes that host functions of a run may hold at a time. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct HostMemory(Arc<Account>);
 
@@ -33,22 +34,22 @@ struct Account {
 }
 
 impl HostMemory {
-    /// So many bytes.
+    /// A budget of this many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: None }))
     }
 
-    /// So many bytes, each of them taken from those of the caller as well.
+    /// A budget of this many bytes; each reservation also counts against the caller's budget.
     pub(crate) fn with_caller(bytes: u64, caller: &Self) -> Self {
         Self(Arc::new(Account { budget: MemoryBudget::new(bytes), caller: Some(caller.clone()) }))
     }
 
-    /// Nothing yet. What is added to it is given back when it is dropped.
+    /// An empty reservation. Bytes that are added to it are released when it is dropped.
     pub(crate) fn empty_reservation(&self) -> HostMemoryReservation {
         HostMemoryReservation { memory: Some(self.clone()), reserved: 0, used: 0 }
     }
 
-    /// Takes so many bytes, which the system must have as well.
+    /// Reserves this many bytes, which the system must have available as well.
     fn reserve(&self, bytes: u64) -> Result<()> {
         if alloc_counter::is_reserve_released() {
             check_memory_reserve()?;
@@ -75,7 +76,7 @@ impl HostMemory {
     }
 }
 
-/// What one piece of work holds; given back when it is dropped.
+/// The bytes that one operation holds; released when dropped.
 #[derive(Debug)]
 pub(crate) struct HostMemoryReservation {
     memory: Option<HostMemory>,
@@ -84,12 +85,12 @@ pub(crate) struct HostMemoryReservation {
 }
 
 impl HostMemoryReservation {
-    /// For whoever works for the user and not for a script: nothing is counted.
+    /// For code that works for the user and not for a script: nothing is counted.
     pub(crate) fn uncounted() -> Self {
         Self { memory: None, reserved: 0, used: 0 }
     }
 
-    /// Takes so many bytes more, exactly; `memory` where they are not there.
+    /// Reserves exactly this many bytes more; `memory` if they are not available.
     pub(crate) fn add(&mut self, bytes: u64) -> Result<()> {
         let used = self.used.saturating_add(bytes);
         self.reserve(used.saturating_sub(self.reserved))?;
@@ -97,7 +98,7 @@ impl HostMemoryReservation {
         Ok(())
     }
 
-    /// The same for one of many small things.
+    /// Reserves memory for one of many small items.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<()> {
         let used = self.used.saturating_add(bytes);
         let missing = used.saturating_sub(self.reserved);
@@ -111,12 +112,12 @@ impl HostMemoryReservation {
         Ok(())
     }
 
-    /// So many of its bytes are free for what comes next.
+    /// Releases this many of its bytes for what is reserved next.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         self.used = self.used.saturating_sub(bytes);
     }
 
-    /// Holds what the other did as well.
+    /// Takes over the bytes of the other reservation.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.used += std::mem::take(&mut other.used);
         self.reserved += std::mem::take(&mut other.reserved);
@@ -139,24 +140,24 @@ impl Drop for HostMemoryReservation {
     }
 }
 
-/// What holds for everything that is done for a script.
+/// The limits of every operation for a script.
 #[derive(Clone, Copy)]
 pub(crate) struct OperationLimits<'a> {
     pub(crate) memory: &'a HostMemory,
-    /// Bytes that a file may have after it was written.
+    /// Maximum bytes of a file after it was written.
     pub(crate) file_size: u64,
     pub(crate) cancel: &'a CancelToken,
 }
 
 impl Limits {
-    /// Bytes of addresses that a run may need, whose script has memory of its own in this program or in another.
+    /// Bytes of address space that a run may need; its script has memory of its own in this process or in another.
     pub(crate) fn address_space(&self, is_in_process: bool) -> u64 {
         let script = self.memory.unwrap_or(Self::DEFAULT_MEMORY_IN_PROCESS);
         if is_in_process { script.saturating_mul(2) } else { self.host_memory_for_process() }
     }
 
-    /// Bytes that host functions may hold for the processes of a run at a time. Processes have far more memory than any answer
-    /// needs, and the host that answers them has no reason to be as large.
+    /// Bytes that host functions may hold at a time for the processes of a run. Processes may use far more memory than any result
+    /// needs, and the host that serves them does not have to be as large.
     pub(crate) fn host_memory_for_process(&self) -> u64 {
         const SHARE: u64 = 32;
         let memory = self.memory.unwrap_or(Self::DEFAULT_MEMORY_PROCESS);
@@ -164,7 +165,7 @@ impl Limits {
     }
 }
 
-/// About the bytes of memory that a value takes.
+/// Approximate bytes of memory that a value takes.
 pub(crate) fn memory_size(value: &Value) -> u64 {
     const NODE: u64 = size_of::<Value>() as u64;
     let inside: u64 = match value {
@@ -179,17 +180,17 @@ pub(crate) fn memory_size(value: &Value) -> u64 {
     NODE + inside
 }
 
-/// About the bytes that a map of so many entries takes beside them. It keeps them in nodes of eleven, of which about half are
-/// taken.
+/// Approximate bytes that a map with this many entries takes besides the entries. It stores them in nodes of eleven, about half
+/// of them used.
 pub(crate) fn memory_size_of_map(entries: usize) -> u64 {
     const NODE: u64 = 640;
     const TAKEN: u64 = 6;
     (entries as u64).div_ceil(TAKEN) * NODE
 }
 
-/// About the bytes that the value of a JSON text takes, told by its text: no value of it takes less than one letter.
+/// Approximate bytes that the value of a JSON text takes, estimated from its text: each value in it takes at least one character.
 pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
-    /// A list that is full doubles.
+    /// A full list doubles its capacity.
     const ITEM: u64 = 3 * size_of::<Value>() as u64;
     if (text.len() as u64) < GROWTH_STEP {
         return text.len() as u64;
@@ -209,7 +210,7 @@ pub(crate) fn memory_size_of_json(text: &[u8]) -> u64 {
     bytes
 }
 
-/// A value as JSON, with what it takes counted first.
+/// Serializes a value as JSON after reserving the memory for the text.
 #[cfg_attr(not(unix), allow(dead_code, reason = "only processes are answered in text"))]
 pub(crate) fn to_json(value: &Value, held: &mut HostMemoryReservation) -> Result<Vec<u8>> {
     let failed =
@@ -225,7 +226,7 @@ pub(crate) fn to_json(value: &Value, held: &mut HostMemoryReservation) -> Result
     Ok(text)
 }
 
-/// Counts what is written, and keeps nothing.
+/// Counts the bytes that are written and keeps none.
 struct ByteCounter(u64);
 
 impl io::Write for ByteCounter {
@@ -239,18 +240,18 @@ impl io::Write for ByteCounter {
     }
 }
 
-/// An error on its way through a function that fails as the system does.
+/// Wraps an error so that it passes through a function that returns system errors.
 pub(crate) fn into_io_error(error: SkillError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Whether an error that came the system's way is ours.
+/// Whether a system error wraps one of our errors.
 pub(crate) fn is_skill_error(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<SkillError>)
 }
 
-/// Whether the system has so many bytes, found out by asking for them. Where memory is limited (`ulimit -v`), whatever grows
-/// without asking would end the whole program.
+/// Checks that the system has this many bytes by allocating them. Where memory is limited (`ulimit -v`), an allocation that is
+/// not checked first could end the whole program.
 pub(crate) fn check_system_memory(bytes: u64) -> Result<()> {
     if usize::try_from(bytes).is_ok_and(alloc_counter::can_allocate) {
         return Ok(());
@@ -260,19 +261,19 @@ pub(crate) fn check_system_memory(bytes: u64) -> Result<()> {
         .with_help("ask for less at a time, or give the host more memory (ulimit -v)"))
 }
 
-/// Bytes of addresses that a run may need, promised to it until this is dropped.
+/// Bytes of address space that a run may need, reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct AddressSpaceReservation(u64);
 
-/// What all runs were promised, as long as they go on.
+/// The sum of the reservations of all current runs.
 static RESERVED_ADDRESS_SPACE: AtomicU64 = AtomicU64::new(0);
 
-/// What a run takes beside what its limits count: threads, copies, what buffers and allocators keep for more.
+/// What a run takes besides what its limits count: threads, copies, spare capacity of buffers and allocators.
 const RUN_OVERHEAD: u64 = 64 << 20;
 
 impl AddressSpaceReservation {
-    /// So many bytes, as a run's limits name them, and what it takes beside. Where addresses are limited (`ulimit -v`), a run
-    /// begins only if there are enough for all that it and those that go on may take: a language that is denied memory in the
+    /// Reserves this many bytes, as set by a run's limits, and the overhead. Where address space is limited (`ulimit -v`), a run
+    /// begins only if there is enough for all that it and the current runs may take: a language that is denied memory in the
     /// middle of its work can only end the whole program.
     pub(crate) fn for_run(bytes: u64) -> Result<Self> {
         if !is_address_space_limited() {
@@ -313,10 +314,10 @@ fn is_address_space_limited() -> bool {
     false
 }
 
-/// How many bytes the value of a process may take in the host, which is far more than its text does.
+/// The memory limit of a process value in the host, which is far more than its text takes.
 const VALUE_MEMORY_FACTOR: u64 = 4;
 
-/// Whether the value of this text, which a process has put out, may be made for a run with these limits.
+/// Checks that a run with these limits may build the value of this text, the output of a process.
 #[cfg_attr(not(unix), allow(dead_code, reason = "only processes put out text"))]
 pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
     let bytes = memory_size_of_json(text);
@@ -329,11 +330,11 @@ pub(crate) fn check_value_memory(text: &[u8], limits: &Limits) -> Result<()> {
         return Err(SkillError::new(ErrorKind::Memory, sentence)
             .with_help("put out less, or as one text; or raise --memory"));
     }
-    // It is copied once: as it is redacted, or shown.
+    // It is copied once, when it is redacted or shown.
     check_system_memory(bytes.saturating_mul(2))
 }
 
-/// Whether what is set aside for when the system has no more memory is there, or there again.
+/// Checks that the reserve for the case that the system has no more memory exists, or exists again.
 pub(crate) fn check_memory_reserve() -> Result<()> {
     if alloc_counter::ensure_reserve() {
         return Ok(());

@@ -1,43 +1,44 @@
-//! Where metier keeps what is its own: nothing in these folders is for scripts, wherever they lie and whoever's they are.
+//! Recognizes metier's own directories, which are closed to scripts wherever they are and whichever user owns them.
 //!
-//! Those of this process are known by their paths. A host that was started with another `TMPDIR`, `HOME` or `XDG_STATE_HOME` has
-//! others, which are known by their names.
+//! Those of this process are known by their paths. A host with another `TMPDIR`, `HOME` or `XDG_STATE_HOME` has others, which are
+//! known by their names.
 
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
-/// Every folder of the user's in which metier keeps something of its own, whether or not it is there yet. No script may read
-/// or change what is in them: there is machine code that runs in the host, and the key that tells it from a forgery.
+/// Every directory of the user in which metier stores files, whether it exists or not. No script may read or change them: they
+/// contain machine code that runs in the host, and the key that authenticates that code.
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
 pub(crate) fn metier_dirs() -> Vec<PathBuf> {
     [cache_dir(), state_dir()].into_iter().flatten().collect()
 }
 
-/// For what can be made again.
+/// The cache directory, for data that can be rebuilt.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     Some(etcetera::base_strategy::choose_native_strategy().ok()?.cache_dir().join(DIR_NAME))
 }
 
-/// For what must stay.
+/// The state directory, for data that must persist.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     let platform = etcetera::base_strategy::choose_native_strategy().ok()?;
     Some(platform.state_dir().unwrap_or_else(|| platform.data_dir()).join(DIR_NAME))
 }
 
-/// The name of the folders of the user's.
+/// The name of the user's directories.
 const DIR_NAME: &str = "metier";
 
-/// What is in them: compiled modules, and the key.
+/// Their content: compiled modules and the key.
 pub(crate) const WASM_CACHE_DIR: &str = "wasm";
 pub(crate) const WASM_CACHE_KEY_FILE: &str = "wasm-cache.key";
 
-/// The names of the folders for what is temporary, before the number of a user, and of what is in them, one for each process.
+/// The names of directories for temporary files, before the number of a user, and of the directories in them, one for each
+/// process.
 pub(crate) const TEMP_DIR_PREFIX: &str = "metier-";
 pub(crate) const HOST_DIR_PREFIX: &str = "host-";
 
-/// Where package managers unpack. What lies deeper in there anybody can download, and programs read certificates of their own
-/// in it, so that nobody looks for anything there. Only names count: a mark in a folder could be a script's.
+/// Where package managers unpack. Anybody can publish what lies deeper in there, and programs read certificates in it, so it is
+/// not searched. Only names count: a script could create a marker in a folder.
 pub(crate) const PACKAGE_DIRS: [&str; 5] = ["node_modules", "site-packages", ".venv", "venv", ".tox"];
 
 /// Whether this name in a folder of that name is metier's own. Compared without case, as some file systems do.
@@ -59,7 +60,8 @@ fn is_temp_dir_name(name: &str) -> bool {
         && name.get(..TEMP_DIR_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(TEMP_DIR_PREFIX))
 }
 
-/// Whether a path, `/`-separated, leads to something of metier's own or through it; `is_there` looks for another path.
+/// Whether a path, `/`-separated, is in a directory of metier's own or passes through one; `is_there` tests whether another path
+/// exists.
 pub(crate) fn leads_into_metier_dir(path: &str, is_there: impl Fn(&str) -> bool) -> bool {
     let (mut above, mut start) = ("", 0);
     path.split('/').any(|part| {
@@ -87,7 +89,7 @@ pub(crate) fn is_metier_dir(folder: &Path) -> bool {
             .any(|entry| entry.file_name().to_str().is_some_and(|entry| is_metier_entry(name, entry)))
 }
 
-/// The path without links, as far as there is anything.
+/// The path with symbolic links resolved, as far as it exists.
 pub(crate) fn resolve_existing(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let Ok(found) = std::fs::canonicalize(above) {
@@ -99,14 +101,15 @@ pub(crate) fn resolve_existing(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Whether this is a folder in which every user puts files. Only its name says so: a script may give any mode to its project.
+/// Whether this is a folder in which every user puts files. Only its name decides: a script may give any mode to its project.
 #[cfg(unix)]
 pub(crate) fn is_shared_temp_dir(folder: &Path) -> bool {
     ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|known| folder == Path::new(known))
 }
 
-/// Why nothing of metier's own may be put here, a path without links: others could put something else in its place, or it lies
-/// in a project or a skill, where scripts work that may be run with another environment. The user's home is none.
+/// Why metier's own files may not be put at this path, which has no symbolic links: other users could replace them, or the path
+/// is in a project or a skill, where scripts work that may be run with another environment. The user's home does not count as
+/// one.
 #[cfg(unix)]
 pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -114,7 +117,7 @@ pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
     const BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     let homes = crate::host::untrusted::home_dirs();
-    // In namespaces of users nobody has the number of root.
+    // In user namespaces, no process may have the number of root.
     let trusted =
         [Some(rustix::process::geteuid().as_raw()), Path::new("/").metadata().ok().map(|root| root.uid())];
     let mut is_above_home = false;
@@ -128,7 +131,7 @@ pub(crate) fn unsafe_reason(folder: &Path) -> Option<String> {
         if about.mode() & BY_OTHERS != 0 && !is_sticky {
             return Some(format!("{shown} can be written by others"));
         }
-        // Anybody can put a sign in a folder for all.
+        // Anybody can put a marker in a folder for all users.
         let may_be_project = !is_above_home && !is_shared_temp_dir(folder) && !homes.contains(folder);
         let has_sign = || SIGNS.iter().any(|sign| folder.join(sign).symlink_metadata().is_ok());
         let is_downloaded =
@@ -186,7 +189,7 @@ mod tests {
             std::fs::set_permissions(at(path), std::fs::Permissions::from_mode(mode)).unwrap();
         };
         if let Some(reason) = unsafe_reason(&stage) {
-            // Where temporary files lie on this machine nothing can be shown.
+            // If temporary files lie in such a folder on this machine, this cannot be tested.
             assert!(reason.contains("by others") || reason.contains("is a project"), "{reason}");
             return;
         }
@@ -201,7 +204,7 @@ mod tests {
         }
         made("sticky", 0o1777);
         made("sticky/.git", 0o700);
-        // A script can have made it so.
+        // A script may have set this mode.
         assert!(unsafe_reason(&at("sticky/x")).unwrap().contains("is a project"));
         assert!(is_shared_temp_dir(Path::new("/tmp")) && !is_shared_temp_dir(&stage));
         if rustix::process::geteuid().is_root() {

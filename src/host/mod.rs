@@ -1,4 +1,4 @@
-//! The host API: one table of functions a script may call on `ctx`, and what they reach.
+//! The host API: the functions that a script may call on `ctx`, and the files, providers and network they use.
 
 mod args;
 mod catch_panic;

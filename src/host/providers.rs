@@ -1,13 +1,14 @@
-//! What an embedder hands in: tools, other skills, a model, configuration, secrets, a client for the web. Small sync traits.
+//! Traits that an embedder implements: tools, other skills, a model, configuration, secrets, an HTTP client. All are small and
+//! synchronous.
 //!
-//! What a provider answers counts with the memory of the run once it is there: nobody but the provider can keep it from becoming
-//! too large while it is made, and nothing counts what it takes besides.
+//! A provider's result counts against the memory of the run once it is complete: only the provider can keep it from becoming too
+//! large while it is built, and nothing counts the other memory that it takes.
 //!
-//! Permissions are checked before a provider is asked. Every method runs on the run's own thread (a skill that another one
-//! calls has one to itself); one that waits should listen to `ctx.cancel()` and give up when it stops. One that panics fails
-//! the call and nothing else.
+//! Permissions are checked before a provider is called. Every method runs on the run's own thread (a skill that another one calls
+//! has one to itself); a method that waits should listen to `ctx.cancel()` and give up when it stops. A panic fails the call and
+//! nothing else.
 //!
-//! What a provider is handed is what the script handed over, secrets included: tools and pages are what secrets are for.
+//! A provider gets the arguments as the script passed them, including secrets: tools and web pages need them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +19,12 @@ use serde_json::{Map, Value};
 use super::context::SkillContext;
 use crate::error::Result;
 
-/// What the host of a run offers beside files. What is absent is `unavailable` to scripts.
+/// The services that the host of a run offers besides files. Absent ones are `unavailable` to scripts.
 #[derive(Clone, Default)]
 pub struct Providers {
     /// Tools of the embedder, for `ctx.tool`.
     pub tools: Option<Arc<dyn ToolProvider>>,
-    /// Other skills, for `ctx.skill`. The engine puts itself here.
+    /// Other skills, for `ctx.skill`. The engine sets itself here.
     pub skills: Option<Arc<dyn SkillProvider>>,
     /// A model, for `ctx.sample`.
     pub sampling: Option<Arc<dyn SamplingProvider>>,
@@ -31,34 +32,35 @@ pub struct Providers {
     pub config: Option<Arc<dyn ConfigProvider>>,
     /// Secrets, for `ctx.secret`.
     pub secrets: Option<Arc<dyn SecretProvider>>,
-    /// The web, for `ctx.http`.
+    /// HTTP requests, for `ctx.http`.
     pub http: Option<Arc<dyn HttpClient>>,
 }
 
 /// Tools of the embedder.
 pub trait ToolProvider: Send + Sync {
-    /// The tools there are.
+    /// All tools.
     fn tools(&self) -> Vec<Tool>;
 
-    /// The tool of that name. Asked before every call, so whoever has many tools answers it without a list.
+    /// The tool of that name. Called before every tool call, so a provider with many tools should answer without building the
+    /// list.
     fn tool(&self, name: &str) -> Option<Tool> {
         self.tools().into_iter().find(|tool| tool.name == name)
     }
 
-    /// Whether there is a tool of that name, which may be known of one that is not described. Asked before every call too.
+    /// Whether a tool of that name exists, even one without a description. Also called before every tool call.
     fn has(&self, name: &str) -> bool {
         self.tool(name).is_some()
     }
 
-    /// Refuses arguments that the tool does not take, before it is called: scripts see the error as it is. An engine holds
-    /// them against [`Tool::input_schema`] besides, whatever this says.
+    /// Refuses arguments that the tool does not accept, before it is called: scripts see the error as it is. An engine also
+    /// validates them against [`Tool::input_schema`], whatever this returns.
     fn check(&self, name: &str, args: &Value) -> Result<()> {
         let _ = (name, args);
         Ok(())
     }
 
-    /// Calls a tool. Scripts see a failure as an error of kind `tool` with this one's sentence; the kinds of limits stay.
-    /// The answer counts with the memory of the run once it is there, so bound here what a script can make large.
+    /// Calls a tool. Scripts see a failure as an error of kind `tool` with this error's message; the kinds of limits stay. The
+    /// result counts against the memory of the run once it is complete, so bound here what a script can make large.
     fn call(&self, ctx: &SkillContext, name: &str, args: &Value) -> Result<Value>;
 }
 
@@ -67,19 +69,19 @@ pub trait ToolProvider: Send + Sync {
 pub struct Tool {
     /// The name scripts call it by.
     pub name: String,
-    /// What it does, for models and people.
+    /// Its description, for models and people.
     pub description: String,
-    /// What it takes, as a JSON Schema; `{}` takes anything. An engine calls the tool with nothing else: `invalid-input`, with
-    /// every violation. Arguments left out (`null`) count as `{}` for a schema whose `type` is `object`, and reach the tool as
-    /// they are. A schema that cannot be held (one that refers to itself, looks around in a pattern, or is larger than the
-    /// inputs of a skill may be) refuses nothing: the tool judges by itself.
+    /// Its input, as a JSON Schema; `{}` accepts any. An engine never calls the tool with other arguments: `invalid-input`, with
+    /// every violation. Omitted arguments (`null`) count as `{}` for a schema whose `type` is `object`, and reach the tool as
+    /// they are. A schema that cannot be enforced (one that refers to itself, uses look-around in a pattern, or is larger than
+    /// the inputs of a skill may be) refuses nothing: the tool validates by itself.
     pub input_schema: Value,
 }
 
 /// Runs other skills for a skill.
 pub trait SkillProvider: Send + Sync {
-    /// Runs the skill of that name to its end and answers with its value. What it may do is held to what the caller may.
-    /// The input `null` is none.
+    /// Runs the skill of that name to its end and returns its value. Its permissions are limited to those of the caller. The
+    /// input `null` means no input.
     fn run(&self, ctx: &SkillContext, name: &str, input: Value) -> Result<Value>;
 }
 
@@ -92,56 +94,56 @@ pub trait SamplingProvider: Send + Sync {
 /// What a script asks a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRequest {
-    /// What the model is told before, where the script says so.
+    /// The system prompt, if the script sets one.
     pub system: Option<String>,
-    /// What the script asks.
+    /// The prompt.
     pub prompt: String,
-    /// Tokens the answer may take; the provider's own limit when absent.
+    /// Maximum tokens of the answer; the provider's own limit when absent.
     pub max_tokens: Option<u64>,
 }
 
 /// Settings of skills.
 pub trait ConfigProvider: Send + Sync {
-    /// The settings of that skill, empty where there are none.
+    /// The settings of that skill; empty if there are none.
     fn config(&self, skill: &str) -> Result<Map<String, Value>>;
 }
 
 /// Secrets of skills.
 pub trait SecretProvider: Send + Sync {
-    /// The secret that skill knows by this name, or nothing. Blank ones are refused.
+    /// The secret of this name for that skill, or `None`. Blank secrets are refused.
     fn secret(&self, skill: &str, name: &str) -> Result<Option<String>>;
 }
 
-/// A client for the web.
+/// An HTTP client.
 pub trait HttpClient: Send + Sync {
-    /// Sends a request and reads the answer. `net` of the URL's host was checked already; a client that follows a redirect
-    /// checks the next host by `ctx.permissions()`.
+    /// Sends a request and reads the response. `net` of the URL's host was checked already; a client that follows a redirect
+    /// checks the next host with `ctx.permissions()`.
     fn send(&self, ctx: &SkillContext, request: HttpRequest) -> Result<HttpResponse>;
 }
 
-/// A request, its arguments checked.
+/// A request with validated arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET`, `POST` and so on, in capitals.
     pub method: String,
-    /// Where to: `http` or `https`.
+    /// The URL: `http` or `https`.
     pub url: String,
     /// Headers, in the script's order.
     pub headers: Vec<(String, String)>,
-    /// The body, where there is one.
+    /// The body, if there is one.
     pub body: Option<Vec<u8>>,
-    /// The most time it may take; the run's deadline holds in any case.
+    /// Timeout of the request; the run's deadline applies in any case.
     pub timeout: Option<Duration>,
-    /// The most bytes the answer's body may have.
+    /// Maximum bytes of the response body.
     pub max_bytes: u64,
 }
 
-/// An answer from the web.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status code; one that says failure is an answer like any other.
+    /// The status code; an error status is returned like any other.
     pub status: u16,
-    /// Where the answer came from, redirects followed.
+    /// The URL of the response, after redirects.
     pub url: String,
     /// Headers, names in lower case.
     pub headers: Vec<(String, String)>,

@@ -1,8 +1,8 @@
-//! Secrets a run was handed, and their values taken out of everything that leaves it.
+//! Removes the values of secrets that a run received from everything that leaves it.
 //!
-//! What leaves is [`Redacted`], which only a [`Redaction`] makes: whatever is cut, split into lines or filtered is so
-//! afterwards, since a part of a secret would not be known as one. What a script encodes, reverses or takes apart is beyond
-//! this: it guards against leaks, not against the skill that was given the secret.
+//! Everything that leaves is [`Redacted`], which only a [`Redaction`] creates: text is truncated, split into lines or filtered
+//! only afterwards, since a part of a secret would not be recognized. What a script encodes, reverses or takes apart is not
+//! covered: this guards against leaks, not against the skill that was given the secret.
 
 mod finder;
 mod forms;
@@ -20,11 +20,11 @@ use super::report::ProcessReport;
 use super::steps::StepReport;
 use crate::error::{Location, SkillError, Violation};
 
-/// What may be shown, logged, reported and told.
+/// A value without secrets, which may be shown, logged and reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redacted<T>(T);
 
-/// The secrets of one run, those of the skills it called included. Without any, nothing is looked at or copied.
+/// The secrets of one run, including those of the skills it called. If there are none, nothing is searched or copied.
 #[derive(Default)]
 pub(crate) struct Redaction {
     has_secrets: AtomicBool,
@@ -34,40 +34,40 @@ pub(crate) struct Redaction {
 #[derive(Default)]
 struct KnownSecrets {
     secrets: Vec<Secret>,
-    /// Made when it is first needed after something was learned.
+    /// Built on first use after a secret was added.
     search: Option<Arc<SecretSearch>>,
 }
 
-/// A value that must not leave, and what stands in its place.
+/// A value that must not leave, and its placeholder.
 #[derive(Clone)]
 struct Secret {
     value: String,
     placeholder: String,
 }
 
-/// How all secrets are looked for.
+/// The search for all secrets.
 struct SecretSearch {
-    /// Texts so short that they are looked for to the letter.
+    /// Secrets so short that they are searched for exactly.
     short: Option<SecretFinder>,
     long: Option<SecretFinder>,
     placeholders: Vec<String>,
 }
 
 impl Redaction {
-    /// Characters of a text in an error.
+    /// Maximum characters of a text in an error.
     pub(crate) const MAX_ERROR_CHARS: usize = 4096;
 
-    /// From now on `value` leaves as `[secret:NAME]`.
+    /// From now on, `[secret:NAME]` replaces `value` in output.
     pub(crate) fn learn(&self, name: &str, value: &str) {
         self.learn_all(&[Secret { value: value.to_owned(), placeholder: format!("[secret:{name}]") }]);
     }
 
-    /// Whether this text is or holds a secret that is known.
+    /// Whether this text is or contains a known secret.
     pub(crate) fn contains_secret(&self, text: &str) -> bool {
         self.has_secrets.load(Ordering::Acquire) && self.text(text.to_owned()).as_inner().as_str() != text
     }
 
-    /// From now on what others were handed leaves by its name as well.
+    /// From now on, the secrets that were given to other runs are replaced by their names as well.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_from(&self, others: &Self) {
         if !others.has_secrets.load(Ordering::Acquire) || std::ptr::eq(self, others) {
@@ -93,12 +93,12 @@ impl Redaction {
         Redacted(self.redact_text(text, false))
     }
 
-    /// The beginning of a longer text, without secrets, the one included that it ends in the midst of.
+    /// The beginning of a longer text without secrets, including a secret that is cut off at its end.
     pub(crate) fn text_prefix(&self, text: String) -> Redacted<String> {
         Redacted(self.redact_text(text, true))
     }
 
-    /// Lines that were written one after the other, without secrets, those included that run over several.
+    /// Consecutive lines without secrets, including secrets that span several lines.
     pub(crate) fn lines(&self, lines: Vec<String>) -> Redacted<Vec<String>> {
         let Some(search) = self.search().filter(|_| !lines.is_empty()) else { return Redacted(lines) };
         let text = lines.join("\n");
@@ -112,7 +112,7 @@ impl Redaction {
             let mut clean = String::new();
             let mut done = start;
             while let Some(cover) = covers.peek().filter(|cover| cover.start < end) {
-                // The mark stands in the line in which the secret begins.
+                // The placeholder goes into the line in which the secret begins.
                 if cover.start >= start {
                     clean.push_str(&text[done..cover.start]);
                     clean.push_str(search.placeholder(cover));
@@ -130,7 +130,7 @@ impl Redaction {
         Redacted(clean.collect())
     }
 
-    /// The value without secrets, in strings and keys at any depth; a number that spells a secret becomes its mark.
+    /// The value without secrets, in strings and keys at any depth; a number that spells a secret becomes its placeholder.
     pub(crate) fn value(&self, value: Value) -> Redacted<Value> {
         match self.search() {
             Some(search) => Redacted(search.redact_value(value)),
@@ -138,8 +138,8 @@ impl Redaction {
         }
     }
 
-    /// The error without secrets, and then no longer than an error is. What lies underneath is for whoever debugs the host
-    /// and is left behind.
+    /// The error without secrets, truncated to the maximum length of an error. The underlying error is only for people who debug
+    /// the host and is dropped.
     pub(crate) fn error(&self, error: SkillError) -> Redacted<SkillError> {
         let is_short = |text: &str| text.len() <= Self::MAX_ERROR_CHARS;
         let texts = || error.help().into_iter().chain(error.traceback().iter().map(String::as_str));
@@ -167,7 +167,7 @@ impl Redaction {
         })
     }
 
-    /// The report with what the process said, without secrets.
+    /// The process report, with secrets removed from its output.
     pub(crate) fn process(&self, report: ProcessReport) -> Redacted<ProcessReport> {
         Redacted(ProcessReport {
             stdout: self.redact_text(report.stdout, report.stdout_truncated),
@@ -194,7 +194,7 @@ impl Redaction {
         }
     }
 
-    /// How to look, where there is something to look for.
+    /// The search, if there is a secret to search for.
     fn search(&self) -> Option<Arc<SecretSearch>> {
         if !self.has_secrets.load(Ordering::Acquire) {
             return None;
@@ -210,24 +210,24 @@ impl Redaction {
 }
 
 impl<T> Redacted<T> {
-    /// What may be shown.
+    /// The redacted value.
     pub(crate) fn as_inner(&self) -> &T {
         &self.0
     }
 
-    /// What may be shown, by itself.
+    /// The redacted value, unwrapped.
     pub(crate) fn into_inner(self) -> T {
         self.0
     }
 
-    /// What a step makes of it that adds nothing but words of ours.
+    /// Applies a function that adds only fixed text of our own.
     pub(crate) fn map<U>(self, step: impl FnOnce(T) -> U) -> Redacted<U> {
         Redacted(step(self.0))
     }
 }
 
 impl Redacted<String> {
-    /// No more than so many characters, and `…` where there were more.
+    /// Truncates the text to this many characters, with `…` if there were more.
     pub(crate) fn truncate(self, most: usize) -> Self {
         match self.0.char_indices().nth(most) {
             Some((end, _)) => Self(format!("{}…", &self.0[..end])),
@@ -235,7 +235,7 @@ impl Redacted<String> {
         }
     }
 
-    /// The last line that says something, without control characters.
+    /// The last line that is not blank, without control characters.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes say something"))]
     pub(crate) fn last_line(&self) -> Option<Self> {
         let line = self.0.split('\n').map(str::trim).rfind(|line| !line.is_empty())?;
@@ -284,7 +284,7 @@ impl SecretSearch {
         };
         if !covers.is_empty() {
             let marks = self.placeholders_in(text);
-            // A secret that is a part of a name would otherwise grow with every look at the same text.
+            // Otherwise a secret that is part of a name would grow each time the same text is redacted.
             let is_mark = |cover: &SecretMatch| {
                 marks.iter().any(|(start, end)| *start <= cover.start && cover.end <= *end)
             };
@@ -293,7 +293,7 @@ impl SecretSearch {
         covers
     }
 
-    /// Where names stand already.
+    /// The ranges that placeholders already occupy.
     fn placeholders_in(&self, text: &str) -> Vec<(usize, usize)> {
         let is_one = |rest: &str| {
             self.placeholders.iter().find(|mark| rest.starts_with(mark.as_str())).map(String::len)
@@ -334,7 +334,7 @@ impl SecretSearch {
         }
     }
 
-    /// Keys that become alike are told apart, so that no entry is lost.
+    /// Keys that become equal get different names, so that no entry is lost.
     fn redact_entries(&self, entries: Map<String, Value>) -> Map<String, Value> {
         let mut clean = Map::new();
         let mut alike: BTreeMap<String, usize> = BTreeMap::new();
@@ -363,7 +363,7 @@ impl SecretSearch {
     }
 }
 
-/// Both, in the order of the text; those that overlap become one.
+/// Both lists, in the order of the text; overlapping matches become one.
 fn merge_matches(some: Vec<SecretMatch>, others: Vec<SecretMatch>) -> Vec<SecretMatch> {
     let mut all = [some, others].concat();
     all.sort_by_key(|cover| (cover.end, cover.start));
@@ -552,15 +552,15 @@ mod tests {
         leaves(&secrets, "it is s3cret-value-of-mine…", "it is [secret:KEY]…");
     }
 
-    /// As other programs write it, by what they are known to write and not by our own functions.
+    /// As other programs write it, by their known output and not by our own functions.
     #[test]
     fn a_secret_is_known_in_every_spelling_that_is_usual() {
         let secret = "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#";
         for spelled in [
             secret,
-            // In small letters, as hosts are shown.
+            // In lower case, as hosts are shown.
             "pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#",
-            // JSON, with slashes escaped, without letters beyond ASCII, in capitals, and JSON within JSON.
+            // JSON: with escaped slashes, without characters beyond ASCII, in capitals, and JSON within JSON.
             r#"Pa~s/wörd \"x\" & 'y' <z> \\ +1\tq?=#"#,
             r#"Pa~s\/wörd \"x\" & 'y' <z> \\ +1\tq?=#"#,
             r#"Pa~s/w\u00f6rd \"x\" & 'y' <z> \\ +1\tq?=#"#,
@@ -568,13 +568,13 @@ mod tests {
             r#"Pa~s\/w\u00f6rd \"x\" & 'y' <z> \\ +1\tq?=#"#,
             r#"Pa~s/wörd \\\"x\\\" & 'y' <z> \\\\ +1\\tq?=#"#,
             r#"Pa~s/w\\u00f6rd \\\"x\\\" & 'y' <z> \\\\ +1\\tq?=#"#,
-            // Rust's escapes, C's and Python's, Lua's.
+            // Escapes of Rust, C, Python and Lua.
             r#"Pa~s/wörd \"x\" & \'y\' <z> \\ +1\tq?=#"#,
             r#"Pa~s/w\u{f6}rd \"x\" & \'y\' <z> \\ +1\tq?=#"#,
             r#"Pa~s/wörd "x" & 'y' <z> \\ +1\tq?=#"#,
             r#"Pa~s/wörd "x" & \'y\' <z> \\ +1\tq?=#"#,
             "Pa~s/w\u{f6}rd \\\"x\\\" & 'y' <z> \\\\ +1\tq?=#",
-            // Addresses and forms.
+            // URLs and forms.
             "Pa~s%2Fw%C3%B6rd%20%22x%22%20%26%20%27y%27%20%3Cz%3E%20%5C%20%2B1%09q%3F%3D%23",
             "Pa~s/w%C3%B6rd%20%22x%22%20%26%20%27y%27%20%3Cz%3E%20%5C%20%2B1%09q%3F%3D%23",
             "Pa%7Es%2Fw%C3%B6rd+%22x%22+%26+%27y%27+%3Cz%3E+%5C+%2B1%09q%3F%3D%23",
@@ -583,11 +583,11 @@ mod tests {
             // Shells.
             "Pa~s/w\u{f6}rd \"x\" & '\\''y'\\'' <z> \\ +1\tq?=#",
             "Pa~s/w\u{f6}rd \"x\" & '\"'\"'y'\"'\"' <z> \\ +1\tq?=#",
-            // Pages.
+            // HTML pages.
             "Pa~s/w\u{f6}rd &quot;x&quot; &amp; &#39;y&#39; &lt;z&gt; \\ +1\tq?=#",
             "Pa~s/w\u{f6}rd &quot;x&quot; &amp; &#x27;y&#x27; &lt;z&gt; \\ +1\tq?=#",
             "Pa~s/w\u{f6}rd \"x\" &amp; 'y' &lt;z&gt; \\ +1\tq?=#",
-            // A pointer of JSON; and what filters make of a tab.
+            // A JSON pointer; and what filters turn a tab into.
             "Pa~0s~1w\u{f6}rd \"x\" & 'y' <z> \\ +1\tq?=#",
             "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1q?=#",
             "Pa~s/w\u{f6}rd \"x\" & 'y' <z> \\ +1 q?=#",
@@ -599,7 +599,7 @@ mod tests {
         leaves(&[("KEY", "home/./secret//of/../of/mine")], "/home/secret/of/mine", "/[secret:KEY]");
         leaves(&[("KEY", "a\r\nb")], "a\nb, a\r\nb", "[secret:KEY], [secret:KEY]");
         leaves(&[("KEY", "a\nb")], "a\r\nb", "[secret:KEY]");
-        // What is short is looked for to the letter, so that what filters make of it are spellings of their own.
+        // A short secret is searched for exactly, so its filtered forms count as separate spellings.
         let filtered = "a\t\tb, ab, a  b, a b, a??b, a\u{fffd}\u{fffd}b";
         leaves(&[("KEY", "a\t\tb")], filtered, &["[secret:KEY]"; 6].join(", "));
     }

@@ -1,8 +1,8 @@
-//! What a run reports beside its value: the process it started and the isolation that held.
+//! What a run reports besides its value: the process it started and the sandbox that was in force.
 
 use serde::Serialize;
 
-/// How a process ended and what it said; part of the outcome of external scripts, failed ones included.
+/// How a process ended and what it printed; part of the outcome of external scripts, failed ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessReport {
     /// The exit code, `null` when a signal ended it.
@@ -17,61 +17,61 @@ pub struct ProcessReport {
     pub stdout_truncated: bool,
     /// Whether standard error was cut at the cap.
     pub stderr_truncated: bool,
-    /// What it used.
+    /// Its resource usage.
     pub usage: ProcessUsage,
 }
 
-/// What a process and whatever it started used; `null` where nobody counts.
+/// Resource usage of a process and all processes it started; `null` where it is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessUsage {
-    /// Milliseconds of processor time of the whole tree; counted in a sandbox.
+    /// Milliseconds of processor time of the whole tree; measured in a sandbox.
     pub cpu_ms: Option<u64>,
-    /// Bytes resident in its largest process; counted in a sandbox.
+    /// Resident bytes of its largest process; measured in a sandbox.
     pub memory_bytes: Option<u64>,
-    /// Bytes that all of its processes held together, the most that was seen: those who share some may count it several times.
-    /// `null` outside of a sandbox.
+    /// Highest observed sum of the memory of all of its processes, in bytes; shared memory may be counted several times. `null`
+    /// outside of a sandbox.
     pub tree_memory_bytes: Option<u64>,
-    /// Bytes it wrote to standard output, those beyond the cap included, until it ended or was stopped.
+    /// Bytes it wrote to standard output until it ended or was stopped, including those beyond the cap.
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error, counted in the same way.
     pub stderr_bytes: u64,
-    /// Processes that were left when the script ended, and were ended for it; counted in a sandbox.
+    /// Processes that were still running when the script ended and were killed; counted in a sandbox.
     pub left_behind: Option<u32>,
 }
 
-/// Which isolation held during a run: what was enforced, not what was wished for.
+/// The sandbox in force during a run: the restrictions that were enforced, not those that were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each wall stands or does not, whatever the others do")]
 pub struct SandboxReport {
-    /// `in-process` for the embedded languages; for a process in a sandbox `namespaces`, or `landlock` where the machine gives none;
-    /// `none` for one that runs with the user's own rights.
+    /// `in-process` for the embedded languages; for a sandboxed process `namespaces`, or `landlock` if the machine has no
+    /// namespaces; `none` for a process that runs with the user's own rights.
     pub level: &'static str,
-    /// Files outside the project were out of reach.
+    /// Files outside the project were not accessible.
     pub files: bool,
-    /// The network was out of reach.
+    /// The network was not accessible.
     pub network: bool,
-    /// Local services, which listen on sockets that are files, were out of reach.
+    /// Local services on Unix sockets in the file system were not accessible.
     pub unix_sockets: bool,
     /// Other processes could not be signalled.
     pub signals: bool,
     /// No descendant outlived the run.
     pub tree_kill: bool,
-    /// What the project had of secrets, version control and skills when the run began was out of reach as well: none of it could
-    /// be changed, and no secret read, but by a grant that names it. `false` where a project has too much to look at, or a
-    /// second name or place for some of it. What is downloaded (`node_modules`, Python's environments) is looked into no deeper
-    /// than its top, the skills of other products are files like any other, and a script that may write can make what was not
-    /// there; a history or a folder of skills it makes at the top is moved aside.
+    /// The project's secrets, version control and skills, as they were when the run began, were protected as well: none could be
+    /// changed, and no secret read, except by a grant that names it. `false` if the project has too much to scan, or a second
+    /// name or location for some of it. Downloaded packages (`node_modules`, Python's environments) are scanned only at their
+    /// top, skills of other products are treated like any other file, and a script that may write can create what did not exist;
+    /// a repository or a folder of skills that it creates at the top is moved to quarantine.
     pub protected_paths: bool,
-    /// Modes, times and attributes of the user's files outside were out of reach as well. That a file is there never is.
+    /// Modes, times and attributes of the user's files outside were not accessible as well. That a file exists is never hidden.
     pub metadata_outside: bool,
     /// The number of processes was limited.
     pub process_count: bool,
 }
 
 impl SandboxReport {
-    /// The embedded languages: they reach nothing but the host API.
+    /// The embedded languages: they reach only the host API.
     pub const IN_PROCESS: Self = Self::all("in-process", true);
-    /// A plain process: nothing is enforced.
+    /// A plain process: no restriction is enforced.
     pub const NONE: Self = Self::all("none", false);
 
     const fn all(tier: &'static str, holds: bool) -> Self {
@@ -88,7 +88,7 @@ impl SandboxReport {
         }
     }
 
-    /// What still holds where both do.
+    /// The restrictions that both reports have.
     pub(crate) fn weaker(self, other: Self) -> Self {
         let strength = |report: &Self| report.restrictions().iter().filter(|holds| **holds).count();
         let [
@@ -101,7 +101,7 @@ impl SandboxReport {
             metadata_outside,
             process_count,
         ] = std::array::from_fn(|wall| self.restrictions()[wall] && other.restrictions()[wall]);
-        // Of a language inside and a process that is held as well, the process is what there is to tell.
+        // If an embedded language and a sandboxed process are combined, the process is reported.
         let is_other = self == Self::IN_PROCESS || strength(&other) < strength(&self);
         let tier = if is_other { other.level } else { self.level };
         Self {

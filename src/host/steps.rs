@@ -1,4 +1,4 @@
-//! How far a plan has come, as its steps start and end.
+//! Events and reports about the steps of a plan.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A step of a plan has started or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepEvent {
-    /// Its place, from 0.
+    /// Its index, from 0.
     pub index: usize,
     /// How many steps the plan has.
     pub step_count: usize,
@@ -16,7 +16,7 @@ pub struct StepEvent {
     pub id: String,
     /// What it calls: `grep`, `tool search`, `skill word-count`.
     pub call: String,
-    /// How it ended, or nothing when it has just started.
+    /// How it ended, or `None` when it has just started.
     pub status: Option<StepStatus>,
     /// How long it took; zero when it has just started.
     pub duration: Duration,
@@ -26,20 +26,20 @@ pub struct StepEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepStatus {
-    /// It answered.
+    /// It returned a value.
     Ok,
     /// It failed.
     Failed,
-    /// It was stopped, since another step had ended the run.
+    /// It was stopped, because another step had ended the run.
     Stopped,
     /// Its condition did not hold, or the run ended before it could start.
     Skipped,
-    /// It finished in an earlier run, as the journal says.
+    /// It finished in an earlier run, according to the journal.
     Resumed,
 }
 
 impl StepStatus {
-    /// The word in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -51,12 +51,12 @@ impl StepStatus {
     }
 }
 
-/// What came of one step, in the outcome of the run.
+/// The report of one step, in the outcome of the run.
 ///
 /// In JSON: `{index, id, call, status, attempts, duration_ms, input, error, value}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepReport {
-    /// Its place, from 0.
+    /// Its index, from 0.
     pub index: usize,
     /// Its id.
     pub id: String,
@@ -64,19 +64,19 @@ pub struct StepReport {
     pub call: String,
     /// How it ended.
     pub status: StepStatus,
-    /// How often it was tried, all items of a loop counted; 0 when it was not.
+    /// The number of attempts, over all items of a loop; 0 when it was not tried.
     pub attempts: u32,
     /// Milliseconds it took.
     pub duration_ms: u64,
-    /// What the step that ended the run was given, where that came so far and the output limit lets it; `null` otherwise.
+    /// The input of the step that ended the run, if the input was complete and fits the output limit; otherwise `null`.
     pub input: Value,
-    /// Why it failed, at most 2,000 characters of it; `null` where it did not.
+    /// Why it failed, at most 2,000 characters; `null` if it did not fail.
     pub error: Option<String>,
-    /// Its value, where the run failed and this step did not: what there is to go on from. `null` otherwise.
+    /// Its value, if the run failed and this step did not: input for a further attempt. Otherwise `null`.
     pub value: Value,
 }
 
 impl StepReport {
-    /// Characters of an error that are repeated for its step.
+    /// Maximum characters of a step's error that are repeated.
     pub(super) const MAX_ERROR_CHARS: usize = 2_000;
 }

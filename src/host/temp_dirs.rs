@@ -1,5 +1,5 @@
-//! Where metier puts what it makes for a while: folders of runs, clients, skills that are laid out; and what becomes of it when
-//! its host was killed.
+//! Creates private temporary directories (for runs, clients and unpacked skills), and removes those that a killed host left
+//! behind.
 //!
 //! ```text
 //! /tmp/metier-1000/              the user's alone; no script sees it
@@ -35,15 +35,15 @@ use crate::host::metier_dirs::{
 };
 use crate::host::visibility_lock::is_visible_to_scripts;
 
-/// A new folder, gone when dropped, that nobody but the user gets into.
+/// A new temporary directory that only the user can access; removed when dropped.
 pub(crate) struct PrivateTempDir {
     dir: TempDir,
-    /// Goes after what lies in it.
+    /// Dropped after the directory itself.
     parent: Arc<ProcessTempDir>,
 }
 
 impl PrivateTempDir {
-    /// A new folder in none of these, which scripts see.
+    /// A new directory in none of these folders, which scripts see.
     pub(crate) fn outside(avoided: &[&Path]) -> io::Result<Self> {
         let mut tries = 0;
         loop {
@@ -51,7 +51,7 @@ impl PrivateTempDir {
             let own = Permissions::from_mode(0o700);
             let made = tempfile::Builder::new().prefix("metier-").permissions(own).tempdir_in(&place.path);
             match made {
-                // Somebody tidied up.
+                // Another process removed the parent directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries < MAX_ATTEMPTS => {
                     lock_state().process_dirs.retain(|kept| !Arc::ptr_eq(kept, &place));
                     tries += 1;
@@ -65,23 +65,24 @@ impl PrivateTempDir {
         self.dir.path()
     }
 
-    /// The folder, which somebody else removes as long as the place is there.
+    /// Separates the path, which somebody else removes, from the parent directory that must exist until then.
     pub(crate) fn into_parts(self) -> (PathBuf, Arc<ProcessTempDir>) {
         (self.dir.keep(), self.parent)
     }
 }
 
-/// The folder of this process in which its other temporary folders lie.
+/// The directory of this process that contains its other temporary directories.
 pub(crate) struct ProcessTempDir {
     parent: PathBuf,
     path: PathBuf,
-    /// Who can have it knows that this process is gone. Nothing where there are no locks.
+    /// A process that can take this lock knows that this process has ended. `None` if the file system has no locks.
     _lock: Option<OwnedFd>,
-    /// Device and number of folders that are noted.
+    /// Device and inode number of the recorded folders.
     recorded_dirs: Mutex<BTreeSet<(u64, u64)>>,
 }
 
-/// Keeps the places of this process as long as one of these is there, and has what killed hosts left removed.
+/// Keeps the directories of this process while at least one lease exists, and starts the removal of what killed hosts left
+/// behind.
 pub(crate) struct TempDirLease(());
 
 #[derive(Default)]
@@ -125,7 +126,8 @@ impl Drop for TempDirLease {
     }
 }
 
-/// Folders for temporary files, without links, in the order in which they are tried. What every script reads is none.
+/// Canonical parent directories for temporary files, in the order in which they are tried. Those that every script can read are
+/// excluded.
 static BASE_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     const SEEN: [&str; 9] =
         ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev/shm", "/proc", "/sys"];
@@ -143,11 +145,11 @@ static BASE_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     bases
 });
 
-/// Folders in which metier keeps what must stay, without links.
+/// Canonical directories for metier's persistent files.
 static PERSISTENT_DIRS: LazyLock<Vec<PathBuf>> =
     LazyLock::new(|| metier_dirs().iter().map(|folder| resolve_existing(folder)).collect());
 
-/// Those of them in which something may be put.
+/// The temporary directories whose base is safe to use.
 static SAFE_PARENT_DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
     BASE_DIRS.iter().filter(|base| unsafe_reason(base).is_none()).map(|base| parent_dir_in(base)).collect()
 });
@@ -160,24 +162,24 @@ fn parent_dir_in(base: &Path) -> PathBuf {
     base.join(format!("{TEMP_DIR_PREFIX}{}", geteuid().as_raw()))
 }
 
-/// Every folder of this process's own that lies in this one, which has no links on its path, whether or not it is there: no
-/// script may read what is in there, nor change it, whatever it was granted.
+/// Every directory of this process's own below this canonical folder, whether it exists or not: no script may read or change its
+/// content, whatever it was granted.
 pub(crate) fn metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
     PERSISTENT_DIRS.iter().cloned().chain(parent_dirs()).filter(|own| own.starts_with(folder)).collect()
 }
 
-/// Those of them that are there. In folders for everybody, where nobody can say by a lock that a script sees them, they are made,
-/// so that they can be covered before anything comes into them.
+/// Those of them that exist. In shared temporary directories, where no lock can show that a script sees them, they are created
+/// first, so that the sandbox can hide them before they contain anything.
 pub(crate) fn existing_metier_dirs_in(folder: &Path) -> Vec<PathBuf> {
     const STICKY: u32 = 0o1000;
     for base in BASE_DIRS.iter().filter(|base| base.starts_with(folder)) {
         if base.metadata().is_ok_and(|about| about.mode() & STICKY != 0) {
-            // As long as one of its folders is there, nobody removes it.
+            // Nobody removes the directory as long as it contains another one.
             lock_state().process_dir_in(&parent_dir_in(base)).ok();
         }
     }
     let mut own = metier_dirs_in(folder);
-    // No link is covered: what it leads to has a place of its own.
+    // Symbolic links are not hidden: the target is in the list by its own path.
     own.retain(|place| place.symlink_metadata().is_ok_and(|found| found.is_dir()));
     own
 }
@@ -198,7 +200,7 @@ fn process_dir_outside(avoided: &[&Path]) -> io::Result<Arc<ProcessTempDir>> {
     Err(failed)
 }
 
-/// How often something is made that others may take away meanwhile.
+/// Maximum attempts to create something that other processes may remove meanwhile.
 const MAX_ATTEMPTS: usize = 16;
 
 impl TempDirState {
@@ -222,9 +224,9 @@ impl TempDirState {
 }
 
 impl ProcessTempDir {
-    /// `NotFound` where somebody else removed it meanwhile.
+    /// `NotFound` if another process removed it meanwhile.
     fn new(parent: &Path) -> io::Result<Self> {
-        // Not even for a moment, where that can be helped.
+        // Checked first, so that scripts do not see the directory even for a moment where that can be avoided.
         check_not_visible(parent)?;
         if let Some(base) = parent.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(base)?;
@@ -239,20 +241,20 @@ impl ProcessTempDir {
         let lock = open_own_dir(&opened, &name)?;
         let lock = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Some(lock),
-            // Somebody takes it for left.
+            // Another process treats the directory as abandoned.
             Err(Errno::WOULDBLOCK) => return Err(Errno::NOENT.into()),
             Err(_) => None,
         };
-        // Between both it may have been taken for left, and removed.
+        // Before the lock was taken, another process may have removed the directory as abandoned.
         statat(&opened, &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let (parent, folder) = (parent.to_owned(), parent.join(&name));
         let place = Self { parent, path: folder, _lock: lock, recorded_dirs: Mutex::default() };
-        // Whoever started a script meanwhile looked before this was there.
+        // A host that started a script meanwhile looked before this directory existed.
         check_not_visible(&place.parent)?;
         Ok(place)
     }
 
-    /// Remembers on disk that this process is about to write a file in this folder.
+    /// Records on disk that this process is about to write a file in this folder.
     fn record_dir(&self, folder: impl AsFd) -> io::Result<()> {
         let about = fstat(&folder)?;
         #[allow(
@@ -277,7 +279,7 @@ impl ProcessTempDir {
     }
 }
 
-/// Fails where a script sees this path that is running.
+/// Fails if a running script can see this path.
 fn check_not_visible(path: &Path) -> io::Result<()> {
     if is_visible_to_scripts(path) {
         return Err(io::Error::other("it lies in what a script sees that is running"));
@@ -289,41 +291,41 @@ impl Drop for ProcessTempDir {
     fn drop(&mut self) {
         fs::remove_file(self.path.join(TEMP_FILE_LIST)).ok();
         fs::remove_dir(&self.path).ok();
-        // Others may have something in it.
+        // Fails if the directory of another process is in it.
         fs::remove_dir(&self.parent).ok();
     }
 }
 
-/// The path of what is open, without links.
+/// The path of an open folder, without symbolic links.
 fn fd_path(folder: impl AsFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
 
 const TEMP_FILE_LIST: &str = "drafts";
 
-/// Opens a folder of the user's own, which nobody else gets into from then on.
+/// Opens a directory that the user owns, and makes it inaccessible to other users.
 fn open_own_dir(above: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let handle = openat(above, name, OPEN_BY_NAME | DIR_FLAGS, Mode::empty())?;
     let about = fstat(&handle)?;
     if about.st_uid != geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to somebody else"));
     }
-    // A script that sees modes may have changed it.
+    // A script that sees the directory may have changed its mode.
     if about.st_mode & 0o7777 != 0o700 {
         chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
     }
     Ok(openat(&handle, c".", OFlags::RDONLY | DIR_FLAGS, Mode::empty())?)
 }
 
-/// What a draft is called.
+/// A new name for a temporary file.
 pub(super) fn temp_file_name() -> String {
     format!(".{:016x}{TEMP_FILE_SUFFIX}", RandomState::new().build_hasher().finish())
 }
 
 const TEMP_FILE_SUFFIX: &str = ".draft";
 
-/// Says that a file of that name is being written in this folder, before it is there; where that cannot be said, it is written all
-/// the same.
+/// Records that a temporary file will be written in this folder, before it is created. If it cannot be recorded, the file is
+/// written anyway.
 pub(super) fn record_temp_file_dir(folder: impl AsFd) {
     let mut state = lock_state();
     if state.holders == 0 {
@@ -337,12 +339,12 @@ pub(super) fn record_temp_file_dir(folder: impl AsFd) {
     place.map(|place| place.record_dir(folder).ok());
 }
 
-/// Keeps a draft from being taken for one that was left.
+/// Locks a temporary file, so that no process treats it as abandoned.
 pub(super) fn lock_temp_file(draft: impl AsFd) {
     flock(draft, FlockOperation::NonBlockingLockExclusive).ok();
 }
 
-/// The same for a host that was killed, by whoever saw it.
+/// Removes what a killed host left in this directory; called by the process that noticed its end.
 pub(crate) fn clean_up_after_host(parent: &Path) {
     if parent.file_name() == parent_dir_in(Path::new("/")).file_name() {
         clean_up_abandoned(parent).map(JoinHandle::join);
@@ -350,12 +352,12 @@ pub(crate) fn clean_up_after_host(parent: &Path) {
     }
 }
 
-/// The folders of this process, which somebody else removes should it be killed.
+/// The directories of this process, which another process removes if it is killed.
 pub(crate) fn process_dirs() -> Vec<PathBuf> {
     lock_state().process_dirs.iter().map(|place| place.path.clone()).collect()
 }
 
-/// Removes what was left here by processes that are gone, on a thread of its own where there is any.
+/// Removes what ended processes left behind here, on a thread of its own if there is anything.
 fn clean_up_abandoned(parent: &Path) -> Option<JoinHandle<()>> {
     let listed = openat(CWD, parent, OFlags::RDONLY | DIR_FLAGS, Mode::empty()).ok()?;
     if fstat(&listed).ok()?.st_uid != geteuid().as_raw() {
@@ -378,7 +380,7 @@ fn clean_up_abandoned(parent: &Path) -> Option<JoinHandle<()>> {
     std::thread::Builder::new().name("metier-clearing".into()).spawn(work).ok()
 }
 
-/// The folder of a process that is gone, which nobody else takes for left meanwhile.
+/// The directory of an ended process, locked so that no other process cleans it up at the same time.
 struct AbandonedDir {
     name: CString,
     folder: OwnedFd,
@@ -395,7 +397,7 @@ impl AbandonedDir {
 
     fn remove(&self, parent: &OwnedFd) {
         self.remove_temp_files();
-        // Whoever still ends there may make or remove something meanwhile.
+        // A process that is still ending there may create or remove files meanwhile.
         for _ in 0..MAX_ATTEMPTS {
             let cleared = DirCleaner::open_at(parent, self.name.as_c_str())
                 .and_then(|mut clearing| clearing.remove_entries(usize::MAX));
@@ -405,7 +407,7 @@ impl AbandonedDir {
         }
     }
 
-    /// Removes the files it was writing.
+    /// Removes the temporary files that the process was writing.
     fn remove_temp_files(&self) {
         let Ok(file) = openat(
             &self.folder,
@@ -425,7 +427,7 @@ impl AbandonedDir {
 
 fn remove_temp_files_in(path: &Path) -> io::Result<()> {
     let folder = openat(CWD, path, OFlags::RDONLY | DIR_FLAGS, Mode::empty())?;
-    // Where a link has come on the way since, it is another folder.
+    // If a symbolic link was put into the path since, it is another folder.
     if fd_path(&folder)? != path {
         return Ok(());
     }
@@ -443,7 +445,7 @@ fn remove_temp_files_in(path: &Path) -> io::Result<()> {
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let opened = openat(&folder, name, OFlags::RDONLY | flags, Mode::empty())
             .or_else(|_| openat(&folder, name, OFlags::WRONLY | flags, Mode::empty()));
-        // Who writes it holds it.
+        // The writer of a temporary file holds a lock on it.
         if opened.is_ok_and(|draft| flock(&draft, FlockOperation::NonBlockingLockExclusive).is_ok()) {
             unlinkat(&folder, name, AtFlags::empty())?;
         }
@@ -451,7 +453,7 @@ fn remove_temp_files_in(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a name is this, sixteen digits, and that.
+/// Whether a name is this prefix, sixteen hexadecimal digits, and this suffix.
 fn is_hex_numbered(name: &[u8], before: &[u8], behind: &[u8]) -> bool {
     let number = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
     number.is_some_and(|number| {

@@ -1,11 +1,11 @@
-//! Temporary folders where no script is started: the system's own.
+//! Temporary directories on systems where no script is started: the system's own.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A new folder, gone when dropped.
+/// A new temporary directory, removed when dropped.
 pub(crate) struct PrivateTempDir(TempDir);
 
 impl PrivateTempDir {
@@ -18,7 +18,7 @@ impl PrivateTempDir {
     }
 }
 
-/// Nothing is kept here.
+/// Nothing needs to be kept on these systems.
 pub(crate) struct TempDirLease(());
 
 impl TempDirLease {

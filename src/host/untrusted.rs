@@ -1,26 +1,26 @@
-//! Folders in which a stranger may have put anything: the project, the skill. What a link in one of them leads to is not vouched
-//! for by anybody.
+//! Untrusted directories, whose content anybody may have written: the project and the skill. The target of a symbolic link in one
+//! of them is not trusted either.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The folders of a run, without links.
+/// The canonical untrusted directories of a run.
 #[derive(PartialEq, Eq)]
 pub(crate) struct UntrustedDirs {
     folders: Vec<PathBuf>,
-    /// Those too in which the user is at home.
+    /// The same, including those that contain the user's home directory.
     with_home_dirs: Vec<PathBuf>,
 }
 
 impl UntrustedDirs {
-    /// A folder that holds the home of the user is not among them: what lies in there is the user's own.
+    /// A folder that contains the user's home directory is not untrusted: its content is the user's own.
     pub(crate) fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
         Self::from_canonical(folders.into_iter().filter_map(|folder| std::fs::canonicalize(folder).ok()))
     }
 
-    /// The same for paths that have no links.
+    /// The same for canonical paths.
     pub(crate) fn from_canonical(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let all: Vec<PathBuf> = folders.into_iter().collect();
         let is_strange = |folder: &&PathBuf| home_dir().is_none_or(|home| !home.starts_with(folder));
@@ -31,14 +31,14 @@ impl UntrustedDirs {
         &self.folders
     }
 
-    /// Whether a stranger may have a say in what lies at this path: it leads through a folder of theirs, or by more links than
-    /// the system follows.
+    /// Whether an untrusted directory can determine what is at this path: the path leads through one, or through more symbolic
+    /// links than the system follows.
     pub(crate) fn may_control(&self, path: &Path) -> bool {
         leads_through(&self.folders, path)
     }
 
-    /// Whether what is found at this path may be another thing by the next run, which a script saw to: it leads through one of
-    /// the folders, though it be the user's home.
+    /// Whether a script can change what is at this path before the next run: the path leads through one of the directories, even
+    /// if it is the user's home.
     pub(crate) fn may_change(&self, path: &Path) -> bool {
         leads_through(&self.with_home_dirs, path)
     }
@@ -60,7 +60,7 @@ fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
             Ok(_) if left == 0 => return true,
             Ok(target) => {
                 left -= 1;
-                // An absolute one begins at the root again.
+                // An absolute target begins at the root again.
                 rest.extend(path_parts(&target));
             }
             Err(_) => place = next,
@@ -69,10 +69,10 @@ fn leads_through(folders: &[PathBuf], path: &Path) -> bool {
     false
 }
 
-/// As many as the system itself follows.
+/// The limit of the system itself.
 pub(crate) const MAX_SYMLINKS: usize = 40;
 
-/// The parts of a path, last one first; the root and `..` among them.
+/// The components of a path, last one first, including the root and `..`.
 fn path_parts(path: &Path) -> Vec<OsString> {
     path.components()
         .rev()
@@ -81,13 +81,13 @@ fn path_parts(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// The homes of the user, without links: the one that is set, and the one the system knows.
+/// The canonical home directories of the user: the one in `HOME`, and the one in the user database.
 pub(crate) fn home_dirs() -> HashSet<PathBuf> {
     let set = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
     set.into_iter().chain(home_dir().cloned()).collect()
 }
 
-/// The homes that the system knows of people: of those whose numbers are given to people, and of root.
+/// The home directories in the user database of people (numbers in the range for people) and of root.
 pub(crate) fn home_dirs_of_all_users() -> Vec<PathBuf> {
     const FIRST: u32 = 1000;
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -100,10 +100,10 @@ pub(crate) fn home_dirs_of_all_users() -> Vec<PathBuf> {
     homes.filter_map(|home| std::fs::canonicalize(home).ok()).filter(|home| home != Path::new("/")).collect()
 }
 
-/// Numbers from here on are nobody's.
+/// Numbers from here on belong to no user.
 const FIRST_NOBODY_UID: u32 = 65534;
 
-/// The home that the system knows of the user, whatever the environment says.
+/// The user's home directory in the user database, whatever the environment says.
 pub(crate) fn home_dir() -> Option<&'static PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     HOME.get_or_init(|| {
@@ -125,7 +125,7 @@ fn user_id() -> Option<u32> {
     None
 }
 
-/// The home of a user by number, in a list of users.
+/// The home directory of a user number in a user database.
 fn home_dir_in_passwd(users: &str, number: u32) -> Option<&str> {
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut own = fields.filter(|fields| fields.get(2).and_then(|field| field.parse().ok()) == Some(number));

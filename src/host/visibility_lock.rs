@@ -1,8 +1,8 @@
-//! Which folders the scripts of running processes see: every host says so by a lock on them, and none puts anything of its own
-//! there as long as it is held.
+//! Locks the directories that running scripts can see. Every host holds such a lock, and no host creates files of its own in a
+//! locked directory.
 //!
-//! What was there before, whoever starts the script finds and covers: it takes the lock first and looks then, and who puts
-//! something there does so first and looks for the lock then.
+//! Files that existed before are found and hidden by the host that starts the script: it takes the lock first and searches then.
+//! A host that creates files there creates them first and checks for the lock then.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -14,8 +14,8 @@ use nix::libc;
 
 use crate::host::metier_dirs::is_shared_temp_dir;
 
-/// Folders that a script sees until this is dropped. The lock is one to read, which nobody can hold a folder against, and has
-/// nothing to do with those that programs take by `flock`.
+/// A lock on folders that a script can see, held until this is dropped. It is a read lock, so no process can keep others from
+/// locking the same folder, and it is independent of the locks that programs take with `flock`.
 pub(crate) struct VisibilityLock(#[allow(dead_code, reason = "held")] Vec<File>);
 
 #[allow(dead_code, reason = "asked for where there is a sandbox")]
@@ -29,8 +29,9 @@ impl VisibilityLock {
     }
 }
 
-/// Whether a script sees this path, which has no links. The root of the file system and folders for everybody are left out, as
-/// any other user could hold them. A folder of the user's own that cannot be opened any more may have been when it was locked.
+/// Whether a running script can see this canonical path. The root of the file system and shared temporary directories are left
+/// out, since any other user could lock them. A folder of the user's own that cannot be opened any more counts as visible, since
+/// it may have been locked before.
 pub(crate) fn is_visible_to_scripts(path: &Path) -> bool {
     let mut folders =
         path.ancestors().filter(|folder| folder.parent().is_some() && !is_shared_temp_dir(folder));
@@ -56,7 +57,7 @@ fn open_dir(folder: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags.bits()).open(folder)
 }
 
-/// A lock of this kind on all there is.
+/// A lock of this kind on the whole file.
 fn whole_file_lock(kind: i32) -> libc::flock {
     #[allow(clippy::cast_possible_truncation, reason = "kinds are small numbers")]
     let (kind, from) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
@@ -96,7 +97,7 @@ mod tests {
         let project = stage.path().join("project");
         std::fs::create_dir(&project).unwrap();
         std::fs::set_permissions(&project, std::fs::Permissions::from_mode(0o311)).unwrap();
-        // Root opens what nobody may read.
+        // Root can open a folder that nobody may read.
         assert_eq!(is_visible_to_scripts(&project.join("temp")), !rustix::process::geteuid().is_root());
         let sight = VisibilityLock::acquire(&[&project]);
         assert!(is_visible_to_scripts(&project.join("temp")));

@@ -1,4 +1,4 @@
-//! Where no script is started in a sandbox, none sees anything by itself.
+//! The visibility lock on systems where no script is started in a sandbox: no script sees any directory by itself.
 
 use std::path::Path;
 

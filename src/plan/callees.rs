@@ -1,4 +1,4 @@
-//! What a plan's steps may call, as far as it can be known before anything runs.
+//! The skills and tools that the steps of a plan may call, as far as they are known before anything runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use serde_json::Value;
 use crate::error::SkillError;
 use crate::policy::RequestedPermissions;
 
-/// Answers what there is to call. Asked when a plan is loaded, and again by whoever decides what may run side by side.
+/// Looks up skills and tools. Used when a plan is loaded, and again to decide which steps may run in parallel.
 pub trait Callees: Send + Sync {
-    /// The skill of that name, plain or qualified.
+    /// The skill with this name, plain or qualified.
     fn skill(&self, name: &str) -> CalleeLookup<Callee>;
 
-    /// What the embedder's tool of that name takes, as a JSON Schema.
+    /// The input of the embedder's tool with this name, as a JSON Schema.
     fn tool(&self, name: &str) -> CalleeLookup<Value>;
 
-    /// Whose plan it is: the skill of that name, in that folder where it has one on disk.
+    /// The skill that owns the plan: the skill with this name, in that folder if it is on disk.
     fn caller_of_skill(&self, skill: &str, _folder: Option<&Path>) -> Caller {
         Caller { identity: skill.to_owned(), input_schema: None }
     }
 
-    /// The same as that skill sees it, where the place of a skill decides what it means by a name.
+    /// The callees as that skill sees them, if its location decides how its names are resolved.
     fn for_caller(&self, _skill: &str, _folder: Option<&Path>) -> Option<Arc<dyn Callees>> {
         None
     }
 
-    /// The skills that the one of that identity may call by a permission, as far as it and whoever asks ask for one; by names
-    /// that mean them to whoever asks.
+    /// The skills that the skill with this identity may call through a permission, as far as both that skill and the caller
+    /// request such a permission; by names that the caller resolves to them.
     fn permitted_callees(&self, _identity: &str) -> Vec<String> {
         Vec::new()
     }
 
-    /// A text that changes when the files of the skill of that identity do, where that can be told.
+    /// A text that changes whenever the files of the skill with this identity change, if that can be determined.
     fn digest(&self, _identity: &str) -> Option<String> {
         None
     }
 }
 
-/// Knows nothing of what there is: for a plan that is read where no engine is.
+/// Knows no callees: for a plan that is parsed without an engine.
 pub struct NoCallees;
 
 impl Callees for NoCallees {
@@ -51,39 +51,39 @@ impl Callees for NoCallees {
     }
 }
 
-/// Whether there is such a thing.
+/// The result of looking up a skill or tool.
 #[derive(Clone, Debug)]
 pub enum CalleeLookup<T> {
-    /// There is.
+    /// It exists.
     Found(T),
-    /// There is none that could be called; the plan does not load.
+    /// It does not exist or cannot be called; the plan does not load.
     Missing(SkillError),
-    /// It cannot be told here.
+    /// It cannot be determined here.
     Unknown,
 }
 
-/// The skill whose plan it is.
+/// The skill that owns the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller {
-    /// What tells it from every other skill; the same as where it is a [`Callee`].
+    /// The unique identity of the skill; the same as in a [`Callee`].
     pub identity: String,
-    /// What its input may hold, as a JSON Schema (2020-12), where it says.
+    /// Its input as a JSON Schema (2020-12), if declared.
     pub input_schema: Option<Value>,
 }
 
 /// A skill that a step calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Callee {
-    /// What tells it from every other skill.
+    /// The unique identity of the skill.
     pub identity: String,
-    /// What it takes, as a JSON Schema (2020-12), where it says.
+    /// Its input as a JSON Schema (2020-12), if declared.
     pub input_schema: Option<Value>,
-    /// What it answers with, as a JSON Schema (2020-12), where it says.
+    /// Its output as a JSON Schema (2020-12), if declared.
     pub output_schema: Option<Value>,
-    /// The skills that its own plan calls by fixed text, by names that mean them to whoever asks.
+    /// The skills that its own plan calls by fixed text, by names that the caller resolves to them.
     pub calls: Vec<String>,
-    /// What it asks for.
+    /// Its requested permissions.
     pub asked: RequestedPermissions,
-    /// Whether it runs as a process.
+    /// Whether it runs as a process of its own.
     pub is_process: bool,
 }

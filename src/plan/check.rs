@@ -1,5 +1,5 @@
-//! All that can be known of a plan before its first step: whether its references lead anywhere, and whether what it calls is
-//! there, takes what it is given and answers with what is used of it.
+//! Checks a plan before its first step: whether its references resolve, whether its callees exist, whether they accept their
+//! arguments, and whether they return what later steps use.
 
 mod arguments;
 mod braces;
@@ -21,8 +21,8 @@ use crate::plan::model::reference::{PathSegment, Reference, ReferenceRoot};
 use crate::plan::{Argument, CallTarget, ForEach, Plan, Step, Template, lint};
 use crate::skill::Diagnostic;
 
-/// What is wrong with a plan of the skill of that identity, whose input this schema describes, where one does; and what is worth
-/// knowing. What blocks keeps it from loading.
+/// The errors and advice for a plan of the skill with the identity `own`; `inputs` is the JSON Schema of its input, if one is
+/// declared. A blocking diagnostic keeps the plan from loading.
 pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Callees) -> Vec<Diagnostic> {
     let mut checker = Checker {
         plan,
@@ -54,19 +54,19 @@ pub fn check(plan: &Plan, own: &str, inputs: Option<&Value>, callees: &dyn Calle
 
 struct Checker<'a> {
     plan: &'a Plan,
-    /// The step that is looked at.
+    /// The step that is being checked.
     step_index: usize,
     caller_identity: &'a str,
     input_schema: Option<&'a Value>,
     callee_cache: CalleeCache<'a>,
     diagnostics: PlanDiagnosticSink<'a>,
-    /// What calls are given and answer with, each described once however many steps make it.
+    /// The input and output schemas of the calls, each looked up once however many steps make the call.
     input_schemas: HashMap<&'a CallTarget, Option<Rc<CallInputSchema>>>,
     output_schemas: HashMap<&'a CallTarget, Option<Rc<Value>>>,
-    /// Callees that lead into no circle.
+    /// Callees whose calls lead into no cycle.
     checked_callees: BTreeSet<&'a str>,
     call_graph: CallGraph,
-    /// What holding constants against schemas may still cost.
+    /// The budget that is left for validating constants against schemas.
     validation_budget: u64,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         self.check_arguments(step);
     }
 
-    /// Whether a reference in the step at that place leads anywhere.
+    /// Checks that a reference in the step at this index resolves.
     fn check_reference(
         &mut self,
         at: usize,
@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Why a step answers with nothing where the path leads.
+    /// Why the output of a step has no value at this path.
     fn output_path_error(&mut self, at: usize, path: &[PathSegment]) -> Option<(String, String)> {
         let step = &self.plan.steps()[at];
         let schema = self.output_schema(&step.call);
@@ -169,7 +169,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The types of what a reference leads to, as far as they are declared.
+    /// The declared types of the value that a reference names, as far as they are declared.
     fn reference_types(&mut self, reference: &Reference, each: Option<&'a ForEach>) -> Option<Vec<String>> {
         let at = match &reference.root {
             ReferenceRoot::Inputs => return schema_query::types_at_path(self.input_schema?, &reference.path),
@@ -180,7 +180,7 @@ impl<'a> Checker<'a> {
                 item.path.extend(reference.path.iter().cloned());
                 return self.reference_types(&item, None);
             }
-            // Of a later step it is told already that it is one.
+            // A reference to a later step has already been reported.
             root => self.plan.referenced_step(root).filter(|named| *named < self.step_index)?,
         };
         let step = &self.plan.steps()[at];
@@ -193,7 +193,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a call answers with, as far as it is declared.
+    /// The declared output of a call, if any.
     fn output_schema(&mut self, call: &'a CallTarget) -> Option<Rc<Value>> {
         if let Some(known) = self.output_schemas.get(call) {
             return known.clone();
@@ -237,7 +237,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A tool that whoever runs the plan may have or not.
+    /// Reports a tool that the host may or may not provide.
     fn report_unverified_tool(&mut self, name: &str, step: &Step) {
         let functions = crate::host::functions().iter().map(|function| function.name);
         let message = format!(
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
         self.diagnostics.add(&lint::TOOL_UNTOLD, &step.places.call, message, help);
     }
 
-    /// Where a call leads.
+    /// Checks the chain of skill calls that this call starts, for cycles and for its depth.
     fn check_call_graph(&mut self, name: &'a str, step: &Step) {
         if !self.checked_callees.insert(name) {
             return;
@@ -276,7 +276,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The steps that a reference may name there, as a way out for one that names `word`.
+    /// Names the steps that a reference at this step may use, as a hint for a reference that names `word`.
     fn suggest_earlier_step(&self, at: usize, word: &str) -> String {
         match self.plan.steps().get(..at) {
             None | Some([]) => "no step comes before this one".into(),
@@ -288,7 +288,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The names of inputs that may be left out without being wrong: those that are declared.
+/// The names of inputs that may be absent without an error: the declared ones.
 pub(super) fn declared_input_names(schema: Option<&Value>) -> BTreeSet<String> {
     schema
         .and_then(schema_query::declared_properties)
@@ -298,19 +298,19 @@ pub(super) fn declared_input_names(schema: Option<&Value>) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a declared input may be left out, and nothing stands in for it.
+/// Whether a declared input is optional and has no default.
 fn may_be_absent(schema: &Value, name: &str) -> bool {
     schema_query::declared_properties(schema).is_some_and(|declared| declared.contains_key(name))
         && !schema_query::has_default(schema, name)
         && !schema_query::required_names(schema).any(|required| required == name)
 }
 
-/// The name of a function as a plan has it: scripts call it by `ctx.`.
+/// The name of a function as a plan writes it: without the `ctx.` of scripts.
 fn without_ctx_prefix(name: &str) -> &str {
     name.strip_prefix("ctx.").unwrap_or(name)
 }
 
-/// The input a reference names first, where it names one.
+/// The input that is first in a reference's path, if it names one.
 pub(super) fn input_name(reference: &Reference) -> Option<&str> {
     match (&reference.root, reference.path.first()) {
         (ReferenceRoot::Inputs, Some(PathSegment::Field(name))) => Some(name),

@@ -1,11 +1,11 @@
-//! Faults of a plan as they are found, bounded: a hostile file is not worth a list as long as itself.
+//! Collects the diagnostics of a plan, at most fifty: a hostile file must not produce a list as long as itself.
 
 use crate::plan::model::argument::SourceSpan;
 use crate::plan::model::reference::ExpressionError;
 use crate::skill::yaml::{Node, Value};
 use crate::skill::{Diagnostic, Rule};
 
-/// Findings that are kept; what comes after is the same again.
+/// The maximum number of diagnostics; later ones are likely to repeat them.
 const MAX_DIAGNOSTICS: usize = 50;
 
 pub(super) struct PlanDiagnosticSink<'a> {
@@ -30,7 +30,8 @@ impl<'a> PlanDiagnosticSink<'a> {
         }
     }
 
-    /// A text that is no reference or condition. Where in the text is not where in the file, since texts are escaped.
+    /// Adds the error of a text that is no reference or condition. Its offset in the text is not one in the file, since texts
+    /// are escaped.
     pub(super) fn add_expression_error(
         &mut self,
         rule: &Rule,
@@ -43,7 +44,7 @@ impl<'a> PlanDiagnosticSink<'a> {
         self.add(rule, place, message, fault.help);
     }
 
-    /// Whether nothing more is kept, so that looking for more is no use.
+    /// Whether no further diagnostic is stored, so that the search can end.
     pub(super) fn is_full(&self) -> bool {
         self.diagnostics.len() >= MAX_DIAGNOSTICS
     }
@@ -58,10 +59,10 @@ impl<'a> PlanDiagnosticSink<'a> {
     }
 }
 
-/// Characters of a stranger's that fit in a sentence.
+/// The maximum number of characters of untrusted text in a message.
 const MAX_EXCERPT_CHARS: usize = 60;
 
-/// A value that a stranger wrote, as JSON and cut to what fits in a sentence.
+/// An untrusted value as JSON, cut to fit in a message.
 pub(super) fn value_excerpt(value: &serde_json::Value) -> String {
     if let serde_json::Value::String(text) = value {
         return quoted_excerpt(text);
@@ -72,7 +73,7 @@ pub(super) fn value_excerpt(value: &serde_json::Value) -> String {
     format!("{shown}{more}")
 }
 
-/// What stands at a place of the file: texts quoted, everything else by its kind.
+/// Describes a node of the file: texts are quoted, everything else is named by its kind.
 pub(super) fn describe_node(node: &Node) -> String {
     match &node.value {
         Value::Scalar(text) => quoted_excerpt(text),
@@ -81,14 +82,14 @@ pub(super) fn describe_node(node: &Node) -> String {
     }
 }
 
-/// What a stranger wrote, quoted and cut to what fits in a sentence.
+/// Untrusted text, quoted and cut to fit in a message.
 pub(super) fn quoted_excerpt(text: &str) -> String {
     let quoted: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     let more = if quoted.len() < text.len() { "…" } else { "" };
     format!("{}{more}", serde_json::Value::from(quoted))
 }
 
-/// The known word that is nearest to one that is not known, as a way out; otherwise all of them.
+/// A hint for an unknown word: the known word that is closest to it; otherwise all of them.
 pub(super) fn suggest_name<'w>(word: &str, known: impl Iterator<Item = &'w str> + Clone) -> String {
     if let Some(near) = closest_name(word, known.clone()) {
         return format!("did you mean {near}?");
@@ -96,16 +97,16 @@ pub(super) fn suggest_name<'w>(word: &str, known: impl Iterator<Item = &'w str> 
     list_names(known)
 }
 
-/// The known word that one was probably meant to be.
+/// The known word that was probably meant.
 pub(super) fn closest_name<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let distance = |known: &&str| strsim::osa_distance(known, word);
     let slips = (word.chars().count() / 3).min(2);
-    // Comparing takes time with the length of both.
+    // The time of a comparison grows with the length of both words.
     let near = known.filter(|known| word.len() <= 100 && known.len() <= 100 && distance(known) <= slips);
     near.min_by_key(distance)
 }
 
-/// The first of the known words.
+/// The first few known words, as a list.
 pub(super) fn list_names<'w>(known: impl Iterator<Item = &'w str> + Clone) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<&str> = known.clone().take(SHOWN).collect();

@@ -1,8 +1,8 @@
-//! What is remembered of a run's steps, in a file: each that finished, once, before anything goes on because of it.
+//! The journal of a plan run: a file that records each finished step once, before anything that depends on it runs.
 //!
-//! A line a record: a checksum, what happened, and the value. Lines are only ever added, each with one write that is on the disk
-//! before the step counts as finished. What a crash leaves of a line is cut off when the file is opened again; a fault before the
-//! last line is no crash, and is refused. The file is locked while a run has it.
+//! Each line is a record: a checksum, the event, and the value. Lines are only appended, each with one write that is on the
+//! disk before the step counts as finished. A partial last line is the result of a crash and is cut off when the file is
+//! opened again; a damaged line before it is not, and the journal is refused. The file is locked during a run.
 
 mod file;
 mod line;
@@ -28,7 +28,7 @@ pub struct Journal {
     started: HashSet<StepKey>,
 }
 
-/// A step, or what it does for one item of its loop, both from 0.
+/// A step, or a step with an item of its loop; both indices count from 0.
 pub(super) type StepKey = (usize, Option<usize>);
 
 /// How a step or its item finished.
@@ -36,31 +36,31 @@ pub(super) type StepKey = (usize, Option<usize>);
 pub(super) enum RecordedOutcome {
     /// With this value.
     Done(Value),
-    /// With a value that held a secret and was not written down.
+    /// With a value that contained a secret and was not saved.
     Withheld,
     /// With an error that did not end the run.
     Failed(String),
 }
 
-/// A run that is remembered.
+/// What identifies a run with a journal.
 pub struct JournaledRun<'a> {
-    /// The skill, by its name.
+    /// The name of the skill.
     pub skill: &'a str,
-    /// What tells the skill from every other one.
+    /// The unique identity of the skill.
     pub identity: &'a str,
-    /// The root of the project that the run works on, without links.
+    /// The root of the project that the run works on, with symlinks resolved.
     pub project: Option<&'a Path>,
     /// The plan.
     pub plan: &'a Plan,
     /// The input.
     pub input: &'a Value,
-    /// What the plan may call.
+    /// The callees of the plan.
     pub callees: &'a dyn Callees,
-    /// What stops the run.
+    /// The token that stops the run.
     pub token: &'a CancelToken,
 }
 
-/// What a journal belongs to.
+/// The run that a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JournalHeader {
     #[serde(rename = "metier-journal")]
@@ -75,7 +75,7 @@ struct JournalHeader {
     callees: BTreeMap<String, String>,
 }
 
-/// What a line says beside its value.
+/// The content of a line without its value.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JournalRecord {
     step: usize,
@@ -109,8 +109,8 @@ impl JournalHeader {
     }
 }
 
-/// The digests of the skills that a plan calls or may call, and of those that these do, each looked at once. What they ask for
-/// counts, and not what this run grants.
+/// The digests of the skills that a plan calls or may call, and of those that these call, each computed once. The permissions
+/// that skills request count, not those that this run grants.
 fn callee_digests(
     own: &str,
     plan: &Plan,
@@ -134,9 +134,10 @@ fn callee_digests(
 }
 
 impl Journal {
-    /// The journal at that path for this run, new or begun earlier.
+    /// Opens the journal at this path for this run, either a new one or one of an earlier run.
     ///
-    /// `usage` when it belongs to another run or another run has it; `io` when it cannot be written, or is damaged.
+    /// Fails with `usage` if it belongs to another run or another run holds its lock; with `io` if it cannot be written or is
+    /// damaged.
     pub fn open(path: &Path, run: &JournaledRun<'_>) -> Result<Self> {
         let head = JournalHeader::for_run(run)?;
         let (lines, found) = JournalFile::open(path)?;
@@ -160,18 +161,18 @@ impl Journal {
         Ok(journal)
     }
 
-    /// How a part of the plan finished in an earlier run, where it did.
+    /// The outcome of a part of the plan in an earlier run, if it finished.
     pub(super) fn recorded_outcome(&self, part: StepKey) -> Option<&RecordedOutcome> {
         self.outcomes.get(&part)
     }
 
-    /// Whether an earlier run started that part, which did not finish.
+    /// Whether an earlier run started this part and did not finish it.
     pub(super) fn was_interrupted(&self, part: StepKey) -> bool {
         self.started.contains(&part) && !self.outcomes.contains_key(&part)
     }
 
-    /// Writes down that a part that can do more than read is about to run. Kept from a crash of this process; whether it outlives
-    /// one of the machine decides no more than a warning.
+    /// Records that a part that can do more than read is about to run. The record survives a crash of this process; it may be
+    /// lost when the machine crashes, which only costs a warning.
     pub(super) fn record_start(&self, part: StepKey, id: &str) -> Result<()> {
         if self.was_interrupted(part) {
             return Ok(());
@@ -179,7 +180,7 @@ impl Journal {
         self.append_record(part, id, RecordState::Started, None)
     }
 
-    /// Writes down that a part finished; on the disk when this returns.
+    /// Records that a part finished; the record is on the disk when this returns.
     pub(super) fn record_outcome(&self, part: StepKey, id: &str, how: &RecordedOutcome) -> Result<()> {
         match how {
             RecordedOutcome::Done(value) => self.append_record(part, id, RecordState::Done, Some(value))?,
@@ -192,7 +193,7 @@ impl Journal {
         self.sync()
     }
 
-    /// Writes down that a part that was started ended with an error that ends the run, so that nobody takes it for interrupted.
+    /// Records that a started part ended with an error that ends the run, so that it does not count as interrupted.
     pub(super) fn record_abort(&self, part: StepKey, id: &str) -> Result<()> {
         self.append_record(part, id, RecordState::Ended, None)
     }
@@ -280,12 +281,12 @@ fn changed_callee<'a>(
     names.into_iter().find(|name| known.get(*name) != now.get(*name)).map(String::as_str)
 }
 
-/// The file that holds the journal of a skill's run, in the folder of journals.
+/// The file of the journal of a skill's run, in the folder of journals.
 pub fn journal_path(folder: &Path, skill: &str) -> PathBuf {
     folder.join(format!("{}.journal", file::escape_file_name(skill)))
 }
 
-/// The file for the plan of a skill that a part of this one calls.
+/// The journal file of a plan that a part of this plan calls.
 pub(super) fn nested_journal_path(own: &Path, (step, item): StepKey) -> PathBuf {
     let name = own.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let item = item.map_or(String::new(), |item| format!("-{item}"));

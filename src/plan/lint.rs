@@ -1,10 +1,10 @@
-//! Every fault that reading and checking a plan can find: one row each, with its stable code.
+//! The diagnostics that parsing and checking a plan can report: one row each, with its stable code.
 
 use crate::skill::{Rule, Severity};
 
 /// The plan does not load.
 const BLOCKS: bool = true;
-/// It does, and may not run well.
+/// The plan loads, but may not run well.
 const ADVISORY: bool = false;
 
 macro_rules! rules {
@@ -12,7 +12,7 @@ macro_rules! rules {
         $(pub(super) const $name: Rule =
             Rule { code: $code, severity: Severity::$severity, blocks: $blocks, meaning: $meaning };)*
 
-        /// The codes of plans, in the order in which a plan is read.
+        /// The codes of plan diagnostics, in the order in which a plan is parsed.
         pub const RULES: &[Rule] = &[$($name),*];
     };
 }

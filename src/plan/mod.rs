@@ -1,8 +1,9 @@
-//! Plans: what a skill does step by step, read and checked before the first step.
+//! Plans: the declarative steps of a skill, parsed and checked before the first step runs.
 //!
 //! A plan comes from `scripts/sequence.json`, or from `steps` or `composed_of` in `skill.yaml`. [`from_sequence`] and
-//! [`from_contract`] read it, [`check`] holds it against what its steps call, [`Schedule`] says what may run next, and
-//! [`PlanRunner`] takes it to its end. Where a step runs is behind [`Stage`], and what is remembered of it behind [`Journal`].
+//! [`from_contract`] parse it, [`check`] validates it against the skills and tools that its steps call, [`Schedule`] decides
+//! which steps may run next, and [`PlanRunner`] runs the plan to its end. A [`StepBackend`] runs each step, and a [`Journal`]
+//! records the results so that a run can be resumed.
 
 mod callees;
 mod check;
@@ -39,7 +40,7 @@ pub use callees::{Callee, CalleeLookup, Callees, Caller, NoCallees};
 pub use check::check;
 pub use journal::{Journal, JournaledRun, journal_path};
 
-/// Steps, read and not yet run.
+/// A parsed plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
     file: String,
@@ -52,7 +53,7 @@ pub struct Plan {
     concurrency: usize,
 }
 
-/// How a plan was written, which says in what order its steps run.
+/// The syntax in which a plan is written. It decides the order in which the steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanForm {
     /// `sequence.json`: one step after another.
@@ -64,15 +65,15 @@ pub enum PlanForm {
 }
 
 impl Plan {
-    /// Bytes a plan's file may have.
+    /// The maximum size of a plan's file in bytes.
     pub const MAX_BYTES: usize = 4 << 20;
-    /// How many skills may stand in one another's calls, the one that was invoked first not counted.
+    /// The maximum depth of nested skill calls, not counting the skill that was invoked first.
     pub const MAX_CALL_DEPTH: usize = 8;
-    /// The most steps a plan may have.
+    /// The maximum number of steps of a plan.
     pub const MAX_STEPS: usize = 10_000;
-    /// Steps that run side by side when the plan names no number.
+    /// Steps that run in parallel when the plan sets no number.
     pub const DEFAULT_CONCURRENCY: usize = 4;
-    /// The most steps that may run side by side.
+    /// The maximum number of steps that may run in parallel.
     pub const MAX_CONCURRENCY: usize = 16;
 
     /// The steps, in written order.
@@ -80,12 +81,12 @@ impl Plan {
         &self.steps
     }
 
-    /// How it was written.
+    /// The syntax in which the plan is written.
     pub fn form(&self) -> PlanForm {
         self.form
     }
 
-    /// Its file, in the skill's folder.
+    /// The path of its file, relative to the skill's folder.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -95,22 +96,23 @@ impl Plan {
         &self.text
     }
 
-    /// What the plan answers with, where it says; the value of its last step otherwise, and `null` where it has no steps.
+    /// The declared output of the plan, if any; otherwise the output is the value of the last step, and `null` if there are
+    /// no steps.
     pub fn outputs(&self) -> Option<&Argument> {
         self.outputs.as_ref()
     }
 
-    /// The most steps that run side by side.
+    /// The maximum number of steps of this plan that run in parallel.
     pub fn concurrency(&self) -> usize {
         self.concurrency
     }
 
-    /// The place of the step of that id, from 0.
+    /// The index, from 0, of the step with this id.
     pub fn step_index(&self, id: &str) -> Option<usize> {
         self.index_by_id.get(id).copied()
     }
 
-    /// The place of the step whose outputs a reference names, from 0, where it names one there is.
+    /// The index, from 0, of the step whose outputs a reference names, if it names an existing one.
     pub fn referenced_step(&self, root: &ReferenceRoot) -> Option<usize> {
         match root {
             ReferenceRoot::Step(id) => self.step_index(id),
@@ -119,24 +121,25 @@ impl Plan {
         }
     }
 
-    /// The embedder's tools that its steps name, each once.
+    /// The names of the embedder's tools that the steps call, each once.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         self.distinct_names(|step| if let CallTarget::Tool(name) = &step.call { Some(name) } else { None })
     }
 
-    /// The skills that its steps name, each once.
+    /// The names of the skills that the steps call, each once.
     pub fn skills(&self) -> impl Iterator<Item = &str> {
         self.distinct_names(|step| if let CallTarget::Skill(name) = &step.call { Some(name) } else { None })
     }
 
-    /// Whether a step calls a skill, by its name or by one it comes to.
+    /// Whether a step calls a skill, by a fixed or a computed name.
     fn calls_skills(&self) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(step.call, CallTarget::Skill(_) | CallTarget::Function("skill")))
     }
 
-    /// The same, and those that its steps call by a permission and by fixed text.
+    /// The names of [`Plan::skills`], and those that the steps pass as fixed text to the function that calls skills by
+    /// permission.
     pub fn callee_names(&self) -> impl Iterator<Item = &str> {
         self.distinct_names(Step::skill)
     }
@@ -150,8 +153,8 @@ impl Plan {
     }
 }
 
-/// The plan in a file of a skill: what `sequence.json` and other JSON holds, or what `skill.yaml` has under `steps` or
-/// `composed_of`. `invalid-skill`, with the place of the first fault, where there is none.
+/// Parses the plan in a file of a skill: the content of `sequence.json` or other JSON, or of `steps` or `composed_of` in
+/// `skill.yaml`. Fails with `invalid-skill` and the location of the first error if there is no valid plan.
 pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
     let read = if is_contract_file(file) {
         from_contract(source, file)
@@ -161,14 +164,13 @@ pub fn from_file(source: &[u8], file: &str) -> Result<Plan> {
     read.and_then(|plan| plan.ok_or_else(Vec::new)).map_err(|found| load_error(file, &found))
 }
 
-/// What is wrong with the plan in a file, or worth knowing, as far as it can be told without knowing what there is to call; nothing
-/// where the file is a contract without a plan. `inputs` is what the skill's input may hold, as a JSON Schema, where that is
-/// declared.
+/// The errors and advice for the plan in a file, as far as they can be determined without knowing the callees; empty if the
+/// file is a contract without a plan. `inputs` is the JSON Schema of the skill's input, if it is declared.
 pub fn diagnostics(source: &[u8], file: &str, inputs: Option<&serde_json::Value>) -> Vec<Diagnostic> {
     diagnostics_with_callees(source, file, inputs, "", &NoCallees)
 }
 
-/// The same, where it is known what there is to call. `own` is the identity of the skill.
+/// Like [`diagnostics`], but also checks the plan against its callees. `own` is the identity of the skill.
 pub fn diagnostics_with_callees(
     source: &[u8],
     file: &str,
@@ -187,14 +189,14 @@ pub fn diagnostics_with_callees(
     }
 }
 
-/// Whether a file is a contract by its name.
+/// Whether the file name is that of a contract.
 fn is_contract_file(file: &str) -> bool {
     CONTRACT_FILES
         .iter()
         .any(|name| file == *name || file.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')))
 }
 
-/// The error of a plan that does not load: its first finding, where that stands, and how many more there are.
+/// The error of a plan that does not load: its first diagnostic, the location of that, and the number of further ones.
 pub fn load_error(file: &str, found: &[Diagnostic]) -> SkillError {
     let Some(first) = found.first() else {
         return SkillError::new(ErrorKind::InvalidSkill, format!("{file} holds no plan"));

@@ -1,4 +1,4 @@
-//! Whatever the grammar of references can say, for tests that say all of it.
+//! Generates every form of references, templates and conditions that the grammar allows, for property tests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! Files that other programs run by themselves, by what it takes: that a folder is opened or entered, or that somebody builds,
-//! tests or installs.
+//! Lists files that other programs run automatically: when a folder is opened or entered, or when somebody builds, tests or
+//! installs.
 
-/// Files and folders that a shell, an editor, an agent or git obeys as soon as a folder is opened or entered, wherever they lie.
-/// Changing them takes a permission that names them.
+/// Files and folders that a shell, an editor, an agent or git runs or obeys as soon as a folder is opened or entered, at any
+/// depth. Changing them needs a permission that names them.
 const RUN_ON_OPEN: [&str; 48] = [
     ".aider.conf.yml",
     ".autoenv",
@@ -54,7 +54,7 @@ const RUN_ON_OPEN: [&str; 48] = [
     "mise.toml",
 ];
 
-/// The same where the name alone says little: the end of the folder it lies in, and the name.
+/// The same for names that are protected only in certain folders: the end of the folder's path, and the name.
 const RUN_ON_OPEN_IN_FOLDER: [(&str, &str); 8] = [
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -66,7 +66,7 @@ const RUN_ON_OPEN_IN_FOLDER: [(&str, &str); 8] = [
     (".config/systemd", "user"),
 ];
 
-/// What runs when somebody builds, tests, installs or pushes: a run that changes it says so.
+/// Files that run when somebody builds, tests, installs or pushes: a run that changes one logs a warning.
 const RUN_ON_BUILD: [&str; 48] = [
     ".gitattributes",
     ".gitlab-ci.yml",
@@ -118,7 +118,7 @@ const RUN_ON_BUILD: [&str; 48] = [
     "vagrantfile",
 ];
 
-/// Folders of which the same is true.
+/// Files that run on a build only in certain folders.
 const RUN_ON_BUILD_IN_FOLDER: [(&str, &str); 5] = [
     (".github", "workflows"),
     (".github", "actions"),
@@ -127,18 +127,18 @@ const RUN_ON_BUILD_IN_FOLDER: [(&str, &str); 5] = [
     (".yarn", "releases"),
 ];
 
-/// What tools take for their settings, which are programs: `vite.config.ts`.
+/// Extensions of configuration files that are programs: `vite.config.ts`.
 const SCRIPT_EXTENSIONS: [&str; 8] = ["js", "cjs", "mjs", "ts", "cts", "mts", "py", "pth"];
 
-/// Whether something runs by itself what lies at the end of this path, as soon as its folder is opened or entered; `above` is
-/// empty or ends with `/`.
+/// Whether the last component of this path runs automatically as soon as its folder is opened or entered; `above` is empty or
+/// ends with `/`.
 pub(super) fn runs_on_open(above: &str, name: &str) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
     RUN_ON_OPEN.iter().any(&is)
         || RUN_ON_OPEN_IN_FOLDER.iter().any(|(folder, known)| is(known) && is_in_folder(above, folder))
 }
 
-/// The places of all of these at the top of a project.
+/// The paths of all of these at the top of a project.
 pub(crate) fn run_on_open_paths() -> impl Iterator<Item = String> {
     let inner = RUN_ON_OPEN_IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}"));
     RUN_ON_OPEN.iter().map(|name| (*name).to_owned()).chain(inner)
@@ -162,13 +162,13 @@ pub(crate) fn runs_on_build(path: &str) -> bool {
     })
 }
 
-/// Whether a name without its ending is one like `vite.config` or `.eslintrc`.
+/// Whether a name without its extension is one like `vite.config` or `.eslintrc`.
 fn is_config_name(stem: &str) -> bool {
     let stem = stem.to_ascii_lowercase();
     stem.ends_with(".config") || (stem.starts_with('.') && stem.ends_with("rc"))
 }
 
-/// Whether `above`, which ends with `/`, is this folder wherever it lies.
+/// Whether `above`, which ends with `/`, is this folder at any depth.
 pub(super) fn is_in_folder(above: &str, folder: &str) -> bool {
     let above = above.strip_suffix('/').unwrap_or(above);
     let Some(start) = above.len().checked_sub(folder.len()) else { return false };

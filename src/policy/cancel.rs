@@ -1,4 +1,4 @@
-//! The signal that stops a run: raised once, with its cause, by the caller or by the clock.
+//! The cancel token that stops a run: set once, with its cause, by the caller or by the deadline.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Why a run was told to stop.
+/// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
     /// The caller cancelled it.
@@ -16,7 +16,7 @@ pub enum StopCause {
     Deadline,
 }
 
-/// Stops what was started with it. Clones share one signal; a cancelled token stays cancelled.
+/// Stops the work that was started with it. Clones share one signal; a cancelled token stays cancelled.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<CancelState>);
 
@@ -33,7 +33,7 @@ type Listener = Box<dyn FnOnce(StopCause) + Send>;
 const NO_CAUSE: u8 = 0;
 
 impl CancelToken {
-    /// A token nobody has cancelled.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,12 +48,12 @@ impl CancelToken {
         self.cause() == Some(StopCause::Cancelled)
     }
 
-    /// Why the run was stopped, or nothing while it may go on. One atomic load.
+    /// Why the run was stopped, or `None` while it may continue. One atomic load.
     pub fn cause(&self) -> Option<StopCause> {
         cause_from_code(self.0.cause.load(Ordering::Acquire))
     }
 
-    /// A token that stops with this one and can also be stopped alone.
+    /// A child token: it stops with this one and can also be stopped alone.
     pub fn child(&self) -> Self {
         let child = Self::new();
         let weak = Arc::downgrade(&child.0);
@@ -66,10 +66,10 @@ impl CancelToken {
         child
     }
 
-    /// Calls `listener` once when the token stops, at once if it already has. Dropping the guard forgets the listener.
+    /// Calls `listener` once when the token stops, at once if it already has. Dropping the guard removes the listener.
     ///
-    /// It is called on the thread that stops the token, so it must be short and must not block. One that panics keeps
-    /// nobody else from hearing.
+    /// It is called on the thread that stops the token, so it must be short and must not block. If a listener panics, the others
+    /// are still called.
     pub fn on_stop(&self, listener: impl FnOnce(StopCause) + Send + 'static) -> StopGuard {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let mut listeners = lock(&self.0.listeners);
@@ -83,7 +83,7 @@ impl CancelToken {
         StopGuard { signal: Arc::downgrade(&self.0), id }
     }
 
-    /// Raises the signal; the first cause stays.
+    /// Sets the signal; the first cause stays.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut listeners = lock(&self.0.listeners);
         if self
@@ -103,7 +103,7 @@ impl CancelToken {
         }
     }
 
-    /// The error of a stopped run, or nothing while it may go on. Long loops of host functions ask this.
+    /// The error of a stopped run, or `Ok` while it may continue. Long loops of host functions check this.
     pub fn check(&self) -> Result<()> {
         self.cause().map_or(Ok(()), |cause| Err(cause.error()))
     }
@@ -116,7 +116,7 @@ impl fmt::Debug for CancelToken {
 }
 
 impl StopCause {
-    /// The error a run stopped for this cause ends with.
+    /// The error of a run that was stopped for this cause.
     pub fn error(self) -> SkillError {
         match self {
             Self::Cancelled => SkillError::new(ErrorKind::Cancelled, "the run was cancelled"),
@@ -160,7 +160,7 @@ fn cause_from_code(code: u8) -> Option<StopCause> {
     }
 }
 
-/// A listener that panicked leaves nothing half done here, so a poisoned lock is still good.
+/// A listener that panicked leaves no inconsistent state here, so a poisoned lock is still usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use crate::error::{ErrorKind, SkillError};
 
-/// Where Lua and Rhai scripts run. Other runtimes do not ask.
+/// Where Lua and Rhai scripts run. Other runtimes ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExecutionMode {
-    /// In this process. The fastest; a run that is told to stop ends as soon as its language listens.
+    /// In this process. The fastest; a stopped run ends as soon as its language checks the cancel token.
     #[default]
     InProcess,
-    /// In a sandboxed worker process, which is killed at the deadline or when the run is cancelled, whatever the script does,
-    /// and replaced for the next run. Takes Linux, the Cargo feature `sandboxed`, and a program whose `main` begins with
-    /// [`helper_main`](crate::helper_main); else runs fail with `sandbox-unavailable`.
+    /// In a sandboxed worker process, which is killed at the deadline or when the run is cancelled, whatever the script does, and
+    /// replaced for the next run. Needs Linux, the Cargo feature `sandboxed`, and a program whose `main` begins with
+    /// [`helper_main`](crate::helper_main); otherwise runs fail with `sandbox-unavailable`.
     Worker,
 }
 
@@ -23,12 +23,12 @@ const NAMES: [(ExecutionMode, &str); 2] =
     [(ExecutionMode::InProcess, "in-process"), (ExecutionMode::Worker, "worker")];
 
 impl ExecutionMode {
-    /// Every mode there is.
+    /// All modes.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.into_iter().map(|(mode, _)| mode)
     }
 
-    /// The word, as in `--execution worker`.
+    /// The name, as in `--execution worker`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
@@ -37,7 +37,7 @@ impl ExecutionMode {
 impl FromStr for ExecutionMode {
     type Err = SkillError;
 
-    /// Reads the word; another one is a `usage` error.
+    /// Parses the name; any other text is a `usage` error.
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let named = NAMES.into_iter().find(|(_, name)| *name == text);
         named.map(|(mode, _)| mode).ok_or_else(|| {

@@ -1,57 +1,58 @@
-//! How much a run may use.
+//! The resource limits of a run.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::policy::output_policy::OutputPolicy;
 
-/// The limits of one run. Every runtime holds the deadline and the output cap; what holds the others is said per field.
+/// The limits of one run. Every runtime enforces the deadline and the output cap; each field says which runtimes enforce it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// Wall clock time from the first instruction to the last byte of output. 30 s by default.
     pub timeout: Duration,
-    /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where [`CountingAllocator`](crate::alloc_counter::CountingAllocator) is
-    /// installed, about elsewhere (64 MiB by default). Outside each process may have it, and in a sandbox, where they are looked at
-    /// twenty times a second, all together may hold it (2 GiB and 4 GiB by default).
+    /// Bytes of memory. Exact in Lua, in WebAssembly, and in Rhai where
+    /// [`CountingAllocator`](crate::alloc_counter::CountingAllocator) is installed, approximate elsewhere (64 MiB by default).
+    /// For external scripts, the limit of each process, and in a sandbox, where they are measured twenty times a second, of all
+    /// processes together (2 GiB and 4 GiB by default).
     pub memory: Option<u64>,
-    /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly, and what
-    /// Lua asks its interrupt at (rounds of loops, calls, returns, steps of patterns), where a limit is set.
+    /// Operations: expressions and statements that Rhai evaluates, 10 million by default; instructions of WebAssembly, and Lua's
+    /// interrupt checks (loop iterations, calls, returns, steps of patterns), if a limit is set.
     pub operations: Option<u64>,
-    /// Processor time of each process, in whole seconds, begun ones counted; by default what all processors can give until two
-    /// seconds after the deadline. In-process languages have the deadline alone.
+    /// Processor time of each process, in whole seconds, rounded up; by default what all processors can provide until two seconds
+    /// after the deadline. In-process languages have only the deadline.
     pub cpu: Option<Duration>,
-    /// Bytes that a file may have which a process writes, or the host for any script. 256 MiB by default.
+    /// Maximum bytes of a file that a process writes, or the host for any script. 256 MiB by default.
     pub file_size: Option<u64>,
-    /// Descriptors that a process may have open. 512 by default.
+    /// Maximum open file descriptors of a process. 512 by default.
     pub open_files: Option<u64>,
-    /// Bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
+    /// Maximum bytes of the value as JSON, of the log, and of each output stream of a process. 8 MiB by default.
     pub output: u64,
-    /// What happens when an output stream of a process meets its cap.
+    /// What happens when an output stream of a process reaches its cap.
     pub on_output: OutputPolicy,
 }
 
-/// How many threads of a script can run at a time.
+/// Maximum threads of a script that run at a time.
 static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
 });
 
 impl Limits {
-    /// Bytes of memory an in-process language gets when the caller names no limit.
+    /// Default memory limit in bytes of an in-process language.
     pub const DEFAULT_MEMORY_IN_PROCESS: u64 = 64 << 20;
-    /// Bytes of memory a process gets when the caller names no limit.
+    /// Default memory limit in bytes of a process.
     pub const DEFAULT_MEMORY_PROCESS: u64 = 2 << 30;
-    /// Bytes of memory that all processes of a run may hold together when the caller names no limit.
+    /// Default memory limit in bytes of all processes of a run together.
     pub const DEFAULT_MEMORY_TREE: u64 = 4 << 30;
-    /// Operations a Rhai script may execute when the caller names no limit.
+    /// Default limit of operations of a Rhai script.
     pub const OPERATIONS: u64 = 10_000_000;
-    /// The largest file `read_file` and its kin take in, in bytes.
+    /// Maximum bytes that `read_file` and similar functions read.
     pub const MAX_READ_SIZE: u64 = 16 << 20;
-    /// Bytes a file may have that a process or the host writes for a script, when the caller names no limit. A program can go wrong by filling a disk;
-    /// no script we know writes more to one file.
+    /// Default maximum bytes of a file that a process or the host writes for a script. A faulty program can fill a disk; no
+    /// script we know writes more to one file.
     pub const DEFAULT_FILE_SIZE: u64 = 256 << 20;
-    /// Descriptors a process may have open when the caller names no limit. As many may be on their way through sockets for all
-    /// programs of the user together, so that this is half of what most of these may have.
+    /// Default maximum of open file descriptors of a process. As many may be in transit through sockets for all programs of the
+    /// user together, so this is half of what most of those programs may have open.
     pub const DEFAULT_OPEN_FILES: u64 = 512;
 
     /// Sets the deadline.
@@ -66,7 +67,7 @@ impl Limits {
         self
     }
 
-    /// Sets the limit of operations, in languages that count them; an outcome names it as not applied in others.
+    /// Sets the limit of operations, in languages that count them; for others, an outcome lists it as not applied.
     pub fn operations(mut self, count: u64) -> Self {
         self.operations = Some(count);
         self
@@ -78,13 +79,13 @@ impl Limits {
         self
     }
 
-    /// Sets how many bytes a file may have that a process, or the host for any script, writes.
+    /// Sets the maximum bytes of a file that a process, or the host for any script, writes.
     pub fn file_size(mut self, bytes: u64) -> Self {
         self.file_size = Some(bytes);
         self
     }
 
-    /// Sets how many descriptors a process may have open.
+    /// Sets the maximum of open file descriptors of a process.
     pub fn open_files(mut self, count: u64) -> Self {
         self.open_files = Some(count);
         self
@@ -96,15 +97,15 @@ impl Limits {
         self
     }
 
-    /// Sets what happens when an output stream of a process meets its cap.
+    /// Sets what happens when an output stream of a process reaches its cap.
     pub fn on_output(mut self, policy: OutputPolicy) -> Self {
         self.on_output = policy;
         self
     }
 
-    /// The limits a process is held to: defaults where none are named, nothing where none can be held.
+    /// The limits that apply to a process: defaults for those that are not set, none for those that cannot be enforced.
     pub(crate) fn for_process(self) -> Self {
-        // Time that passes is held by the deadline; this holds what a process burns after it, should all else fail.
+        // The deadline limits wall clock time; this limits what a process uses after it, should everything else fail.
         let until = self.timeout.saturating_add(Duration::from_secs(2));
         Self {
             memory: self.memory.or(Some(Self::DEFAULT_MEMORY_PROCESS)),
@@ -116,7 +117,7 @@ impl Limits {
         }
     }
 
-    /// The limits an in-process language is held to: memory and the size of files by default, nothing that only processes have.
+    /// The limits that apply to an in-process language: memory and file size by default, none that apply only to processes.
     pub(crate) fn for_in_process(self) -> Self {
         let memory = self.memory.or(Some(Self::DEFAULT_MEMORY_IN_PROCESS));
         let file_size = self.file_size.or(Some(Self::DEFAULT_FILE_SIZE));
@@ -124,7 +125,7 @@ impl Limits {
     }
 }
 
-/// The system counts processor time in seconds, and one at least.
+/// The system counts processor time in whole seconds, with a minimum of one.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1))
 }

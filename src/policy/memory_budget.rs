@@ -1,9 +1,9 @@
-//! Bytes of memory that are there for something, taken and given back.
+//! A shared budget of memory bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many bytes. Clones share them.
+/// A number of bytes to reserve from. Clones share the budget.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
     available: Arc<AtomicU64>,
@@ -11,28 +11,28 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// Room for so many bytes.
+    /// A budget of this many bytes.
     pub fn new(most: u64) -> Self {
         Self { available: Arc::new(AtomicU64::new(most)), capacity: most }
     }
 
-    /// Takes so many, where they are left.
+    /// Reserves this many bytes, if they are available.
     pub fn try_reserve(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Gives back what was taken.
+    /// Releases reserved bytes.
     pub fn release(&self, bytes: u64) {
         self.available.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that were there at first.
+    /// The total bytes of the budget.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes that are taken.
+    /// The reserved bytes.
     pub fn reserved(&self) -> u64 {
         self.capacity - self.available.load(Ordering::Relaxed)
     }

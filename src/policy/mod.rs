@@ -1,4 +1,4 @@
-//! What a run may do and how much of it: permissions, limits, the signal that stops it.
+//! The policy of a run: permissions, limits, sandbox requirements and the token that stops the run.
 
 mod autorun;
 mod cancel;

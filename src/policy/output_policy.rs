@@ -1,19 +1,19 @@
-//! What comes of a process that says more than it may.
+//! What happens when a process exceeds its output cap.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{ErrorKind, SkillError};
 
-/// What happens when an output stream of a process meets the cap.
+/// What happens when an output stream of a process reaches the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutputPolicy {
     /// The process is killed, and the run fails with `output`.
     #[default]
     Kill,
-    /// The process goes on; what comes beyond the cap is counted and thrown away. What was kept of standard output is a text
-    /// then, whatever it began as, and is the value.
+    /// The process continues; output beyond the cap is counted and discarded. The kept part of standard output is then treated as
+    /// text, even if it began as JSON, and is the value.
     Truncate,
 }
 
@@ -21,12 +21,12 @@ pub enum OutputPolicy {
 const NAMES: [(OutputPolicy, &str); 2] = [(OutputPolicy::Kill, "kill"), (OutputPolicy::Truncate, "truncate")];
 
 impl OutputPolicy {
-    /// Every word there is.
+    /// All policies.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.into_iter().map(|(policy, _)| policy)
     }
 
-    /// The word, as in `--on-output truncate`.
+    /// The name, as in `--on-output truncate`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
@@ -35,7 +35,7 @@ impl OutputPolicy {
 impl FromStr for OutputPolicy {
     type Err = SkillError;
 
-    /// Reads the word; another one is a `usage` error.
+    /// Parses the name; any other text is a `usage` error.
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let named = NAMES.into_iter().find(|(_, name)| *name == text);
         named.map(|(policy, _)| policy).ok_or_else(|| {

@@ -1,4 +1,5 @@
-//! Paths a plain `read` or `write` does not reach: version control, secrets, the skills themselves, and what runs by itself.
+//! Protected paths, which a plain `read` or `write` does not cover: version control, secrets, skills, and files that run
+//! automatically.
 
 use super::autorun::{is_in_folder, runs_on_open};
 
@@ -6,11 +7,11 @@ use super::autorun::{is_in_folder, runs_on_open};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathProtection {
     skill_folders: Vec<String>,
-    /// What turned out to be protected for what it is, and whether reading it is, too.
+    /// Paths that are protected because of what they are, and whether reading them is protected, too.
     discovered: Vec<(String, bool)>,
 }
 
-/// Folder or file names that hold secrets, wherever they lie, and begin with a dot.
+/// Folder or file names that hold secrets, at any depth, and begin with a dot.
 const SECRET_DOTFILES: [&str; 40] = [
     ".age",
     ".aws",
@@ -54,7 +55,7 @@ const SECRET_DOTFILES: [&str; 40] = [
     ".zhistory",
 ];
 
-/// The others.
+/// Names that hold secrets and begin with another character.
 const SECRET_FILES: [&str; 22] = [
     "_netrc",
     "application_default_credentials.json",
@@ -80,7 +81,7 @@ const SECRET_FILES: [&str; 22] = [
     "terraform.tfvars",
 ];
 
-/// What follows the last dot of private keys, key stores, and what tools write their secrets to.
+/// Extensions of private keys, key stores, and files to which tools write their secrets.
 const SECRET_EXTENSIONS: [&str; 19] = [
     "agekey",
     "agilekeychain",
@@ -103,7 +104,7 @@ const SECRET_EXTENSIONS: [&str; 19] = [
     "tfvars",
 ];
 
-/// Where the name alone says little: the end of the folder it lies in, and the name.
+/// Names that hold secrets only in certain folders: the end of the folder's path, and the name.
 const SECRETS_IN_FOLDER: [(&str, &str); 22] = [
     (".bundle", "config"),
     (".cargo", "credentials"),
@@ -129,7 +130,7 @@ const SECRETS_IN_FOLDER: [(&str, &str); 22] = [
     (".terraform.d", "credentials.tfrc.json"),
 ];
 
-/// `.env.example` and its like are written to be read.
+/// `.env.example` and similar files are meant to be read.
 const SAMPLE_EXTENSIONS: [&str; 6] = ["example", "sample", "template", "tmpl", "dist", "pub"];
 
 impl PathProtection {
@@ -138,13 +139,13 @@ impl PathProtection {
         Self { skill_folders: skill_folders.into_iter().map(Into::into).collect(), discovered: Vec::new() }
     }
 
-    /// The same, with another path that is protected for what it is, whatever its name.
+    /// The same protection with another path, which is protected because of what it is, whatever its name.
     pub(crate) fn with_discovered(mut self, path: &str, guards_read: bool) -> Self {
         self.discovered.push((path.to_owned(), guards_read));
         self
     }
 
-    /// Whether reading `path` (relative, `/`-separated) takes `read:PATH`: `.git` internals and secrets.
+    /// Whether reading `path` (relative, `/`-separated) needs `read:PATH`: `.git` internals and secrets.
     pub fn protects_read(&self, path: &str) -> bool {
         let mut start = 0;
         let is_secret_part = |part: &str| {
@@ -156,7 +157,7 @@ impl PathProtection {
             || self.discovered.iter().any(|(found, reading)| *reading && is_discovered_path(path, found))
     }
 
-    /// The same, where reading the folder that `path` lies in was permitted already.
+    /// The same, if reading the folder that contains `path` was permitted already.
     pub fn protects_read_of_last(&self, path: &str) -> bool {
         let (above, name) = path
             .rsplit_once('/')
@@ -166,13 +167,13 @@ impl PathProtection {
             || self.discovered.iter().any(|(found, reading)| *reading && is_discovered_path(path, found))
     }
 
-    /// Whether changing `path` takes `write:PATH`: what reading guards, the folders skills live in, and what other programs run as
-    /// soon as a folder is opened.
+    /// Whether changing `path` needs `write:PATH`: paths whose reading is protected, skill folders, and files that other programs
+    /// run as soon as a folder is opened.
     pub fn protects_write(&self, path: &str) -> bool {
         self.protects_read(path) || self.protects_change(path)
     }
 
-    /// As [`protects_read_of_last`](Self::guards_last), for changing it.
+    /// As [`protects_read_of_last`](Self::protects_read_of_last), for changing it.
     pub(crate) fn protects_change_of_last(&self, path: &str) -> bool {
         let (above, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
         runs_on_open(above, name)
@@ -180,7 +181,7 @@ impl PathProtection {
             || self.discovered.iter().any(|(found, _)| is_discovered_path(path, found))
     }
 
-    /// Whether changing `path` takes a permission that reading it does not.
+    /// Whether changing `path` needs a permission that reading it does not.
     pub(crate) fn protects_change(&self, path: &str) -> bool {
         let mut start = 0;
         let runs_part = |part: &str| {
@@ -198,19 +199,20 @@ impl PathProtection {
         self.skill_folders.iter().map(String::as_str)
     }
 
-    /// What is guarded below `path` against change, so that removing `path` whole would remove it too. Only what this value
-    /// knows by name is found; what the disk holds, the caller walks.
+    /// The skill folder below `path` that is protected against change, so that removing `path` whole would remove it too. Only
+    /// what this value knows by name is found; the caller walks the disk for the rest.
     pub fn skill_folder_below(&self, path: &str) -> Option<&str> {
         self.skill_folders.iter().map(String::as_str).find(|folder| is_within(folder, path))
     }
 }
 
-/// Whether `path` is what was found or lies below it. Where that is the project itself, a permission for all of it names nothing.
+/// Whether `path` is a discovered path or below it. If that is the project itself, a permission for the whole project does not
+/// name it.
 fn is_discovered_path(path: &str, found: &str) -> bool {
     is_within(path, found) && !path.is_empty()
 }
 
-/// Whether `path` is `folder` or lies below it; the empty folder is the project itself.
+/// Whether `path` is `folder` or below it; the empty folder is the project itself.
 pub(crate) fn is_within(path: &str, folder: &str) -> bool {
     folder.is_empty()
         || path.get(..folder.len()).is_some_and(|start| start.eq_ignore_ascii_case(folder))
@@ -222,7 +224,7 @@ fn is_git_dir(name: &str) -> bool {
 }
 
 /// Whether a name holds secrets in the folder `above`, which is empty or ends with `/`. Compared without case: some file systems
-/// do, and a refusal too many names its own way out.
+/// do, and an unnecessary refusal names the permission that allows the access.
 fn is_secret(above: &str, name: &str) -> bool {
     let is_among = |names: &[&str]| names.iter().any(|secret| secret.eq_ignore_ascii_case(name));
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -250,11 +252,11 @@ fn is_secret(above: &str, name: &str) -> bool {
                 .any(|(folder, secret)| secret.eq_ignore_ascii_case(name) && is_in_folder(above, folder)))
 }
 
-/// Keys with something after their name: `id_rsa_work`.
+/// Keys with a suffix in their name: `id_rsa_work`.
 const PRIVATE_KEY_PREFIXES: [&str; 8] =
     ["id_rsa_", "id_dsa_", "id_ecdsa_", "id_ed25519_", "id_rsa.", "id_dsa.", "id_ecdsa.", "id_ed25519."];
 
-/// Whether the ending before the last is one of these: `x.tfstate.backup`.
+/// Whether the extension before the last is one of these: `x.tfstate.backup`.
 fn has_inner_extension(name: &str, endings: &[&str]) -> bool {
     let before = name.rsplit_once('.').map_or("", |(before, _)| before);
     let ending = before.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -378,7 +380,7 @@ mod tests {
         assert!(!protection.protects_write("metal") && !protection.protects_write(""));
     }
 
-    /// The names between backticks in the paragraph that begins so, or stands under that heading.
+    /// The names between backticks in the paragraph that begins with this text, or under that heading.
     fn documented(beginning: &str) -> Vec<&'static str> {
         let page = include_str!("../../docs/protected.md");
         let (_, rest) = page.split_once(beginning).unwrap();
@@ -386,7 +388,7 @@ mod tests {
         paragraph.split('`').skip(1).step_by(2).filter(|name| !name.contains(['…', '*'])).collect()
     }
 
-    /// What the page promises is kept: a name that is lost from a list above is missed here.
+    /// The documented list and the lists above must agree: this test finds a name that was removed above.
     #[test]
     fn every_name_in_the_documentation_is_protected() {
         let protection = PathProtection::default();

@@ -1,4 +1,4 @@
-//! One permission, `name` or `name:scope`, and the need it answers.
+//! A single permission, `name` or `name:scope`, and the access that it covers.
 
 mod parse;
 
@@ -6,16 +6,16 @@ use std::fmt;
 
 use crate::policy::path_protection::{PathProtection, is_within};
 
-/// A permission a skill asks for or a caller grants, such as `read`, `write:out` or `tool:search`.
+/// A permission that a skill requests or a caller grants, such as `read`, `write:out` or `tool:search`.
 ///
-/// Names are compared whole; `rewrite` is not `write`. Path scopes are relative to the project and cover what lies below.
+/// Names are compared whole; `rewrite` is not `write`. Path scopes are relative to the project and cover everything below.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Permission {
     kind: PermissionKind,
     scope: Option<String>,
 }
 
-/// What one call is about to do, to be held against the permissions of the run.
+/// The access that one call needs, to be checked against the permissions of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     kind: PermissionKind,
@@ -36,7 +36,7 @@ enum PermissionKind {
     Wasi,
 }
 
-/// What may follow the colon.
+/// The scope that may follow the colon.
 #[derive(Clone, Copy)]
 enum ScopeRule {
     NoScope,
@@ -46,7 +46,7 @@ enum ScopeRule {
     RequiredName,
 }
 
-/// Word, spelling, rule for the scope; in the order of the enum.
+/// Kind, name, rule for the scope; in the order of the enum.
 const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
     (PermissionKind::Read, "read", ScopeRule::OptionalPath),
     (PermissionKind::Write, "write", ScopeRule::OptionalPath),
@@ -60,7 +60,7 @@ const KINDS: [(PermissionKind, &str, ScopeRule); 10] = [
     (PermissionKind::Wasi, "wasi", ScopeRule::NoScope),
 ];
 
-/// Names other clients use in `allowed-tools` that plainly mean one of ours.
+/// Tool names of other clients in `allowed-tools` that clearly mean one of our permissions.
 const CLIENT_TOOL_NAMES: [(&str, PermissionKind); 9] = [
     ("Read", PermissionKind::Read),
     ("Grep", PermissionKind::Read),
@@ -76,64 +76,64 @@ const CLIENT_TOOL_NAMES: [(&str, PermissionKind); 9] = [
 const UNSANDBOXED: &str = "unsandboxed";
 
 impl Permission {
-    /// Reading the project, protected paths excepted: what every skill has.
+    /// Reads the project, except protected paths: every skill has this permission.
     pub const READ: Self = Self { kind: PermissionKind::Read, scope: None };
-    /// Changing files of the project, protected paths excepted.
+    /// Changes files of the project, except protected paths.
     pub const WRITE: Self = Self { kind: PermissionKind::Write, scope: None };
-    /// Being run as a process: skills may ask for it, and nothing needs it, since processes run in a sandbox. What leads out of
-    /// the sandbox is `exec:unsandboxed`.
+    /// Runs a process: skills may request it, and nothing requires it, since processes run in a sandbox. `exec:unsandboxed` runs
+    /// them without one.
     pub const EXEC: Self = Self { kind: PermissionKind::Exec, scope: None };
 
-    /// Calling the embedder's tool of that name, where it can be one.
+    /// Calls the embedder's tool of that name, if the name is valid.
     pub fn tool(name: &str) -> Option<Self> {
         (!name.is_empty()).then(|| Self { kind: PermissionKind::Tool, scope: Some(name.to_owned()) })
     }
 
-    /// The permission another client's tool name plainly means (`Bash(git:*)` is `exec`), or nothing.
+    /// The permission that another client's tool name clearly means (`Bash(git:*)` is `exec`), or `None`.
     pub fn from_client_tool(tool: &str) -> Option<Self> {
         let name = tool.split('(').next().unwrap_or(tool).trim();
         let (_, word) = CLIENT_TOOL_NAMES.into_iter().find(|(known, _)| *known == name)?;
         Some(Self { kind: word, scope: None })
     }
 
-    /// Whether the permission names what it covers, as `net:example.com` does and `net` does not.
+    /// Whether the permission names its target, as `net:example.com` does and `net` does not.
     pub fn is_scoped(&self) -> bool {
         self.scope.is_some()
     }
 
-    /// Whether it leads to more than reading the project and running in a sandbox.
+    /// Whether it permits more than reading the project and running in a sandbox.
     pub(super) fn does_more_than_read(&self) -> bool {
         !matches!(self.kind, PermissionKind::Read | PermissionKind::Wasi | PermissionKind::Exec)
             || self.applies_without_request()
     }
 
-    /// Whether a caller's grant of it holds for every skill of the run, ask or not: `exec:unsandboxed`.
+    /// Whether a caller's grant of it applies to every skill of the run without a request: `exec:unsandboxed`.
     pub(super) fn applies_without_request(&self) -> bool {
         self.kind == PermissionKind::Exec && self.is_scoped()
     }
 
-    /// Whether both are about the same kind of thing.
+    /// Whether both have the same kind.
     pub(super) fn is_same_kind(&self, other: &Self) -> bool {
         self.kind == other.kind
     }
 
-    /// The need that this permission names, and no narrower one.
+    /// The access that this permission names, no narrower one.
     pub(super) fn as_access(&self) -> Access {
         Access { kind: self.kind, target: self.scope.clone().unwrap_or_default() }
     }
 
-    /// Whether its name is this, whatever its scope: `write:out` is a `write`.
+    /// Whether it has this name, whatever its scope: `write:out` is a `write`.
     pub fn has_name(&self, name: &str) -> bool {
         self.kind.name() == name
     }
 
-    /// The path below which this permission lets a script write: the root is empty.
+    /// The path below which this permission lets a script write; the root is the empty path.
     pub(super) fn writable_path(&self) -> Option<&str> {
         (self.kind == PermissionKind::Write).then(|| self.scope.as_deref().unwrap_or_default())
     }
 
-    /// Whether this permission answers the need. Protected paths are covered only by a scope that is itself protected,
-    /// so neither `write` nor `write:.` reaches `.git`.
+    /// Whether this permission covers the access. Protected paths are covered only by a scope that is itself protected, so
+    /// neither `write` nor `write:.` covers `.git`.
     pub fn covers(&self, need: &Access, protection: &PathProtection) -> bool {
         self.kind == need.kind
             && match (self.kind.scope_rule(), &self.scope) {
@@ -154,7 +154,7 @@ impl Permission {
 }
 
 impl Access {
-    /// Reading `path`, relative to the project, `/`-separated, with no `.` or `..` in it.
+    /// Reading `path`, relative to the project, `/`-separated, without `.` or `..`.
     pub fn read(path: impl Into<String>) -> Self {
         Self { kind: PermissionKind::Read, target: path.into() }
     }
@@ -174,12 +174,12 @@ impl Access {
         Self { kind: PermissionKind::Exec, target: UNSANDBOXED.to_owned() }
     }
 
-    /// Sharing memory with other programs by name.
+    /// Sharing memory with other programs under a name.
     pub fn shm() -> Self {
         Self { kind: PermissionKind::Shm, target: String::new() }
     }
 
-    /// Reaching any host at all.
+    /// Connecting to any host.
     pub fn network() -> Self {
         Self::net(String::new())
     }
@@ -199,12 +199,12 @@ impl Access {
         Self { kind: PermissionKind::Secret, target: name.into() }
     }
 
-    /// Asking the model.
+    /// Requesting text from the model.
     pub fn sample() -> Self {
         Self { kind: PermissionKind::Sample, target: String::new() }
     }
 
-    /// Reaching that host, by name or address.
+    /// Connecting to that host, by name or address.
     pub fn net(host: impl Into<String>) -> Self {
         Self { kind: PermissionKind::Net, target: host.into() }
     }
@@ -214,7 +214,7 @@ impl Access {
         Self { kind: PermissionKind::Wasi, target: String::new() }
     }
 
-    /// Whether only a permission that names the path answers this need.
+    /// Whether only a permission that names the path covers this access.
     pub fn is_protected(&self, protection: &PathProtection) -> bool {
         match self.kind {
             PermissionKind::Read => protection.protects_read(&self.target),
@@ -223,7 +223,7 @@ impl Access {
         }
     }
 
-    /// The narrowest permission that answers this need and that a person would sensibly grant.
+    /// The narrowest permission that covers this access and that a person would sensibly grant.
     pub fn narrowest_permission(&self, protection: &PathProtection) -> Permission {
         let named = matches!(
             self.kind.scope_rule(),
@@ -253,7 +253,7 @@ impl fmt::Display for Permission {
         f.write_str(self.kind.name())?;
         match self.scope.as_deref() {
             None => Ok(()),
-            // The root: with nothing behind the colon it would not read back.
+            // For the root, an empty scope after the colon could not be parsed again.
             Some("") => f.write_str(":."),
             Some(scope) => write!(f, ":{scope}"),
         }

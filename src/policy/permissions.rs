@@ -1,4 +1,4 @@
-//! What a run may do: what the skill asks for, held against what the caller grants.
+//! The effective permissions of a run: those that the skill requests and the caller grants.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use super::permission::{Access, Permission};
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::policy::path_protection::{PathProtection, is_within};
 
-/// What a skill asks for. Reading the project is always asked.
+/// The permissions that a skill requests. Reading the project is always requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedPermissions {
-    /// An external script in a skill that names no permission of ours: the caller's grants alone decide.
+    /// An external script in a skill that lists none of our permissions: only the caller's grants decide.
     All,
-    /// These, and reading the project.
+    /// These permissions, and reading the project.
     Listed(Vec<Permission>),
 }
 
-/// The permissions of one run: a need is allowed when the skill asked for it *and* the caller granted it. Where skills called
-/// one another to get here, each of them must have asked.
+/// The permissions of one run: an access is allowed if the skill requested it *and* the caller granted it. If skills called one
+/// another to get here, each of them must have requested it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// The skill the caller invoked first; the names are known once one calls another.
+    /// First the skill that the caller invoked; the names are only known once one calls another.
     requesters: Vec<Requester>,
     grants: Vec<Permission>,
     protection: PathProtection,
@@ -29,15 +29,15 @@ pub struct Permissions {
 struct Requester {
     skill: String,
     requested: RequestedPermissions,
-    /// The file in which it lists what it asks for, and the key.
+    /// The file in which it lists its requested permissions, and the key.
     declaration: (&'static str, &'static str),
 }
 
-/// Where skills list what they ask for, as long as no contract does.
+/// Where skills list their requested permissions, unless a contract does.
 const ALLOWED_TOOLS: (&str, &str) = ("SKILL.md", "allowed-tools");
 
 impl Permissions {
-    /// Holds what was asked against what was granted; reading the project is in both.
+    /// Combines requested permissions and grants; reading the project is in both.
     pub fn new(
         asked: RequestedPermissions,
         granted: impl IntoIterator<Item = Permission>,
@@ -47,8 +47,8 @@ impl Permissions {
         Self { requesters: vec![only], grants: granted.into_iter().collect(), protection }
     }
 
-    /// What another skill may do when `caller`, whose permissions these are, runs it: what it asks, and no more than its caller
-    /// may.
+    /// The permissions of a skill that `caller`, the holder of these permissions, runs: those that it requests, and no more than
+    /// its caller has.
     pub fn for_callee(&self, caller: &str, to: &str, asked: RequestedPermissions) -> Self {
         let mut narrowed = self.clone();
         if let Some(last) = narrowed.requesters.last_mut() {
@@ -62,7 +62,8 @@ impl Permissions {
         narrowed
     }
 
-    /// The same for a skill that lists what it asks for under `permissions` in this file, so that refusals say so.
+    /// The same for a skill that lists its requested permissions under `permissions` in this file, so that refusals name the
+    /// file.
     pub fn declared_in(mut self, contract: &'static str) -> Self {
         if let Some(last) = self.requesters.last_mut() {
             last.declaration = (contract, "permissions");
@@ -70,30 +71,30 @@ impl Permissions {
         self
     }
 
-    /// Reading the project and nothing else.
+    /// Only reading the project.
     pub fn read_only() -> Self {
         Self::new(RequestedPermissions::Listed(Vec::new()), [], PathProtection::default())
     }
 
-    /// These permissions without the grants that name nothing, such as plain `net`: for what must be granted by its name.
+    /// These permissions without grants that name no target, such as plain `net`: for access that must be granted by name.
     pub fn scoped_only(&self) -> Self {
         let granted = self.grants.iter().filter(|permission| permission.is_scoped()).cloned().collect();
         Self { grants: granted, ..self.clone() }
     }
 
-    /// These permissions where another path is protected, for what it is: reading it as well, or changing it alone.
+    /// These permissions with another protected path: protected for reading and changing, or for changing only.
     pub(crate) fn with_protected_path(&self, path: &str, guards_read: bool) -> Self {
         let mut narrowed = self.clone();
         narrowed.protection = narrowed.protection.with_discovered(path, guards_read);
         narrowed
     }
 
-    /// Whether the run may do this.
+    /// Whether the run has this access.
     pub fn allows(&self, need: &Access) -> bool {
         self.requesters.iter().all(|asker| self.request_covers(asker, need)) && self.grants_cover(need)
     }
 
-    /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and names the way out.
+    /// Refuses with a sentence that starts with `attempt` (`failed to write out/a.txt`) and ends with a hint.
     pub fn require(&self, need: &Access, attempt: impl fmt::Display) -> Result<()> {
         if self.allows(need) {
             return Ok(());
@@ -103,7 +104,7 @@ impl Permissions {
             .with_help(way_out))
     }
 
-    /// Who has to say the missing word, and where.
+    /// A hint that says who must add the missing permission, and where.
     fn hint(&self, need: &Access) -> String {
         let permission = need.narrowest_permission(&self.protection);
         let silent = self.requesters.iter().filter(|asker| !self.request_covers(asker, need));
@@ -132,13 +133,13 @@ impl Permissions {
         askers.map(place).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Whether the caller granted this, whatever the skill asks.
+    /// Whether the caller granted this, whether the skill requests it or not.
     pub fn is_granted(&self, need: &Access) -> bool {
         self.grants_cover(need)
     }
 
-    /// Whether the run can do nothing but read: no permission that leads to more is both granted and asked, whatever its scope,
-    /// and none that a grant alone gives.
+    /// Whether the run can only read: no permission for more is both granted and requested, whatever its scope, and no granted
+    /// permission applies without a request.
     pub fn only_reads(&self) -> bool {
         let may_be_asked = |granted: &Permission| {
             self.requesters.iter().all(|asker| match &asker.requested {
@@ -154,7 +155,7 @@ impl Permissions {
         })
     }
 
-    /// What the run may do: what was granted and every skill asked for, or what those asked for and the grants cover, sorted.
+    /// The effective permissions, sorted: grants that every skill requested, or requests that the grants cover.
     pub fn effective(&self) -> Vec<Permission> {
         let asked = self.requesters.iter().flat_map(|asker| match &asker.requested {
             RequestedPermissions::All => &[],
@@ -168,8 +169,8 @@ impl Permissions {
         held
     }
 
-    /// The paths below which the run may write, relative to the project; the project itself is empty. Protected paths lie
-    /// below some of them all the same.
+    /// The paths below which the run may write, relative to the project; the project itself is empty. Some of them may still
+    /// contain protected paths.
     pub fn writable_paths(&self) -> Vec<String> {
         let granted = self.grants.iter().filter_map(Permission::writable_path).map(str::to_owned).collect();
         let mut paths: Vec<String> =
@@ -204,7 +205,7 @@ impl Permissions {
     }
 }
 
-/// The paths that lie below both: of a folder and one inside it, the inner one.
+/// The paths that both lists cover: of a folder and one inside it, the inner one.
 fn intersect_paths(paths: &[String], asked: &[Permission]) -> Vec<String> {
     let both = |path: &String, asked: &str| {
         let inner = if is_within(path, asked) { path.as_str() } else { asked };

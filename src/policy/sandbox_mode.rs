@@ -1,4 +1,4 @@
-//! How firmly a process must be held before it may start, and by what.
+//! How strictly the sandbox of a process is required before the process may start, and which sandbox level is used.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, SkillError};
 
-/// What the caller wants of the sandbox around external scripts. Embedded languages reach nothing but the host API anyway.
+/// How the caller requires the sandbox of external scripts. Embedded languages reach only the host API in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxMode {
-    /// Files outside the project, the network and the end of the whole tree must be enforced, or nothing starts:
-    /// `sandbox-unavailable`.
+    /// Restrictions on files outside the project, on the network and on the lifetime of the whole process tree must be enforced;
+    /// otherwise nothing starts: `sandbox-unavailable`.
     #[default]
     Required,
-    /// What this machine can enforce is enforced; the outcome says what that was.
+    /// Restrictions that this machine can enforce are enforced; the outcome lists them.
     BestEffort,
     /// A plain process with the user's own rights, whatever the grants.
     Off,
@@ -29,12 +29,12 @@ const NAMES: [(SandboxMode, &str); 3] = [
 ];
 
 impl SandboxMode {
-    /// Every word there is.
+    /// All modes.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.into_iter().map(|(isolation, _)| isolation)
     }
 
-    /// The word, as in `--sandbox best-effort`.
+    /// The name, as in `--sandbox best-effort`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
@@ -43,7 +43,7 @@ impl SandboxMode {
 impl FromStr for SandboxMode {
     type Err = SkillError;
 
-    /// Reads the word; another one is a `usage` error. `best_effort` is read as well.
+    /// Parses the name; any other text is a `usage` error. `best_effort` is accepted as well.
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let plain = text.replace('_', "-");
         let named = NAMES.into_iter().find(|(_, name)| *name == plain);
@@ -61,9 +61,9 @@ impl fmt::Display for SandboxMode {
     }
 }
 
-/// The best sandbox to put up; where the machine has less, less is put up, and the outcome says what.
+/// The highest sandbox level to use; if the machine supports less, a lower level is used, and the outcome reports it.
 ///
-/// Lower ones are for comparisons, and for machines that resent namespaces.
+/// Lower levels are for comparisons, and for machines where namespaces cause problems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SandboxLevel {
@@ -72,7 +72,7 @@ pub enum SandboxLevel {
     Namespaces,
     /// Landlock and seccomp.
     Landlock,
-    /// The same, where the kernel cannot keep signals inside: a tree is killed generation by generation.
+    /// Landlock and seccomp, without signal restrictions in the kernel: a tree is killed generation by generation.
     LandlockUnscoped,
 }
 

@@ -1,29 +1,29 @@
-//! The threads of one run: so many for it and all that it calls, taken where they help and given back when they end.
+//! The thread budget of one run, shared by the runs that it calls: threads are taken where they help and returned when they end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The threads that a run may have beside the one it is on. Clones share them, and so do the skills that it calls.
+/// The threads that a run may have besides its own. Clones share the budget, and so do the skills that the run calls.
 ///
-/// Nobody waits for one: who gets none does the work on the thread it has.
+/// Taking a thread never waits: without a free one, the work is done on the current thread.
 #[derive(Clone, Debug)]
 pub struct ThreadBudget(Arc<AtomicUsize>);
 
-/// One thread of a run, which may have another when this is dropped.
+/// One thread of the budget, which is returned when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the thread back"]
 pub struct ThreadPermit(ThreadBudget);
 
 impl ThreadBudget {
-    /// The most threads of a run, its own included, when nobody names a number.
+    /// The default maximum of threads of a run, its own included.
     pub const DEFAULT_MAX: usize = 64;
 
-    /// So many, the run's own included; that one it always has.
+    /// A budget of this many threads, including the run's own, which it always has.
     pub fn new(most: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(most.saturating_sub(1))))
     }
 
-    /// One more, where there is one left.
+    /// Takes one more thread, if one is free.
     pub fn try_acquire(&self) -> Option<ThreadPermit> {
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         taken.is_ok().then(|| ThreadPermit(self.clone()))

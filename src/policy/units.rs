@@ -1,4 +1,4 @@
-//! Amounts as people write them, on a command line or in a contract: `5s`, `500ms`, `64MB`.
+//! Parses amounts with units, from a command line or a contract: `5s`, `500ms`, `64MB`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 const DURATION_UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("", 1000)];
 
-/// As memory is sold: a KB is 1024 bytes, whichever way it is written.
+/// Binary units: a KB is 1024 bytes, in either spelling.
 const SIZE_UNITS: [(&str, u64); 11] = [
     ("", 1),
     ("b", 1),
@@ -24,24 +24,24 @@ const SIZE_UNITS: [(&str, u64); 11] = [
 
 const COUNT_UNITS: [(&str, u64); 3] = [("", 1), ("k", 1000), ("m", 1_000_000)];
 
-/// A length of time: `5s`, `500ms`, `1.5m`, `2h`; a bare number is seconds.
+/// A duration: `5s`, `500ms`, `1.5m`, `2h`; a number without a unit is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let milliseconds = parse_amount(text, &DURATION_UNITS)
         .ok_or_else(|| invalid_amount(text, "a time such as 5s, 500ms or 2m"))?;
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// A number of bytes: `64MB`, `512k`, `1GiB`; a bare number is bytes.
+/// A number of bytes: `64MB`, `512k`, `1GiB`; a number without a unit is bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     parse_amount(text, &SIZE_UNITS).ok_or_else(|| invalid_amount(text, "a size such as 64MB, 512KB or 1GB"))
 }
 
-/// A number of things: `5000`, `10k`, `2.5m`.
+/// A count: `5000`, `10k`, `2.5m`.
 pub fn parse_count(text: &str) -> Result<u64> {
     parse_amount(text, &COUNT_UNITS).ok_or_else(|| invalid_amount(text, "a number such as 5000, 10k or 2m"))
 }
 
-/// A positive number with a unit from the table, in whole smallest units.
+/// A positive number with a unit from the table, in whole units of the smallest kind.
 fn parse_amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! The clock that stops runs: one thread for any number of deadlines, asleep until the nearest.
+//! Stops runs at their deadlines: one thread for any number of deadlines, which sleeps until the nearest one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::policy::cancel::{CancelToken, StopCause};
 
-/// Raises [`StopCause::Deadline`] on each armed token when its time comes. The thread starts with the first deadline and
-/// ends with the watchdog.
+/// Sets [`StopCause::Deadline`] on each armed token at its deadline. The thread starts with the first deadline and ends with the
+/// watchdog.
 #[derive(Default)]
 pub struct Watchdog(Arc<WatchdogInner>);
 
@@ -24,7 +24,7 @@ struct WatchdogState {
     thread: ThreadState,
 }
 
-/// What the thread is doing, so that arming a later deadline need not wake it.
+/// The state of the thread, so that arming a later deadline does not need to wake it.
 #[derive(Default, PartialEq)]
 enum ThreadState {
     #[default]
@@ -34,7 +34,7 @@ enum ThreadState {
 }
 
 impl Watchdog {
-    /// A watchdog with nothing to watch; it owns no thread yet.
+    /// A watchdog without deadlines; it has no thread yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,7 +59,7 @@ impl Watchdog {
         }
         drop(state);
         if !is_held {
-            // Without a thread the deadline cannot be held, and a run that cannot be stopped must not start.
+            // Without a thread the deadline cannot be enforced, and a run that cannot be stopped must not start.
             token.stop(StopCause::Deadline);
         }
         DeadlineGuard { shared: self.0.clone(), key }
@@ -89,7 +89,7 @@ impl WatchdogInner {
                 .filter(|entry| entry.key().0 <= now)
                 .map(std::collections::btree_map::OccupiedEntry::remove);
             if let Some(token) = due {
-                // Listeners may lift deadlines, and so may the last trace of a token: the lock is not held for either.
+                // Listeners may remove deadlines, and so may dropping the last clone of a token: the lock is not held for either.
                 drop(state);
                 token.stop(StopCause::Deadline);
                 drop(token);
@@ -113,7 +113,7 @@ impl WatchdogInner {
     }
 }
 
-/// A deadline that stands until this guard is dropped.
+/// A deadline that is armed until this guard is dropped.
 #[must_use = "dropping the guard lifts the deadline"]
 pub struct DeadlineGuard {
     shared: Arc<WatchdogInner>,
@@ -183,7 +183,7 @@ mod tests {
                 sender.send(number).unwrap_or_default();
                 assert!(number != 0, "on purpose");
             });
-            // The clock holds the last trace of the token, and with it of the listener.
+            // The watchdog holds the last clone of the token, and with it the listener.
             std::mem::forget(guard);
         }
         let mut heard: Vec<i32> =

@@ -1,4 +1,4 @@
-//! A process that is kept between runs, where its skill asks for that.
+//! The options of a worker: a process that is kept between runs, if its skill requests one.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// How long a process is kept that answers many runs, one after the other. What a script keeps in memory or in its own folder
-/// goes from one run to the next; only runs with the same grants, limits and project share a process.
+/// How long a worker process is kept, which serves many runs, one after the other. Data that a script keeps in memory or in its
+/// own folder passes from one run to the next; only runs with the same grants, limits and project share a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct WorkerOptions {
-    /// Runs after which it makes way for a new one; 100 by default.
+    /// Maximum runs before the worker is replaced; 100 by default.
     pub runs: u64,
-    /// How long it waits for the next run; 30 s by default.
+    /// How long an idle worker waits for the next run; 30 s by default.
     #[serde(rename = "idle_ms", serialize_with = "milliseconds")]
     pub idle_timeout: Duration,
 }
 
-/// The word for the protocol: a request a line, an answer a line.
+/// The name of the protocol: one request per line, one reply per line.
 const PROTOCOL: &str = "json-lines";
 
-/// Letters of another word that are repeated.
+/// Maximum characters of another name that an error repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
 impl WorkerOptions {
-    /// Whether `metadata.worker` of a skill asks for one: by `json-lines`, or `true` for the only protocol there is.
-    /// `invalid-skill` for a word that no worker speaks.
+    /// Whether `metadata.worker` of a skill requests a worker: with `json-lines`, or with `true` for the only protocol. Any other
+    /// word is `invalid-skill`.
     pub fn is_requested(word: &Value) -> Result<bool> {
         match word.as_str() {
             Some(PROTOCOL | "true") => Ok(true),
@@ -41,18 +41,18 @@ impl WorkerOptions {
         }
     }
 
-    /// The same, for so many runs, one at least.
+    /// The same, with this maximum of runs, at least one.
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs.max(1);
         self
     }
 
-    /// Whether its process answers one run, and can be held to all limits of that run.
+    /// Whether its process serves one run, so that all limits of that run can be enforced on it.
     pub(crate) fn is_single_run(self) -> bool {
         self.runs == 1
     }
 
-    /// The same, waiting so long.
+    /// The same, with this idle time.
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle_timeout = idle;
         self

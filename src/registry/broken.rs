@@ -1,11 +1,11 @@
-//! A skill that does not load, remembered so that whoever asks for it hears why.
+//! A skill that does not load, recorded so that a lookup can report why.
 
 use super::origin::SkillAddress;
 use super::problem::Problem;
 use crate::error::{ErrorKind, Location, SkillError};
 use crate::skill::{Diagnostic, Severity};
 
-/// A `SKILL.md` without a manifest. Its folder's name is the only one it has.
+/// A `SKILL.md` without a manifest. The folder's name is the only name it has.
 #[derive(Clone, Debug)]
 pub(super) struct BrokenSkill {
     pub(super) address: SkillAddress,
@@ -13,18 +13,18 @@ pub(super) struct BrokenSkill {
 }
 
 impl BrokenSkill {
-    /// One that was read and cannot be loaded.
+    /// A skill that was read but cannot be loaded.
     pub(super) fn from_diagnostics(address: SkillAddress, diagnostics: Vec<Diagnostic>) -> Self {
         Self { problem: Problem::not_loaded(address.path(), diagnostics), address }
     }
 
-    /// One that could not even be read.
+    /// A skill whose file could not be read.
     pub(super) fn from_read_error(address: SkillAddress, error: &SkillError) -> Self {
         let problem = Problem::skipped_entry(address.path(), Severity::Error, error.message());
         Self { address, problem }
     }
 
-    /// The error for whoever asked for it under that name.
+    /// The error for a lookup by that name.
     pub(super) fn error(&self, name: &str) -> SkillError {
         let Problem { path, message, help, .. } = &self.problem;
         let path = path.display();

@@ -1,4 +1,4 @@
-//! The skills inside the binary, so that they run from anywhere.
+//! The builtin skills, which are part of the binary so that they run from anywhere.
 
 /// A skill whose files are part of the program.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl BuiltinSkill {
     }
 }
 
-/// Each row names a folder of `skills/` and the files of it that ship; the cases beside them do not.
+/// Each row names a folder of `skills/` and its files in the binary; test cases beside them are left out.
 macro_rules! builtin_skills {
     ($($name:literal: $($file:literal),+;)*) => {
         /// Every skill inside the binary, by name.

@@ -1,4 +1,4 @@
-//! What a model is shown of the skills: name, description, place. Everything else is read when a skill is called.
+//! The catalog of skills for a model: name, description, location. Everything else is read when a skill is called.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::Registry;
 use super::skill::Skill;
 use crate::unicode::mark_escapes;
 
-/// The skills to offer a model, by name. Shadowed ones are left out, and those only people may call.
+/// The skills to offer a model, by name. Shadowed skills are left out, and those that only people may call.
 #[derive(Clone, Debug)]
 pub struct Catalog<'a> {
     skills: Vec<&'a Skill>,
@@ -30,8 +30,8 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(line).collect()
     }
 
-    /// `[{name, description, location, input_schema}]`, the location being the `SKILL.md`'s path or `shipped:NAME`, the schema that
-    /// of the contract's inputs, `null` where it declares none.
+    /// `[{name, description, location, input_schema}]`: the location is the path of the `SKILL.md` or `shipped:NAME`, the
+    /// schema that of the contract's inputs, `null` where it declares none.
     pub fn json(&self) -> Value {
         let schema = |skill: &Skill| skill.contract()?.inputs.as_ref().map(|inputs| inputs.json().clone());
         let entry = |skill: &&Skill| {
@@ -45,7 +45,7 @@ impl<'a> Catalog<'a> {
         self.skills.iter().map(entry).collect()
     }
 
-    /// `<available_skills>` as the guide for clients has it, everything escaped; empty when there are none.
+    /// `<available_skills>` as in the guide for clients, everything escaped; empty when there are none.
     pub fn xml(&self) -> String {
         if self.skills.is_empty() {
             return String::new();
@@ -63,13 +63,13 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// Line breaks and control characters would let a description draw on the terminal or pass for another skill's line.
+/// Line breaks and control characters would let a description draw on the terminal or imitate another skill's line.
 fn on_one_line(text: &str) -> String {
     let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
     escape_invisible(&words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
-/// What nobody sees spelled out: a person who looked at a skill must have seen all that a model is told of it.
+/// Spells out invisible characters: a person who reviews a skill must see everything that the model is shown of it.
 fn escape_invisible(text: &str) -> String {
     let shown = |(c, is_unseen): (char, bool)| {
         if is_unseen && !c.is_control() { c.escape_unicode().to_string() } else { c.to_string() }

@@ -1,4 +1,4 @@
-//! The contract beside a `SKILL.md`, read where the listing of its folder showed one.
+//! Reads the contract beside a `SKILL.md`, if the listing of the folder contains one.
 
 use std::io::{self, Read};
 
@@ -10,14 +10,14 @@ use crate::skill::{Contract, Diagnostic, Manifest};
 /// A contract as discovery found it.
 #[derive(Clone, Debug)]
 pub(super) struct ContractFile {
-    /// What the file is called.
+    /// Its file name.
     pub(super) file_name: &'static str,
-    /// The contract; there exactly when the skill may run by it.
+    /// The contract; present exactly when the skill may run by it.
     pub(super) contract: Option<Contract>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// The contract in an open folder, whose listing showed which of the names are there.
+/// The contract in an open folder, whose listing showed which of the contract's file names exist.
 pub(super) fn read_contract(
     folder: &SkillDir,
     present: [bool; CONTRACT_FILES.len()],
@@ -45,13 +45,13 @@ impl ContractFile {
         Self { file_name: file, contract, diagnostics }
     }
 
-    /// What keeps the skill from running.
+    /// The diagnostic that blocks the skill from running.
     pub(super) fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }
 }
 
-/// The file, or one byte more of it than a contract may have.
+/// The file, or up to one byte more than a contract may have.
 fn read_capped(file: impl Read) -> io::Result<Vec<u8>> {
     let mut source = Vec::new();
     file.take(MAX_CONTRACT as u64 + 1).read_to_end(&mut source)?;

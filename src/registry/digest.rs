@@ -1,4 +1,4 @@
-//! What tells whether a skill's folder is as it was.
+//! A digest that detects changes in a skill's folder.
 
 use sha2::{Digest, Sha256};
 
@@ -6,14 +6,15 @@ use crate::error::Result;
 use crate::host::Files;
 use crate::registry::skill_folder::SkillFolder;
 
-/// Bytes of files that are read; of files beyond that, size and time count.
+/// Bytes of files that are read; for files beyond that, size and modification time are used.
 const MAX_READ_BYTES: u64 = 64 << 20;
 
-/// What Python leaves beside the modules it ran.
+/// The cache that Python writes beside the modules it ran.
 const PYTHON_CACHE_DIR: &str = "__pycache__";
 
 impl SkillFolder {
-    /// A digest of all its files, hidden ones and links aside, however deep they lie. It changes when one of them does, comes or goes.
+    /// A digest of all its files at any depth, except hidden files and links. It changes when a file changes, appears or
+    /// disappears.
     pub(crate) fn digest(&self) -> Result<[u8; 32]> {
         let mut digest = Sha256::new();
         let mut left = MAX_READ_BYTES;
@@ -34,7 +35,7 @@ impl SkillFolder {
         Ok(digest.finalize().into())
     }
 
-    /// Size and time of a file that is not read; nothing where even these cannot be told.
+    /// Size and modification time of a file that is not read; empty where even these are unknown.
     fn size_and_time(&self, path: &str) -> String {
         let files = self.disk_path().and_then(|folder| Files::open(folder).ok());
         let stat = files.and_then(|files| files.unrestricted().stat(path).ok());

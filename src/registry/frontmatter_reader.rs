@@ -1,13 +1,13 @@
-//! The head of a `SKILL.md`, read in small steps: never the body, never more than its frontmatter may take.
+//! Reads the frontmatter of a `SKILL.md` in small chunks: never the body, never more than the frontmatter may take.
 
 use std::io::{self, Read};
 
 use crate::skill::{FrontmatterLen, MAX_FRONTMATTER, frontmatter_len};
 
-/// Bytes of the first step, which holds most frontmatter; each further one doubles what was read.
+/// Bytes of the first chunk, which holds most frontmatter; each further chunk doubles what was read.
 const INITIAL_CHUNK: usize = 4 << 10;
 
-/// The frontmatter at the beginning of a file, or as much of the file as tells that it has none.
+/// The frontmatter at the beginning of a file, or as much of the file as shows that it has none.
 pub(super) fn read_frontmatter(mut file: impl Read) -> io::Result<Vec<u8>> {
     let mut head = vec![0; INITIAL_CHUNK];
     let mut filled = 0;
@@ -33,7 +33,7 @@ pub(super) fn read_frontmatter(mut file: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A step may end within a letter, which is no fault of the file.
+/// A chunk may end within a character, which is not an error in the file.
 fn complete_chars(head: &[u8]) -> usize {
     match std::str::from_utf8(head) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

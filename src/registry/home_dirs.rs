@@ -1,14 +1,14 @@
-//! Folders that are no project by themselves: the homes of users, what holds them, and the root of the file system.
+//! Folders that are not projects by themselves: home folders, folders that contain them, and the root of the file system.
 
 use std::path::{Path, PathBuf};
 
 use crate::host::untrusted;
 
-/// Folders whose folders are homes.
+/// Folders whose subfolders are home folders.
 const HOME_PARENTS: [&str; 3] = ["/home", "/Users", "/var/home"];
 
-/// Whether a folder holds all that a user has, or more: a home, a folder above one that the system knows, the root of the file
-/// system. A home that only `HOME` names may lie in a project.
+/// Whether a folder contains everything of a user, or more: a home folder, a folder above one that the system knows, the root
+/// of the file system. A home that only `HOME` names may be inside a project.
 pub fn contains_home_dir(folder: &Path) -> bool {
     let Ok(folder) = std::fs::canonicalize(folder) else { return false };
     let is_one_of_homes = HOME_PARENTS.iter().any(|homes| folder.parent() == Some(Path::new(homes)));
@@ -19,7 +19,8 @@ pub fn contains_home_dir(folder: &Path) -> bool {
         || known().any(|home| home.starts_with(&folder))
 }
 
-/// Whether a folder is the root of a file system that is mounted there; a folder of another one that is mounted there is not.
+/// Whether the root of a file system is mounted at this folder; a bind mount of a subfolder of another file system does not
+/// count.
 #[cfg(target_os = "linux")]
 pub(super) fn is_mounted_whole(folder: &Path) -> bool {
     let Ok(folder) = std::fs::canonicalize(folder) else { return false };
@@ -35,7 +36,7 @@ pub(super) fn is_mounted_whole(_: &Path) -> bool {
     false
 }
 
-/// Spaces and their like are written as three digits.
+/// Spaces and similar characters are written as three octal digits.
 #[cfg(target_os = "linux")]
 fn unescape_mount_path(text: &str) -> String {
     let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];

@@ -1,4 +1,4 @@
-//! One look into one folder: the skill it is, and the folders it holds.
+//! Inspects one folder: its skill, and its subfolders.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,25 +14,25 @@ use crate::registry::skill_dir::{DirEntryKind, SkillDir};
 use crate::skill::contract::CONTRACT_FILES;
 use crate::skill::{LoadedSkill, Severity, SkillLocation, load};
 
-/// Names one folder may hold; the rest is not looked at.
+/// Maximum number of entries of one folder; the rest is ignored.
 const MAX_ENTRIES: usize = 100_000;
 
-/// What the file may be called; the first one there counts.
+/// The accepted file names; the first that exists counts.
 const SKILL_FILE_NAMES: [&str; 3] = ["SKILL.md", "skill.md", "Skill.md"];
-/// Folders that hold other people's files; those with a dot are passed over as well.
+/// Folders that hold third-party files; folders that begin with a dot are skipped as well.
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
-/// A folder to look into.
+/// A folder to inspect.
 #[derive(Debug)]
 pub(super) struct FolderCandidate {
-    /// As it was reached.
+    /// The path by which it was reached.
     pub(super) path: PathBuf,
-    /// As it is without links on the way; where it is a link itself, that is still to be found out.
+    /// The path with links resolved; if the folder is a link itself, its target is not resolved yet.
     pub(super) real_path: PathBuf,
     pub(super) is_link: bool,
 }
 
-/// What a look found.
+/// The result of an inspection.
 #[derive(Default)]
 pub(super) struct Inspection {
     pub(super) skill_file: Option<SkillFile>,
@@ -41,14 +41,14 @@ pub(super) struct Inspection {
     pub(super) problems: Vec<Problem>,
 }
 
-/// A `SKILL.md` as far as its head goes, or why it could not be read.
+/// The frontmatter of a `SKILL.md`, or why it could not be read.
 pub(super) struct SkillFile {
     pub(super) file_name: &'static str,
     pub(super) parsed: Result<LoadedSkill>,
     pub(super) contract_file: Option<ContractFile>,
 }
 
-/// Looks into a folder. Nothing that is wrong with it or below it is a failure.
+/// Inspects a folder. Nothing that is wrong with it or below it makes this fail.
 pub(super) fn inspect_folder(spot: &FolderCandidate) -> Inspection {
     let mut looked = Inspection::default();
     let opened = SkillDir::open(&spot.path);
@@ -112,7 +112,7 @@ fn read_skill_file(
     }
 }
 
-/// Its skill runs, and by no contract.
+/// The skill runs, but without a contract.
 fn misnamed_contract_problem(path: PathBuf) -> Problem {
     let [known, _] = CONTRACT_FILES;
     Problem::note(path, Severity::Warning, format!("it is not read: a contract is called {known}"))
@@ -124,7 +124,7 @@ fn is_skipped(name: &OsStr) -> bool {
 }
 
 fn unreadable_folder_problem(spot: &FolderCandidate, error: io::Error) -> Option<Problem> {
-    // A link to a file holds no skills, and that is nobody's fault.
+    // A link to a file contains no skills, which is not a problem.
     if spot.is_link && error.kind() == io::ErrorKind::NotADirectory {
         return None;
     }

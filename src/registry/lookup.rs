@@ -1,4 +1,4 @@
-//! From a name to the skill it means.
+//! Finds the skill that a name refers to.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -7,18 +7,19 @@ use super::root::Scope;
 use super::skill::Skill;
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Names an error lists before it stops.
+/// Maximum number of names that an error lists.
 const MAX_LISTED_NAMES: usize = 8;
-/// Letters of a name that are looked at for a slip, and repeated in an error.
+/// Characters of a name that are compared for typos, and repeated in an error.
 const MAX_NAME_CHARS: usize = 100;
 
-/// How far the one looks who says a name.
+/// Which skills a lookup may find by a plain name.
 #[derive(Clone, Copy)]
 pub(super) enum LookupScope<'a> {
-    /// A person, or a program in their stead.
+    /// A lookup by a person, or by a program on their behalf.
     All,
-    /// A skill. A project could give its own skills the names of those that a skill of the user relies on, and be run in their
-    /// place with what the user granted. So a skill that no project brought looks no nearer than where it lies itself.
+    /// A lookup by a skill. A project could give its own skills the names of those that a user's skill relies on, and have them
+    /// run in their place with the user's grants. So a skill that does not come from a project finds no skills in scopes nearer
+    /// than its own.
     VisibleTo(&'a Skill),
 }
 
@@ -30,7 +31,8 @@ impl LookupScope<'_> {
         }
     }
 
-    /// Whether the name means that skill by it. Whoever names the scope means what lies there.
+    /// Whether this lookup may find that skill by the name. A name that spells out the scope may refer to a skill in that
+    /// scope.
     fn matches(self, skill: &Skill, name: &str) -> bool {
         let named =
             || name.strip_prefix(skill.scope().name()).is_some_and(|rest| rest.starts_with(['/', ':']));
@@ -38,9 +40,9 @@ impl LookupScope<'_> {
     }
 }
 
-/// The skill that name means.
+/// The skill that the name refers to.
 ///
-/// What reads as a qualified name is taken as one first, so that no skill can take the place of another by calling itself
+/// What parses as a qualified name is first looked up as one, so that no skill can replace another by calling itself
 /// `user/metier:deploy`.
 pub(super) fn find_skill<'a>(
     registry: &'a Registry,
@@ -68,7 +70,7 @@ pub(super) fn find_skill<'a>(
     ))
 }
 
-/// The nearest skill of that name within sight; they are sorted by name and nearness.
+/// The nearest skill of that name within the lookup's scope; the skills are sorted by name and precedence.
 fn find_plain<'a>(registry: &'a Registry, name: &str, sight: LookupScope<'_>) -> Option<&'a Skill> {
     let first = registry.skills.partition_point(|skill| skill.name() < name);
     let named = registry.skills[first..].iter().take_while(|skill| skill.name() == name);
@@ -100,7 +102,7 @@ fn find_qualified<'a>(
     }
 }
 
-/// Whether the name is a part of the skill's qualified one, and more than its plain one.
+/// Whether the name is a part of the skill's qualified name, and more than its plain name.
 fn matches_qualified_name(skill: &Skill, name: &str) -> bool {
     let version = skill.version().to_string();
     name != skill.name()
@@ -108,7 +110,7 @@ fn matches_qualified_name(skill: &Skill, name: &str) -> bool {
             .is_some_and(|at| at.is_empty() || skill.address().matches_qualifier(at))
 }
 
-/// What stands before the colon in `[qualifier:]plain[@version]`; empty when there is none, nothing when the name is another.
+/// The part before the colon in `[qualifier:]plain[@version]`; empty when there is none, `None` when the name is another.
 fn qualifier<'a>(name: &'a str, plain: &str, version: &str) -> Option<&'a str> {
     let unversioned = name.strip_suffix(version).and_then(|rest| rest.strip_suffix('@'));
     let of = |name: &'a str| match name.strip_suffix(plain)? {
@@ -148,7 +150,7 @@ fn unknown_skill_error(registry: &Registry, name: &str, sight: LookupScope<'_>) 
     ))
 }
 
-/// Up to three names that are a slip or two away, nearest first.
+/// Up to three names within one or two typos, nearest first.
 fn similar_names(registry: &Registry, name: &str) -> Vec<String> {
     let plain = name.rsplit(':').next().unwrap_or(name);
     let plain = plain.split('@').next().unwrap_or(plain).to_lowercase();
@@ -175,7 +177,7 @@ fn join_names(names: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// A name as an error may repeat it: on one line, and not without end.
+/// A name as an error repeats it: on one line, and shortened.
 fn printable_name(name: &str) -> String {
     let letter = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
     let mut text: String = name.chars().take(MAX_NAME_CHARS).map(letter).collect();

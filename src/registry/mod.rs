@@ -1,7 +1,7 @@
-//! Which skills there are: roots and scopes, discovery, and who shadows whom.
+//! The registry of skills: roots and scopes, discovery, and shadowing.
 //!
-//! Discovery reads the heads of `SKILL.md` files and the contracts beside them, and nothing else; bodies, scripts and resources
-//! are read when they are asked for. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
+//! Discovery reads only the frontmatter of `SKILL.md` files and the contracts beside them; bodies, scripts and resources are
+//! read on demand. It never fails as a whole: what does not load is a [`Problem`], and one broken skill never hides another.
 
 mod broken;
 mod builtin;
@@ -42,7 +42,7 @@ use self::broken::BrokenSkill;
 use self::scan::Scan;
 use crate::error::Result;
 
-/// The skills of a list of roots, and what is wrong with those that do not load.
+/// The skills of a list of roots, and the problems of those that do not load.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     skills: Vec<Skill>,
@@ -52,7 +52,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Looks for skills in these roots. A root that does not exist has none.
+    /// Discovers the skills in these roots. A root that does not exist has none.
     pub fn discover(roots: &Roots) -> Self {
         let mut scan = Scan::default();
         for (rank, root) in roots.iter().enumerate() {
@@ -69,12 +69,12 @@ impl Registry {
         Self { skills, broken, problems, linked_folders: linked }
     }
 
-    /// Every skill that loads, shadowed ones included, by name; of one name the nearest comes first.
+    /// Every skill that loads, including shadowed ones, sorted by name; for equal names the nearest comes first.
     pub fn skills(&self) -> &[Skill] {
         &self.skills
     }
 
-    /// The skills their plain names stand for, by name.
+    /// The skills that plain names refer to, sorted by name.
     pub fn visible(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter().filter(|skill| skill.shadowed_by().is_none())
     }
@@ -87,28 +87,28 @@ impl Registry {
         self::lookup::find_skill(self, name, self::lookup::LookupScope::All)
     }
 
-    /// The skill that another one means by that name. A skill of the user means none of a project by a plain name, and one inside
-    /// the binary none but those beside it, so that nobody nearer takes the place of what it relies on; `project/.agents:name`
-    /// means what it says. Skills of a project, or of a root named by the caller, mean what everybody means.
+    /// The skill that another skill means by that name. By a plain name, a skill of the user finds no skill of a project, and a
+    /// builtin skill finds only other builtin skills, so that no nearer skill replaces one it relies on; `project/.agents:name`
+    /// finds what it names. Skills of a project, or of a root named by the caller, find what everybody finds.
     ///
-    /// Fails as [`Registry::find`] does, and names the way out where only a nearer skill has the name.
+    /// Fails as [`Registry::find`] does, with a hint where only a nearer skill has the name.
     pub fn find_for_caller(&self, caller: &Skill, name: &str) -> Result<&Skill> {
         self::lookup::find_skill(self, name, self::lookup::LookupScope::VisibleTo(caller))
     }
 
-    /// What was not loaded, not searched, or not unambiguous, in the order of the roots; shadowing comes last.
+    /// What was not loaded, not searched, or ambiguous, in the order of the roots; shadowing comes last.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
     /// The folders inside a project that hold skills because a link in a root leads there: relative to it, `/`-separated.
-    /// With [`Roots::protected_folders`] they are what scripts may not change.
+    /// Together with [`Roots::protected_folders`] they are the folders that scripts may not change.
     pub fn linked_folders(&self, project: &Path) -> Vec<String> {
         let project = project::real_path(project);
         self.linked_folders.iter().filter_map(|folder| project::path_in_project(&project, folder)).collect()
     }
 
-    /// What a model is shown: the visible skills, without those that only people may call.
+    /// The skills a model is shown: the visible skills, without those that only people may call.
     pub fn catalog(&self) -> Catalog<'_> {
         Catalog::new(self)
     }

@@ -1,4 +1,4 @@
-//! Where a skill came from: its root, its folder, its file.
+//! The origin of a skill: its root, its folder, its file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::root::{Root, Scope};
 use crate::registry::skill_folder::SkillFolder;
 
-/// A root as its skills remember it.
+/// The root of a skill, shared by all skills in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RootOrigin {
     pub(super) scope: Scope,
     pub(super) label: String,
-    /// The place in the list of roots.
+    /// The position in the list of roots.
     pub(super) rank: usize,
     pub(super) path: PathBuf,
 }
@@ -26,7 +26,7 @@ impl RootOrigin {
     }
 }
 
-/// A `SKILL.md` somewhere.
+/// The location of a `SKILL.md`.
 #[derive(Clone, Debug)]
 pub(super) struct SkillAddress {
     pub(super) origin: Arc<RootOrigin>,
@@ -48,7 +48,7 @@ impl SkillAddress {
         self.path_in_root().rsplit('/').next().unwrap_or_default().to_owned()
     }
 
-    /// The folder relative to the root, `/`-separated; what is not Unicode is replaced.
+    /// The folder relative to the root, `/`-separated; characters that are not Unicode are replaced.
     pub(super) fn path_in_root(&self) -> String {
         match &self.folder {
             SkillFolder::Disk(folder) => {
@@ -58,8 +58,8 @@ impl SkillAddress {
         }
     }
 
-    /// Whether `qualifier` names where this lies: the scope, the label of the root, or both. A label may go on with the
-    /// folder, which tells skills of one name and version in one root apart.
+    /// Whether `qualifier` names this location: the scope, the label of the root, or both. A label may be followed by the
+    /// folder, which distinguishes skills of the same name and version in one root.
     pub(super) fn matches_qualifier(&self, qualifier: &str) -> bool {
         let RootOrigin { scope, label, .. } = &*self.origin;
         let is_label = |text: &str| match text.strip_prefix(label.as_str()) {

@@ -1,19 +1,19 @@
-//! Many small pieces of work at once, where that pays.
+//! Maps many small items in parallel, where that is faster.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Below this many pieces starting a thread costs more than it gains.
+/// Below this number of items, starting a thread costs more than it gains.
 const MIN_ITEMS: usize = 500;
-/// Looking for skills is not worth more threads than this.
+/// More threads than this do not speed up discovery.
 const MAX_THREADS: usize = 8;
-/// Pieces a thread takes at a time, so that one on a busy core does not keep the others waiting.
+/// Items a thread takes at a time, so that one on a busy core does not delay the others.
 const BLOCK_SIZE: usize = 32;
 
-/// What `work` makes of every item, in the items' order.
+/// The results of `work` for all items, in the order of the items.
 pub(super) fn parallel_map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    // Asking how many there may be reads the control groups, which takes longer than looking at a few folders.
+    // Querying the available parallelism reads the control groups, which takes longer than inspecting a few folders.
     let threads = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let threads = if items.len() < MIN_ITEMS { 1 } else { threads() };
     if threads < 2 {
@@ -30,11 +30,11 @@ pub(super) fn parallel_map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R
     };
     let mut done = thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, take_blocks);
-        // Where the system gives no thread, the others do its share.
+        // If the system cannot start a thread, the others do its share.
         let others: Vec<_> = (1..threads).map(start).filter_map(Result::ok).collect();
         let mut done = take_blocks();
         for other in others {
-            // A panic there is a defect here, and is not hidden.
+            // A panic there is a defect of metier, and is not hidden.
             done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         done

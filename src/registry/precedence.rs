@@ -1,4 +1,4 @@
-//! Who shadows whom: nearer roots before versions, versions within a root, the path when all else is equal.
+//! Which skill shadows which: nearer roots before versions, versions within a root, the path when all else is equal.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::skill::Skill;
 use crate::skill::Severity;
 
-/// Sorts the skills by name and nearness and marks those that are shadowed. Answers with what there is to say about it.
+/// Sorts the skills by name and precedence and marks those that are shadowed. Returns the problems found.
 pub(super) fn rank_skills(skills: &mut [Skill]) -> Vec<Problem> {
     skills.sort_by(|a, b| compare_precedence(a, b).then_with(|| a.file_path().cmp(&b.file_path())));
     let mut problems = Vec::new();

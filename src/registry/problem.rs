@@ -1,4 +1,4 @@
-//! What discovery has to say about a place on disk.
+//! A problem found by discovery at a path on disk.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,27 +7,27 @@ use serde::Serialize;
 
 use crate::skill::{Diagnostic, Severity};
 
-/// A skill that does not load or does not run, a folder that was not searched, or a skill that another one shadows.
+/// A skill that does not load or cannot run, a folder that was not searched, or a skill that another one shadows.
 ///
 /// Serialises as `{path, severity, message, help, skipped, diagnostics}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file or folder it is about; `shipped:NAME` for a skill inside the binary.
+    /// The file or folder concerned; `shipped:NAME` for a builtin skill.
     pub path: PathBuf,
-    /// How much it matters: an error hides a skill, a warning may, the rest is worth knowing.
+    /// How severe it is: an error hides a skill, a warning may, the rest is worth knowing.
     pub severity: Severity,
     /// One sentence: what is wrong.
     pub message: String,
-    /// The way out, where there is one to name.
+    /// How to fix it, where that is known.
     pub help: Option<String>,
-    /// Whether what lies at the path was left out.
+    /// Whether the file or folder was left out.
     pub skipped: bool,
-    /// What the parser found in a `SKILL.md` that does not load, or in a contract that nothing runs by.
+    /// The parser's diagnostics of a `SKILL.md` that does not load, or of a contract with which the skill cannot run.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Problem {
-    /// A file or folder left out, for that reason.
+    /// A file or folder that was left out, and why.
     pub(super) fn skipped_entry(
         path: impl Into<PathBuf>,
         severity: Severity,
@@ -36,7 +36,7 @@ impl Problem {
         Self { skipped: true, ..Self::note(path, severity, message) }
     }
 
-    /// Something worth knowing about what was not left out.
+    /// A note about something that was not left out.
     pub(super) fn note(path: impl Into<PathBuf>, severity: Severity, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -48,7 +48,7 @@ impl Problem {
         }
     }
 
-    /// A `SKILL.md` that does not load: the finding that blocks it, and all the others.
+    /// A `SKILL.md` that does not load: the blocking diagnostic, and all the others.
     pub(super) fn not_loaded(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
         let cause = diagnostics.iter().find(|diagnostic| diagnostic.blocks);
         let message = cause.map_or("it does not load", |cause| &cause.message).to_owned();
@@ -56,7 +56,7 @@ impl Problem {
         Self { help, diagnostics, ..Self::skipped_entry(path, Severity::Error, message) }
     }
 
-    /// A contract by which its skill, which is listed, does not run.
+    /// A contract that prevents its skill from running; the skill stays listed.
     pub(super) fn invalid_contract(path: PathBuf, diagnostics: Vec<Diagnostic>) -> Self {
         Self { skipped: false, ..Self::not_loaded(path, diagnostics) }
     }
@@ -65,7 +65,7 @@ impl Problem {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// The finding that keeps the skill from loading.
+    /// The diagnostic that prevents the skill from loading.
     pub fn blocking_diagnostic(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.blocks)
     }

@@ -1,4 +1,4 @@
-//! Where a project begins, and what lies in it.
+//! Finds the root of a project, and paths relative to it.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,8 +8,8 @@ use crate::registry::home_dirs::{contains_home_dir, is_mounted_whole};
 
 /// The nearest folder at or above `start` that has `.<product>` or `.git`; `start` itself, made absolute, when none has.
 ///
-/// The search ends below the homes of users and the root of a file system: what lies there in a folder of that name is the user's
-/// own, and no sign of a project. Whether `start` is such a folder itself says [`contains_home_dir`](super::holds_a_home).
+/// The search ends below home folders and the root of a file system: a folder of that name there belongs to the user and does
+/// not mark a project. Whether `start` itself is such a folder is checked with [`contains_home_dir`](super::contains_home_dir).
 pub fn project_root(start: &Path, product: &str) -> PathBuf {
     let start = absolute_path(start);
     let own = format!(".{product}");
@@ -30,7 +30,7 @@ pub fn project_root(start: &Path, product: &str) -> PathBuf {
     start
 }
 
-/// Whether a folder lies on another file system than the one above it.
+/// Whether a folder is on another file system than its parent.
 #[cfg(unix)]
 fn is_mount(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -43,7 +43,7 @@ fn is_mount(folder: &Path) -> bool {
     folder.parent().is_none()
 }
 
-/// The path from the root of the file system. Only where it holds `..` are links resolved: they decide where that leads.
+/// The absolute path. Links are resolved only where the path contains `..`, because they decide where that leads.
 pub(super) fn absolute_path(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if absolute.components().any(|part| part == Component::ParentDir) {
@@ -52,7 +52,7 @@ pub(super) fn absolute_path(path: &Path) -> PathBuf {
     absolute
 }
 
-/// The path without links on the way, as far down as it exists.
+/// The path with links resolved, as far as it exists.
 pub(super) fn real_path(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     match existing {
@@ -61,12 +61,12 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     }
 }
 
-/// The place of a folder in a project, neither with links on the way, `/`-separated; nothing when it lies elsewhere.
+/// The path of a folder relative to the project, both with links resolved, `/`-separated; `None` when it lies elsewhere.
 pub(super) fn path_in_project(project: &Path, folder: &Path) -> Option<String> {
     folder.strip_prefix(project).ok().map(slash_separated)
 }
 
-/// As [`below`], with the links in the project left as they are: they are things in it too.
+/// Like [`path_in_project`], with the links in the project left as they are: they are entries of it too.
 pub(super) fn unresolved_path_in_project(project: &Path, folder: &Path) -> Option<String> {
     let root =
         folder.ancestors().find(|above| std::fs::canonicalize(above).is_ok_and(|real| real == project));

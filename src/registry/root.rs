@@ -1,20 +1,20 @@
-//! A place skills are looked for in, and how near it is.
+//! A root: a folder in which skills are looked for, and its scope.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-/// How near a root is; the order is the order of precedence.
+/// The scope of a root; the order is the order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Named by the caller.
     Explicit,
     /// In the project.
     Project,
-    /// The user's own.
+    /// Of the user.
     User,
-    /// Inside the binary.
+    /// Builtin, inside the binary.
     Builtin,
 }
 
@@ -45,16 +45,16 @@ impl Serialize for Scope {
 /// A folder of skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// How near it is.
+    /// Its scope.
     pub scope: Scope,
-    /// What qualified names call it, as in `project/.agents:name`.
+    /// Its label in qualified names, as in `project/.agents:name`.
     pub label: String,
     /// The folder; it need not exist.
     pub path: PathBuf,
 }
 
 impl Root {
-    /// A root of that scope, called that, in that folder.
+    /// A root with that scope and label in that folder.
     pub fn new(scope: Scope, label: impl Into<String>, place: impl Into<PathBuf>) -> Self {
         Self { scope, label: label.into(), path: place.into() }
     }

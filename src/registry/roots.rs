@@ -6,11 +6,11 @@ use super::project::{absolute_path, path_in_project, real_path, unresolved_path_
 use super::root::{Root, Scope};
 use crate::registry::user_roots;
 
-/// The folder of skills every client shares, and the one of clients that read only their own.
+/// The folder of skills that every client shares, and the folder of clients that read only their own.
 const AGENTS_FOLDER: &str = ".agents";
 const CLAUDE_FOLDER: &str = ".claude";
 
-/// Where to look for skills, nearest first, and whether those inside the binary come last.
+/// Where to look for skills, nearest first, and whether the builtin skills come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     roots: Vec<Root>,
@@ -18,9 +18,9 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// The usual roots of a product: in the project `.<product>/skills` and `.agents/skills`, of the user
+    /// The standard roots of a product: in the project `.<product>/skills` and `.agents/skills`, of the user
     /// `$<PRODUCT>_DATA_DIR/skills` (or `<product>/skills` in the platform's data folder) and `~/.agents/skills`, then the
-    /// skills that ship inside the binary.
+    /// builtin skills.
     pub fn standard(product: &str, project: &Path) -> Self {
         let project = absolute_path(project);
         let own = format!(".{product}");
@@ -30,7 +30,7 @@ impl Roots {
         in_project.into_iter().chain(user_roots::roots(product)).fold(roots, Self::with)
     }
 
-    /// Nowhere.
+    /// No roots.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -46,8 +46,8 @@ impl Roots {
         Self { roots, ..self }
     }
 
-    /// Adds a root after those as near as it is. A label its scope already has gets a number, so that qualified names
-    /// stay apart.
+    /// Adds a root after those of the same or a nearer scope. A label that already exists in its scope gets a number, so that
+    /// qualified names stay distinct.
     pub fn with(mut self, mut root: Root) -> Self {
         root.label = self.unique_label(&root);
         root.path = absolute_path(&root.path);
@@ -56,12 +56,12 @@ impl Roots {
         self
     }
 
-    /// Leaves out the skills inside the binary.
+    /// Leaves out the builtin skills.
     pub fn without_builtin(self) -> Self {
         Self { has_builtin: false, ..self }
     }
 
-    /// Whether the skills inside the binary belong to it.
+    /// Whether the builtin skills are included.
     pub fn has_builtin(&self) -> bool {
         self.has_builtin
     }
@@ -71,8 +71,8 @@ impl Roots {
         self.roots.iter()
     }
 
-    /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. What a link leads to inside
-    /// the project is named as well, and so is `.claude/skills`, where other clients find what a script leaves there.
+    /// The roots inside a project, whether they exist or not: relative to it, `/`-separated. Includes the targets of links
+    /// inside the project, and `.claude/skills`, where other clients would find what a script writes there.
     pub fn protected_folders(&self, project: &Path) -> Vec<String> {
         let project = real_path(&absolute_path(project));
         let mut folders: Vec<String> = Vec::new();

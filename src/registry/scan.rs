@@ -1,5 +1,5 @@
-//! One root after the other, level by level: what lies near is found before any cap is reached, and in the same order
-//! every time.
+//! Scans one root after the other, level by level: near folders are found before any cap is reached, and the order is always
+//! the same.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -19,29 +19,29 @@ use crate::registry::parallel;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Severity, SkillLocation, load};
 
-/// How deep below a root a skill may lie.
+/// Maximum depth of a skill below a root.
 const MAX_DEPTH: usize = 6;
-/// Folders of one root that are looked into.
+/// Maximum number of folders inspected in one root.
 const MAX_FOLDERS: usize = 50_000;
-/// Names the folders of one root may hold together before no further level is looked into.
+/// Maximum number of entries in all folders of one root; beyond it no further level is inspected.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// What was found so far.
+/// The results of a scan so far.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) skills: Vec<Skill>,
     pub(super) broken: Vec<BrokenSkill>,
     pub(super) problems: Vec<Problem>,
-    /// Where links led that skills were found below.
+    /// Targets of links below which skills were found.
     pub(super) linked_folders: BTreeSet<PathBuf>,
-    /// Where links led.
+    /// Targets of links.
     link_targets: HashSet<PathBuf>,
-    /// Folders looked into, without links: however many ways lead to one, it counts once.
+    /// Inspected folders, with links resolved: a folder counts once, however many paths lead to it.
     visited_folders: HashSet<PathBuf>,
 }
 
 impl Scan {
-    /// Adds what lies below a root.
+    /// Adds the skills below a root.
     pub(super) fn scan_root(&mut self, root: &Root, rank: usize) {
         let start = match std::fs::canonicalize(&root.path) {
             Ok(real) => FolderCandidate { path: root.path.clone(), real_path: real, is_link: false },
@@ -75,7 +75,7 @@ impl Scan {
         }
     }
 
-    /// Adds the skills inside the binary.
+    /// Adds the builtin skills.
     pub(super) fn add_builtin(&mut self, rank: usize) {
         let origin = Arc::new(RootOrigin::builtin(rank));
         for shipped in SHIPPED {
@@ -94,7 +94,7 @@ impl Scan {
         }
     }
 
-    /// The folders no way has led to yet; those that are no links themselves come first, so that they keep their own path.
+    /// The folders not visited yet; those that are not links come first, so that they keep their own path.
     fn skip_visited(&mut self, level: Vec<FolderCandidate>) -> Vec<FolderCandidate> {
         let (links, mut unseen): (Vec<_>, Vec<_>) = level.into_iter().partition(|spot| spot.is_link);
         unseen.retain(|spot| self.visited_folders.insert(spot.real_path.clone()));
@@ -119,7 +119,7 @@ impl Scan {
         unseen
     }
 
-    /// Takes the folders away for which there is no room, and says so.
+    /// Removes the folders beyond the cap, and reports it.
     fn cap_level(&mut self, level: &mut Vec<FolderCandidate>, space: usize, root: &Root) {
         if level.len() > space {
             let left_out = level.len() - space;
@@ -154,7 +154,7 @@ impl Scan {
         self.broken.push(broken);
     }
 
-    /// A root that does not exist is no problem; one that is a link to nothing, or behind a locked door, is.
+    /// A root that does not exist is no problem; one that is a dangling link or cannot be accessed is.
     fn report_unreachable(&mut self, root: &Path, error: io::Error) {
         if error.kind() == io::ErrorKind::NotFound && std::fs::symlink_metadata(root).is_err() {
             return;

@@ -1,4 +1,4 @@
-//! A skill that loads: what its head says, where it lies, and the rest of it on demand.
+//! A skill that loads: its frontmatter, its location, and the rest on demand.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use crate::registry::contract_file::ContractFile;
 use crate::registry::skill_folder::SkillFolder;
 use crate::skill::{Contract, Diagnostic, Manifest, SkillLocation, parse};
 
-/// Bytes a `SKILL.md` may have, body included: 1 MiB, as other clients have it.
+/// Maximum bytes of a `SKILL.md`, body included: 1 MiB, as in other clients.
 const MAX_SKILL_FILE_BYTES: u64 = 1 << 20;
 
-/// A skill on disk or inside the binary, known by the head of its `SKILL.md`.
+/// A skill on disk or inside the binary, represented by the frontmatter of its `SKILL.md`.
 #[derive(Clone, Debug)]
 pub struct Skill {
     address: SkillAddress,
@@ -33,7 +33,7 @@ impl Skill {
     ) -> Self {
         let contract = beside.as_ref().and_then(|beside| beside.contract.as_ref());
         if let Some(version) = contract.and_then(|contract| contract.version.clone()) {
-            // Where both name one they agree, or there is no contract.
+            // If both declare a version they agree; otherwise there is no contract.
             manifest.version = version;
         }
         Self {
@@ -61,32 +61,32 @@ impl Skill {
         &self.manifest.version
     }
 
-    /// Everything its frontmatter says.
+    /// Its whole frontmatter.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// What the specification finds fault with in the head of its `SKILL.md`; it loads nevertheless.
+    /// Violations of the specification in the frontmatter of its `SKILL.md`; the skill loads nevertheless.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// The contract beside its `SKILL.md`; nothing where there is none, or none that it may run by.
+    /// The contract beside its `SKILL.md`; `None` where there is none, or none that it may run by.
     pub fn contract(&self) -> Option<&Contract> {
         self.contract_file.as_ref()?.contract.as_ref()
     }
 
-    /// The contract's file, by its name in the skill's folder, whatever is wrong with it.
+    /// The file name of the contract in the skill's folder, even if the contract is invalid.
     pub fn contract_file(&self) -> Option<&'static str> {
         self.contract_file.as_ref().map(|beside| beside.file_name)
     }
 
-    /// What is wrong with its contract, or worth knowing. What blocks keeps the skill from running.
+    /// What is wrong with its contract, or worth knowing. A blocking diagnostic prevents the skill from running.
     pub fn contract_diagnostics(&self) -> &[Diagnostic] {
         self.contract_file.as_ref().map_or(&[], |beside| &beside.diagnostics)
     }
 
-    /// Why it cannot run by its contract: `invalid-skill`, with the line. Makes its schemas ready the first time.
+    /// Why its contract prevents it from running: `invalid-skill`, with the line. Compiles the schemas at the first call.
     pub fn contract_error(&self) -> Option<SkillError> {
         let beside = self.contract_file.as_ref()?;
         let Some(cause) = beside.blocking_diagnostic() else { return self.schema_error(beside) };
@@ -102,7 +102,7 @@ impl Skill {
         })
     }
 
-    /// Why nothing could be held against its inputs or outputs.
+    /// Why nothing can be validated against its input or output schema.
     fn schema_error(&self, beside: &ContractFile) -> Option<SkillError> {
         let contract = beside.contract.as_ref()?;
         let mut sections = [("inputs", &contract.inputs), ("outputs", &contract.outputs)].into_iter();
@@ -118,7 +118,7 @@ impl Skill {
         })
     }
 
-    /// The same for those who list what is wrong.
+    /// The same error as a problem, for listings.
     pub(super) fn contract_problem(&self) -> Option<Problem> {
         let beside = self.contract_file.as_ref()?;
         beside.blocking_diagnostic()?;
@@ -132,23 +132,23 @@ impl Skill {
         }
     }
 
-    /// How near its root is.
+    /// The scope of its root.
     pub fn scope(&self) -> Scope {
         self.address.origin.scope
     }
 
-    /// What qualified names call its root.
+    /// The label of its root in qualified names.
     pub fn root_label(&self) -> &str {
         &self.address.origin.label
     }
 
-    /// Its `SKILL.md`, to show; `shipped:NAME` when it is inside the binary.
+    /// The path of its `SKILL.md`, to display; `shipped:NAME` for a builtin skill.
     pub fn path(&self) -> String {
         self.file_path().display().to_string()
     }
 
-    /// Its qualified name in full: `scope/root:name@version`. Of skills in one root that agree in all of it, all but the
-    /// first have their folder after the root: `scope/root/folder:name@version`.
+    /// Its full qualified name: `scope/root:name@version`. If several skills in one root agree in all of it, all but the first
+    /// have their folder after the root: `scope/root/folder:name@version`.
     pub fn qualified_name(&self) -> String {
         let (scope, label) = (self.scope(), self.root_label());
         let (name, version) = (self.name(), self.version());
@@ -158,12 +158,12 @@ impl Skill {
         format!("{scope}/{label}:{name}@{version}")
     }
 
-    /// The qualified name of the skill its plain name stands for, when that is another one.
+    /// The qualified name of the skill that its plain name refers to, when that is another one.
     pub fn shadowed_by(&self) -> Option<&str> {
         self.shadowed_by.as_deref()
     }
 
-    /// Where its files are.
+    /// Its folder.
     pub fn folder(&self) -> &SkillFolder {
         &self.address.folder
     }
@@ -175,7 +175,7 @@ impl Skill {
         self.manifest.unknown.iter().any(|key| key.key == "disable-model-invocation" && is_set(&key.value))
     }
 
-    /// The text below the frontmatter, trimmed, read now. `invalid-skill` when it is no longer a skill, or not UTF-8.
+    /// The text below the frontmatter, trimmed, read now. `invalid-skill` when the file is no longer a skill, or not UTF-8.
     pub fn body(&self) -> Result<String> {
         let source = self.folder().read(self.address.file_name, MAX_SKILL_FILE_BYTES)?;
         let directory = self.address.folder_name();
@@ -191,7 +191,7 @@ impl Skill {
         Err(SkillError::new(ErrorKind::InvalidSkill, message))
     }
 
-    /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Those with a dot are not listed.
+    /// The regular files in `scripts/`, as paths in the skill's folder, sorted, listed now. Hidden files are not listed.
     pub fn scripts(&self) -> Result<Vec<String>> {
         self.folder().files_in("scripts")
     }

@@ -1,4 +1,4 @@
-//! How a folder is opened, listed, and its `SKILL.md` opened through it. Nothing here blocks.
+//! Opens and lists folders, and opens a `SKILL.md` through the folder's handle. Nothing here blocks.
 
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -16,7 +16,7 @@ pub(super) use portable::SkillDir;
 #[cfg(unix)]
 pub(super) use unix::SkillDir;
 
-/// What kind of thing has a name, as far as discovery cares.
+/// The kind of a folder entry, as far as discovery needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirEntryKind {
     Folder,
@@ -24,12 +24,12 @@ pub(super) enum DirEntryKind {
     Other,
 }
 
-/// The refusal of FIFOs, sockets, devices and folders.
+/// The error for FIFOs, sockets, devices and folders.
 fn not_a_regular_file() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-/// Opens a regular file in that folder. A link is followed inside it only.
+/// Opens a regular file in that folder. A link is followed inside the folder only.
 fn open_regular_file(folder: &Dir, name: &str) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).nonblock(true);

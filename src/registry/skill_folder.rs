@@ -8,10 +8,10 @@ use crate::host::files::{EntryKind, WalkFilter, WalkOptions, path_below};
 use crate::policy::{CancelToken, Limits};
 use crate::registry::builtin::BuiltinSkill;
 
-/// Folders a list of files goes down.
+/// Maximum depth of a file listing.
 const MAX_LISTED_DEPTH: usize = 8;
 
-/// Folders that are walked into at all.
+/// Maximum depth of any walk.
 const MAX_WALK_DEPTH: usize = 256;
 
 /// Where a skill's files are.
@@ -39,11 +39,11 @@ impl SkillFolder {
         }
     }
 
-    /// The same of a folder on disk that is open.
+    /// Like [`SkillFolder::read`], from an open folder on disk.
     pub(crate) fn read_from(files: &Files, path: &str, cap: u64) -> Result<Vec<u8>> {
         let path = path_below(path, None, "the skill")?;
         let view = files.unrestricted().with_label("the skill");
-        // Nothing larger is read anyway, and most are smaller. What is wrong is said below.
+        // Files larger than the maximum are never read, and most are smaller. Errors are reported below.
         if cap >= Limits::MAX_READ_SIZE
             && let Ok(bytes) = view.read(&path)
         {
@@ -55,7 +55,7 @@ impl SkillFolder {
         Ok(bytes)
     }
 
-    /// Its regular files down to eight folders deep, hidden ones and links aside: relative, `/`-separated, sorted.
+    /// Its regular files down to eight folders deep, except hidden files and links: relative, `/`-separated, sorted.
     pub fn files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_LISTED_DEPTH),
@@ -63,7 +63,7 @@ impl SkillFolder {
         }
     }
 
-    /// The same down to where nothing is walked any more: 256 folders deep.
+    /// Like [`SkillFolder::files`], down to the maximum walk depth: 256 folders.
     pub(super) fn all_files(&self) -> Result<Vec<String>> {
         match self {
             Self::Disk(folder) => regular_files(folder, "", MAX_WALK_DEPTH),
@@ -71,13 +71,13 @@ impl SkillFolder {
         }
     }
 
-    /// The regular files that lie in one of its folders, as [`Folder::files`] names them; none when it does not exist.
+    /// The regular files directly in one of its folders, named as in [`SkillFolder::files`]; none when it does not exist.
     pub(crate) fn files_in(&self, subfolder: &str) -> Result<Vec<String>> {
         let lies_in = |path: &String| path.rsplit_once('/').is_some_and(|(parent, _)| parent == subfolder);
         Ok(self.files_to_depth(subfolder, 1)?.into_iter().filter(lies_in).collect())
     }
 
-    /// The same with what lies in folders of that folder.
+    /// Like [`SkillFolder::files_in`], including files in subfolders of that folder.
     pub(crate) fn files_under(&self, subfolder: &str) -> Result<Vec<String>> {
         self.files_to_depth(subfolder, MAX_LISTED_DEPTH)
     }
@@ -99,7 +99,7 @@ impl SkillFolder {
         }
     }
 
-    /// The folder on disk, where it is one.
+    /// The folder on disk; `None` for a builtin skill.
     pub fn disk_path(&self) -> Option<&Path> {
         match self {
             Self::Disk(folder) => Some(folder),

@@ -1,4 +1,4 @@
-//! The user's own roots: the product's data folder, and the one all clients share.
+//! The roots of the user: the product's data folder, and the folder that all clients share.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use etcetera::BaseStrategy;
 
 use super::root::{Root, Scope};
 
-/// The user's roots; fewer where there is no home to look in.
+/// The roots of the user; fewer where there is no home folder.
 pub(super) fn roots(product: &str) -> Vec<Root> {
     let platform = etcetera::base_strategy::choose_native_strategy().ok();
     let named = std::env::var_os(data_dir_variable(product));
@@ -24,7 +24,7 @@ fn data_dir_variable(product: &str) -> String {
     product.chars().map(letter).chain("_DATA_DIR".chars()).collect()
 }
 
-/// The folder the user named is the product's alone; the platform's is shared by all products.
+/// A data folder named by the user belongs to the product alone; the platform's is shared by all products.
 fn data_folder(named: Option<OsString>, product: &str, platform: Option<PathBuf>) -> Option<PathBuf> {
     match named.filter(|folder| !folder.is_empty()) {
         Some(folder) => Some(folder.into()),

@@ -1,4 +1,4 @@
-//! What a worker process is asked and what it answers. A message is a line: a header in JSON, and after a record separator,
+//! The requests to a worker process and its responses. A message is a line: a header in JSON, and after a record separator,
 //! which no JSON text contains, a value of its own, so that a value may nest as deep here as in process.
 
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! One end of a socket: requests on their way in, a line each, and the answer that nobody has read yet.
+//! One connection to a process: incoming requests, a line each, and the answer that is not sent yet.
 
 use std::io::IoSliceMut;
 use std::mem::{self, MaybeUninit};

@@ -1,4 +1,4 @@
-//! What a run answers its processes: one call at a time, in the order in which they are heard.
+//! Answers the host API requests of a run: one call at a time, in the order of arrival.
 
 use std::borrow::Cow;
 use std::io::PipeReader;

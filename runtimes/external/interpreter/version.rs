@@ -1,5 +1,5 @@
-//! What an interpreter says of its version: asked with a deadline, of a bounded answer, outside of any project. Where a stranger
-//! may have put it, it is asked in a sandbox or not at all.
+//! Queries the version of an interpreter: with a timeout, a limit of output, and outside of any project. If an untrusted party
+//! may have installed it, it is queried in a sandbox or not at all.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The descriptors by which processes call their host: answered on a thread of its own, from the first word on.
+//! The connections by which processes call their host: a thread of its own answers them, from the first request on.
 
 use std::io::PipeWriter;
 use std::thread::{Builder, Scope, ScopedJoinHandle};

@@ -1,4 +1,5 @@
-//! One process from its start to its last byte: fed, drained and stopped by one thread that sleeps until something happens.
+//! Runs one process from its start to its last byte: one thread writes its input, reads its output, stops it, and sleeps in
+//! between.
 
 mod exit_fd;
 pub(super) mod host_api_thread;
@@ -53,7 +54,7 @@ pub(super) enum Launch<'a> {
 
 /// How a process ended.
 pub(super) struct ProcessExit {
-    /// What the sandbox says, where there was one.
+    /// The supervisor's report, if there was a sandbox.
     pub(super) report: Option<SupervisorReport>,
     pub(super) status: ExitStatus,
     pub(super) signal: Option<i32>,
@@ -61,7 +62,7 @@ pub(super) struct ProcessExit {
     pub(super) stderr: CapturedOutput,
 }
 
-/// What was kept of a stream: a cut never goes through a letter.
+/// What was kept of a stream: a cut never splits a character.
 #[derive(Clone)]
 pub(super) struct CapturedOutput {
     pub(super) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A process in a sandbox: its helper starts it, its stub kills and reaps it.
+//! A sandboxed process: the fork server starts it, its supervisor kills and reaps it.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::super::super::sandbox::{LaunchHandle, LaunchOutcome, LaunchRequest, L
 use super::ProcessTree;
 use crate::runtimes::sandbox::compat::SOCK_CLOEXEC;
 
-/// A tree under its stub. Dropping it kills the tree.
+/// A process tree under its supervisor. Dropping it kills the tree.
 pub(super) struct SandboxedProcess {
     stdio: [Option<File>; 3],
     api_socket: Option<OwnedFd>,
@@ -110,7 +110,7 @@ const METIER_DIRS_STEP: &str = "own folders";
 pub(in super::super) const METIER_DIRS_VISIBLE: &str =
     "folders of metier's own lie where the script would see them, which takes namespaces to prevent";
 
-/// A program that could not be executed is the script's matter; a wall that could not be put up is the sandbox's.
+/// A program that could not be executed is the script's fault; a restriction that could not be set up is the sandbox's.
 fn setup_error(step: &str, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
     if step == PROGRAM_STEP {
@@ -120,7 +120,7 @@ fn setup_error(step: &str, errno: i32) -> io::Error {
     }
 }
 
-/// A sandbox that could not be put up.
+/// A sandbox that could not be set up.
 #[derive(Debug)]
 pub(in super::super) struct SandboxSetupError {
     step: String,
@@ -128,14 +128,14 @@ pub(in super::super) struct SandboxSetupError {
 }
 
 impl SandboxSetupError {
-    /// Whether there was too little of something, which says nothing of what the machine can enforce.
+    /// Whether a resource ran out, which says nothing about what the machine can enforce.
     pub(in super::super) fn is_resource_shortage(&self) -> bool {
         use rustix::io::Errno;
         let want = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::PIPE, Errno::NOSPC];
         Errno::from_io_error(&self.error).is_some_and(|error| want.contains(&error))
     }
 
-    /// The way out, where the machine has what is missing and could not give it to this run.
+    /// The hint, if the machine supports what is missing and could not provide it to this run.
     pub(in super::super) fn hint(&self) -> Option<&'static str> {
         let row = STEP_HINTS.into_iter().find(|(step, _)| *step == self.step);
         row.map(|(_, advice)| advice)

@@ -1,9 +1,9 @@
-//! What a script made where a guarded path would be, had there been one when it began.
+//! Detects protected paths that a script created during its run, and quarantines those at the project's top.
 //!
-//! Nothing can be put over what is not there. So a history or a folder of skills that appears while a script runs that may
-//! not make one is set aside afterwards where the project has its own, at the top: the first thing on the way to it that was
-//! not there, whatever it is. Where that cannot be done the run has failed. Wherever else one lies it is told of: others work
-//! in a project too, and what they make is not for a run to move.
+//! A mount cannot cover what does not exist. So a `.git` or skill folder that appears while a script runs that may not create one
+//! is quarantined afterwards if it is at the top of the project: the first new component on its path, whatever it is. If that
+//! fails, the run fails. Anywhere else a warning reports it: others work in a project too, and a run must not move what they
+//! create.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,10 +21,10 @@ use crate::runtimes::external::protected::quarantine::quarantine;
 use crate::runtimes::external::protected::scan::{is_git_dir_name, scan_protected};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
-/// What was there when a process began that may write. Dropping it sets aside what has come since nobody asked any more.
+/// What existed when a process with write access began. Dropping it quarantines what has appeared since the last check.
 pub(in crate::runtimes::external) struct CreationGuard {
     absent_paths: Arc<AbsentPaths>,
-    /// Guarded paths that were there, where all of them are known.
+    /// Protected paths that existed, if all of them are known.
     known_protected: Option<BTreeSet<OsString>>,
     /// What builds and tests run, as it was.
     build_files: BTreeMap<OsString, Version>,
@@ -57,7 +57,7 @@ struct CreatedPath {
 }
 
 impl CreationGuard {
-    /// Nothing where the script may not write; `found` is what is guarded, where that was looked for already.
+    /// `None` if the script may not write; `found` are the protected paths, if they were scanned already.
     pub(in crate::runtimes::external) fn new(
         ctx: &SkillContext,
         project: &Path,
@@ -95,8 +95,8 @@ impl CreationGuard {
         })
     }
 
-    /// Sets aside what has come since, or tells of it, in the log of the run. Says whether there was any; the error is that it
-    /// is still there.
+    /// Quarantines what has appeared since, or warns about it in the log of the run. Returns whether there was any; the error is
+    /// that it is still there.
     pub(in crate::runtimes::external) fn enforce(
         &mut self,
         ctx: &SkillContext,
@@ -196,7 +196,7 @@ impl CreationGuard {
         all
     }
 
-    /// Tells of histories deeper down.
+    /// Warns about repositories deeper down.
     fn warn_of_nested_creations(&mut self, ctx: &SkillContext, script: &str) {
         let Some(known) = &mut self.known_protected else { return };
         let project = &self.absent_paths.project;
@@ -219,7 +219,7 @@ impl CreationGuard {
         self.warn_of_changed_build_files(ctx, script, now.build_files.into_iter().collect());
     }
 
-    /// Tells of what builds and tests run and is not what it was.
+    /// Warns about files that builds and tests execute and that have changed.
     fn warn_of_changed_build_files(
         &mut self,
         ctx: &SkillContext,

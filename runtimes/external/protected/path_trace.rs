@@ -1,4 +1,4 @@
-//! What a path leads through, name by name, and what each one was. Links are followed as the system follows them.
+//! Records the components of a path, and what each one was. Symlinks are followed as the system follows them.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! Moving something of a project's aside, whatever the modes of the folders on the way, and without touching anything else.
+//! Moves something in a project to quarantine, whatever the modes of the folders above it, and without touching anything else.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher, RandomState};

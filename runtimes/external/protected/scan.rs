@@ -1,8 +1,9 @@
-//! What a grant to read or write a project does not open: version control, secrets, the folders of skills.
+//! Finds the protected paths of a project: version control, secrets and skill folders, which a grant for the project does not
+//! include.
 //!
-//! The host API asks for each path it is given. A script in a sandbox opens files by itself, so that they have to be found before
-//! it starts: by a walk from the top, which ends when it has seen too much, and says so. What has history and skills been made
-//! of since is found by another one.
+//! The host API checks each path it receives. A sandboxed script opens files by itself, so that protected paths have to be found
+//! before it starts: by a walk from the top, which ends after too many entries, and reports that. Changes made to version control
+//! and skills since then are found by another scan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -17,13 +18,13 @@ use crate::host::{SkillContext, git};
 use crate::policy::{Access, runs_on_build};
 use crate::runtimes::sandbox::{ProtectedPaths, Version};
 
-/// Entries that are looked at.
+/// Maximum number of entries that are scanned.
 const MAX_ENTRIES: usize = 1 << 21;
 
-/// Entries between two looks at whether the run was stopped.
+/// Entries between two checks whether the run was cancelled.
 const CANCEL_CHECK_INTERVAL: usize = 1 << 10;
 
-/// Mounts that a sandbox needs besides those over what is guarded.
+/// Mounts that a sandbox needs besides those over protected paths.
 const RESERVED_MOUNTS: usize = 1 << 10;
 
 /// What was guarded where, and that it is the same still: what takes the place of something is covered by nothing.
@@ -54,7 +55,7 @@ fn inode_stamp(path: &Path) -> InodeStamp {
     Some((found.dev(), found.ino(), found.created().ok()))
 }
 
-/// What is guarded in the project and there when the run begins.
+/// The protected paths that exist in the project when the run begins.
 pub(in crate::runtimes::external) fn scan_protected(ctx: &SkillContext, project: &Path) -> ProtectedPaths {
     let mut walk = ProtectedScan {
         ctx,
@@ -301,7 +302,8 @@ impl ProtectedScan<'_> {
         }
     }
 
-    /// Keeps what a `.git` leads to, and what its configuration makes git run, where it lies in the project and no grant names it.
+    /// Keeps what a `.git` leads to, and what its configuration makes git run, where it lies in the project and no grant names
+    /// it.
     fn protect_git_targets(&mut self, git: &Path, tree: &Path) {
         if !self.can_write {
             return;

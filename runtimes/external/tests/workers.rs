@@ -1,5 +1,5 @@
-//! Processes that are kept between runs: what they answer, what ends them, what goes from one run to the next and what does
-//! not.
+//! Worker processes that are reused between runs: their responses, what ends them, and what is and is not carried from one run to
+//! the next.
 
 use super::*;
 use crate::host::SecretProvider;

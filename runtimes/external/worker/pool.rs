@@ -1,7 +1,7 @@
-//! Processes that are kept between runs, each on a thread of its own, which ends with it.
+//! Worker processes that are reused between runs, each on a thread of its own, which ends with it.
 //!
-//! Runs share a process only where nothing of what they may do differs, nor of what is kept from them. Whatever is out of
-//! order ends the process: a limit that was met, a word out of turn, too long a wait. The next run starts another one.
+//! Runs share a process only if their permissions and their protected paths are the same. Anything
+//! irregular ends the process: an exceeded limit, output out of turn, too long a wait. The next run starts another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use crate::runtimes::external::policy;
 use crate::runtimes::external::protected::scan::Fingerprint;
 use crate::runtimes::external::worker::process::WorkerProcess;
 
-/// How many of one script wait for their next run; the one that has waited longest makes room.
+/// Maximum number of idle workers of one script; the one that has waited longest is removed first.
 const MAX_IDLE: usize = 8;
 
-/// The processes of one script that wait for their next run. Dropping this ends them, and waits until they are gone.
+/// The idle workers of one script. Dropping this ends them, and waits until they are gone.
 #[derive(Default)]
 pub(in crate::runtimes::external) struct WorkerPool(Mutex<Vec<(WorkerKey, PooledWorker)>>);
 

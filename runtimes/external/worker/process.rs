@@ -1,4 +1,4 @@
-//! The life of a kept process: run after run, what each one is told and what is remembered for the next.
+//! A worker process: run after run, what each one receives and what is remembered for the next.
 
 use std::io::PipeReader;
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ pub(in crate::runtimes::external) struct WorkerProcess {
     script: String,
     project: PathBuf,
     settings: WorkerOptions,
-    /// What holds of its sandbox.
+    /// The enforcement of its sandbox.
     sandbox: SandboxReport,
-    /// What earlier runs were handed: it knows them still.
+    /// Secrets of earlier runs, which its memory may still hold.
     secrets: Redaction,
     runs: u64,
     cleanup: WorkerCleanup,
@@ -37,7 +37,7 @@ pub(in crate::runtimes::external) struct WorkerProcess {
 #[derive(Default)]
 pub(in crate::runtimes::external) struct WorkerCleanup {
     pub(in crate::runtimes::external) creation_guard: Option<CreationGuard>,
-    /// What its sandbox guards.
+    /// The protected paths of its sandbox.
     pub(in crate::runtimes::external) fingerprint: Fingerprint,
     pub(in crate::runtimes::external) temp_dir: Option<RunTempDir>,
 }
@@ -55,7 +55,7 @@ impl WorkerProcess {
         Self { session, script, project, settings: worker, sandbox, secrets, runs: 0, cleanup: own }
     }
 
-    /// What its sandbox guards.
+    /// The protected paths of its sandbox.
     pub(in crate::runtimes::external) fn fingerprint(&self) -> &Fingerprint {
         &self.cleanup.fingerprint
     }

@@ -1,4 +1,4 @@
-//! What a kept process is asked, and what it answers: a line of JSON each.
+//! The requests to a worker and its responses: a line of JSON each.
 
 use serde_json::{Map, Value};
 
@@ -17,9 +17,9 @@ pub(in crate::runtimes::external) fn encode_request(id: u64, input: &SkillInput)
 /// An answer: the value or the script's own error, or nothing that could be one.
 pub(in crate::runtimes::external) enum Response {
     Ok(Value),
-    /// Its sentence, and the way out where it names one.
+    /// Its message, and the hint if it has one.
     Failed(String, Option<String>),
-    /// Why it is none.
+    /// Why the response is invalid.
     Invalid(String),
 }
 

@@ -1,7 +1,7 @@
-//! A process that answers one run after the other: asked by a line of JSON, answering by a line.
+//! A session with a worker that answers one run after the other: a request is a line of JSON, and so is the response.
 //!
-//! Between runs nothing may come of it: no byte on a stream, no call of the host. What does come ends it, so that no run hears
-//! what was meant for another.
+//! Between runs it may produce nothing: no byte on a stream, no call of the host. If it does, it is killed, so that no run
+//! receives what was meant for another.
 
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
@@ -113,7 +113,8 @@ impl WorkerSession {
     /// Waits until somebody asks by this pipe, which hangs up when nobody will; no longer than this, and only while the process
     /// keeps still.
     pub(in super::super) fn wait_for_call(&mut self, called: &PipeReader, patience: Duration) -> WaitOutcome {
-        // By a time that is fixed: what is no reason to end must not be one to wait anew. Without one it waits as long as it takes.
+        // By a time that is fixed: what is no reason to end must not be one to wait anew. Without one it waits as long as it
+        // takes.
         let until = Instant::now().checked_add(patience);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));

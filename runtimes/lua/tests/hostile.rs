@@ -1,4 +1,5 @@
-//! What runs long without asking, costs much memory before anybody counts, or keeps the compiler busy. A new case is a new line.
+//! Tests of scripts that run long without a check, take much memory before it is counted, or keep the compiler busy. A new
+//! case is a new line.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::policy::{CancelToken, Limits, Watchdog};
 
 const DEADLINE: Duration = Duration::from_millis(200);
 
-/// Ten times what is promised, for a machine that does other things and an unoptimized build.
+/// Ten times the promised delay, for a busy machine and an unoptimized build.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// A script a line; a new case is a new line.
@@ -30,7 +31,7 @@ fn whatever_a_script_does_it_ends_at_its_deadline() {
         let _armed = watchdog.arm(started + DEADLINE, &token);
         let result = executor.execute_with_context(SkillInput::default(), Some(&context));
         let ran = started.elapsed();
-        // Some have become so fast that they end by themselves, and some fill the memory first.
+        // Some are now so fast that they end by themselves, and some exhaust the memory first.
         let kind = result.as_ref().err().map_or(ErrorKind::Timeout, crate::error::SkillError::kind);
         if !matches!(kind, ErrorKind::Timeout | ErrorKind::Memory) || ran > DEADLINE + MAX_DELAY {
             late.push(format!("{ran:?} {result:?}: {source}"));
@@ -39,7 +40,7 @@ fn whatever_a_script_does_it_ends_at_its_deadline() {
     assert!(late.is_empty(), "{late:#?}");
 }
 
-/// A source as long as one may be ends within a bound, accepted or not, on a small stack.
+/// A source of the maximum size is compiled or refused within a bound, on a small stack.
 #[test]
 fn whatever_a_source_is_it_is_compiled_in_bounded_time_or_refused() {
     const LONGEST: usize = 192 << 10;
@@ -96,7 +97,7 @@ fn whatever_a_source_is_it_is_compiled_in_bounded_time_or_refused() {
         nested("type T={", "a", "}"),
         nested("type T=(", "a", ")->a"),
     ];
-    // What a thread has when nobody says how much; a debug build takes the most of it.
+    // The default stack of a thread; a debug build uses most of it.
     let compiled = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         for source in sources {
             let started = Instant::now();
@@ -122,12 +123,12 @@ fn run_in(memory: u64, source: &str) -> crate::error::Result<Value> {
     script(source).execute_with_context(SkillInput::default(), Some(&context)).map(|output| output.value)
 }
 
-/// What the host builds for a script counts before it is built.
+/// What the host builds for a script is charged before it is built.
 #[test]
 fn what_is_made_of_values_counts_before_it_is_made() {
     const SHARED: &str = "local t = {1} for i = 1, 60 do t = {t, t} end ";
     for (source, kinds) in [
-        // Arguments that no function takes are not even looked at.
+        // Arguments beyond those that any function takes are not even read.
         (
             "ctx.config(table.unpack(table.create(1000, table.create(1000, 'abc'))))",
             [ErrorKind::InvalidArgument; 2],
@@ -143,7 +144,7 @@ fn what_is_made_of_values_counts_before_it_is_made() {
             [ErrorKind::InvalidOutput, ErrorKind::Memory],
         ),
         ("local one = {a = 1} local t = table.create(2e5, one) return t", [ErrorKind::Memory; 2]),
-        // What is named twice is there twice.
+        // A value that is referenced twice counts twice.
         (&format!("{SHARED} return t"), [ErrorKind::Output, ErrorKind::Memory]),
         (&format!("{SHARED} json.encode(t)"), [ErrorKind::Output, ErrorKind::Memory]),
         (&format!("{SHARED} ctx.log('info', t)"), [ErrorKind::InvalidArgument, ErrorKind::Memory]),
@@ -161,8 +162,8 @@ fn what_is_made_of_values_counts_before_it_is_made() {
     }
 }
 
-/// Names in errors are whole or not there, since a part of a secret would not be known as one. What the script itself says stays
-/// whole here, and is cut when its secrets are out of it.
+/// Names in errors are complete or absent, since redaction would not recognize a part of a secret. The script's own message
+/// stays complete here, and is shortened after its secrets were removed.
 #[test]
 fn an_error_repeats_no_long_name() {
     for source in [
@@ -214,7 +215,7 @@ fn json_decodes_to_what_it_did() {
     }
 }
 
-/// Memory may run out anywhere, also while the host makes values of its answer, and is an error there.
+/// Memory may run out anywhere, also while the host creates values of its result, and is an error there.
 #[test]
 fn memory_that_runs_out_in_the_middle_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

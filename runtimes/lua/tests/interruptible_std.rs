@@ -1,4 +1,4 @@
-//! What stands in for Luau's own functions answers what they answer, errors included.
+//! Tests that the replacements of Luau's own functions return the same results, errors included.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::host::SkillContext;
 use crate::runtimes::lua::globals::RunSlot;
 use crate::runtimes::lua::interruptible_std;
 
-/// Calls each pair with many arguments, and compares what comes of it.
+/// Calls each pair with many arguments, and compares the results.
 const COMPARE: &str = r#"
 local careful, seed = ...
 math.randomseed(seed)
@@ -132,7 +132,7 @@ fn what_stands_in_for_a_function_answers_what_it_answers() {
     }
 }
 
-/// The same through scripts: large arguments against what small ones say.
+/// The same through scripts: results for large arguments against those for small ones.
 #[test]
 fn large_arguments_are_answered_as_small_ones_are() {
     for source in [

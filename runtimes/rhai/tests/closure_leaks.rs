@@ -1,4 +1,4 @@
-//! What runs leave behind: nothing, as a rule; and where Rhai cannot free it, no more than one run may have.
+//! Tests of what runs leak: usually nothing; and if Rhai cannot free it, no more than one run may allocate.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::executor::SkillInput;
 use crate::host::SkillContext;
 use crate::policy::Limits;
 
-/// Bytes this thread keeps of a thousand runs, after a few to warm up; a run that fails ends the count.
+/// The bytes that this thread leaks in a thousand runs, after a few to warm up; a run that fails ends the count.
 fn kept_of(source: &str, runs: usize) -> (i64, Option<ErrorKind>) {
     let executor = script(source);
     let context = || SkillContext::builder("test").limits(Limits::default().memory(1 << 20)).build();
@@ -48,7 +48,7 @@ fn a_thousand_runs_leave_nothing_behind() {
     }
 }
 
-/// A closure in a variable that it uses itself, the usual way to recursion without a name.
+/// A closure in a variable that it uses itself, the usual way to write an anonymous recursive function.
 #[test]
 fn closures_that_hold_themselves_are_released_at_the_end_of_a_run() {
     for source in [
@@ -61,7 +61,7 @@ fn closures_that_hold_themselves_are_released_at_the_end_of_a_run() {
     }
 }
 
-/// Variables of functions and blocks are gone when the run is over; what is lost with them is counted.
+/// The variables of functions and blocks are gone when the run is over; what leaks with them is counted.
 #[test]
 fn what_cannot_be_released_ends_at_the_limit_of_one_run() {
     for source in [

@@ -1,5 +1,5 @@
-//! The memory limit holds for every expression. Between two looks a run makes no more than one string twice as long as one
-//! that it may have, beside that one: at its peak it has three times its limit, and mostly less than twice.
+//! The memory limit holds for every expression. Between two checks a run allocates at most one string twice as long as the
+//! largest that it may have, besides that one: its peak is at most three times its limit, and mostly less than twice.
 
 use serde_json::{Value, json};
 
@@ -12,10 +12,10 @@ use crate::policy::Limits;
 
 const LIMIT: u64 = 4 << 20;
 
-/// What a run takes that is none of its script's: the engine, the scope, the error.
+/// The memory of a run that is not its script's: the engine, the scope, the error.
 const HOST_BYTES: u64 = 1 << 18;
 
-/// Runs a script under the limit; how it ended, and the most it had allocated at once.
+/// Runs a script under the limit; returns how it ended, and the peak of its allocations.
 fn peak_of(source: &str, input: Value) -> (Option<ErrorKind>, u64) {
     let executor = script(source);
     let limits = Limits::default().memory(LIMIT).operations(3_000_000);
@@ -111,7 +111,7 @@ fn what_functions_of_lists_make_counts() {
     bounded("let s = \"\"; s.pad(100000, 'x'); let a = []; a.pad(1000, s); a.map(|x| x + \"y\")");
 }
 
-/// One long string in a thousand places is little to hold and much to write.
+/// One long string in a thousand places takes little memory, but its text takes much.
 #[test]
 fn text_of_lists_that_share_meets_the_limit() {
     let list = "let s = \"\"; s.pad(100000, 'x'); let a = []; a.pad(1000, s);";
@@ -134,7 +134,7 @@ fn text_of_lists_that_share_meets_the_limit() {
     bounded("let s = \"\"; s.pad(1000000, '\\x01'); [s].to_string()");
 }
 
-/// The limit is what is left of it, however much a single step asks for.
+/// The limit applies to the memory that is left, however much a single step requests.
 #[test]
 fn one_step_cannot_take_what_is_not_left() {
     let half = "let half = blob(2500000);";
@@ -159,7 +159,7 @@ fn one_step_cannot_take_what_is_not_left() {
     }
 }
 
-/// The input is the script's from the start; text in it is not copied again.
+/// The input counts for the script from the start; text in it is not copied again.
 #[test]
 fn the_input_counts() {
     let (ended, _) = peak_of("input.len()", json!("x".repeat(5 << 20)));
@@ -172,7 +172,7 @@ fn the_input_counts() {
     assert!(peak <= 2 * LIMIT + HOST_BYTES, "{peak}");
 }
 
-/// A run that stays within its limit is never stopped, however much it makes in all.
+/// A run that stays within its limit is never stopped, however much it allocates in all.
 #[test]
 fn what_is_given_back_is_free_again() {
     let (ended, peak) = peak_of("for i in 0..1000 { let a = blob(1000000); a.push(1); }", Value::Null);

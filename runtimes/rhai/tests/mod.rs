@@ -1,4 +1,5 @@
-//! What a Rhai script sees, and how it is stopped. The numbered cases are those of the hostile-script list, R1 to R13.
+//! Tests of Rhai scripts: what they can see, and how they are stopped. The numbered cases are those of the hostile-script
+//! list, R1 to R13.
 
 mod closure_leaks;
 mod memory;
@@ -68,7 +69,7 @@ fn stopped(body: &str) -> SkillError {
     stopped_within(body, DEADLINE)
 }
 
-/// Time for a run that ends by itself, on a machine with much else to do.
+/// The timeout of a run that ends by itself, on a busy machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn stopped_within(body: &str, deadline: Duration) -> SkillError {
@@ -215,7 +216,7 @@ fn nothing_ambient_is_in_reach() {
     fails("let f = Fn(\"sleep\"); f.call(5)", ErrorKind::Script, "Function not found: sleep");
 }
 
-/// What one run leaves behind, the next does not see.
+/// What one run leaves behind is invisible to the next.
 #[test]
 fn runs_do_not_see_each_other() {
     let executor =
@@ -224,7 +225,7 @@ fn runs_do_not_see_each_other() {
     assert_eq!(executor.execute(json!(2).into()).unwrap().value, json!(false));
 }
 
-/// R1, R10, R12: no way of looping outlives the deadline, and none can catch it.
+/// R1, R10, R12: no kind of loop outlives the deadline, and none can catch the stop.
 #[test]
 fn every_endless_script_stops_at_its_deadline() {
     for body in [
@@ -257,7 +258,7 @@ fn operations_are_counted() {
     assert_eq!(error.kind(), ErrorKind::Operations);
 }
 
-/// R2, R3, R11: no way of growing outgrows the limit, in one step or in many.
+/// R2, R3, R11: no kind of growth exceeds the limit, in one step or in many.
 #[test]
 fn every_bomb_meets_the_memory_limit() {
     for body in [
@@ -295,14 +296,14 @@ fn every_bomb_meets_the_memory_limit() {
         "let s = \"\"; s.pad(2000000, 'x'); s.to_chars()",
     ] {
         let error = stopped_within(body, RUN_TIMEOUT);
-        // What grows in steps may come to the deadline first on a slow machine; what grows at once may not.
+        // A script that grows in steps may reach the deadline first on a slow machine; one that grows at once may not.
         let in_time =
             error.kind() == ErrorKind::Timeout && ["loop", "grow"].iter().any(|word| body.contains(word));
         assert!(error.kind() == ErrorKind::Memory || in_time, "{body}: {error}");
     }
 }
 
-/// The guarded functions answer what the library's own answer.
+/// The bounded functions return the same results as the library's own.
 #[test]
 fn what_is_guarded_does_what_it_did() {
     answers("let s = \"ab\"; s.pad(5, 'x'); s", &json!("abxxx"));
@@ -322,7 +323,7 @@ fn what_is_guarded_does_what_it_did() {
     answers("\"äb\".to_chars()", &json!(["ä", "b"]));
 }
 
-/// With the library's own size limits it is quadratic: each call weighs the whole list.
+/// With the library's own size limits it is quadratic: each call measures the whole list.
 #[test]
 fn pushing_is_as_fast_as_without_limits() {
     let time = |count: u32| {
@@ -368,7 +369,7 @@ fn deep_nesting_does_not_parse() {
     assert!(loaded(&format!("if true {{}} {}", "else if true {}".repeat(4_000))).is_err());
 }
 
-/// R9: floods end at a cap.
+/// R9: floods end at the output limit.
 #[test]
 fn a_flood_of_print_meets_the_output_cap() {
     let line = "let s = \"\"; s.pad(1000, 'x');";
@@ -382,7 +383,7 @@ fn a_flood_of_print_meets_the_output_cap() {
     );
 }
 
-/// R13: a panic in what the host hands in leaves the next run as good as new.
+/// R13: a panic in a host function does not affect the next run.
 #[test]
 fn a_panic_in_the_host_spoils_no_later_run() {
     struct Clumsy;

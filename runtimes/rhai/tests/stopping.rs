@@ -1,4 +1,4 @@
-//! A run that must end ends soon, whatever function of the library it is in.
+//! Tests that a run that must end ends soon, whatever library function it is in.
 
 #![allow(
     clippy::format_collect,
@@ -30,7 +30,7 @@ fn whatever_a_script_does_ends_with_its_run() {
     }
 }
 
-/// What the language has beside the functions that its library registers.
+/// The functions of the language besides those that its library registers.
 const BUILT_IN: &[&str] = &[
     "==",
     "!=",
@@ -114,10 +114,10 @@ fn every_function_of_the_library_ends_with_its_run() {
     assert!(late.is_empty(), "{late:?}");
 }
 
-/// Ten times what is promised, and ten times more where nothing is optimised.
+/// Ten times the promised time, and ten times more in an unoptimised build.
 const LOADING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// The texts that the parser takes longest for, as long as they may be.
+/// The texts that the parser takes longest for, at their maximum size.
 #[test]
 fn a_script_loads_in_a_moment_or_not_at_all() {
     let up_to_the_limit = |head: &str, part: &dyn Fn(usize) -> String, tail: &str| {
@@ -247,7 +247,7 @@ fn large_values_are_written_as_small_ones() {
     assert!(written.as_str() == Some(format!("{text:?}").as_str()), "a long string is quoted in another way");
 }
 
-/// What a host function is given is counted before it is copied.
+/// The arguments of a host function are counted before they are copied.
 #[test]
 fn arguments_and_answers_are_counted_before_they_are_built() {
     let lists = "let a = []; a.pad(40000, []); let b = []; b.pad(20, a);";

@@ -1,5 +1,5 @@
-//! The process that becomes the script. It is split off before it has its order, with every wall up that no order changes;
-//! then come the rules for files, the limits, and the program.
+//! The process that becomes the script. It is forked before the request arrives and applies every restriction that does not
+//! depend on it; then come the file rules, the limits, and the program.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -28,32 +28,32 @@ use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::{ExecProgram, ForkResult};
 use crate::runtimes::sandbox::{Enforcement, HOST_API_FD, LaunchRequest, ResourceLimits};
 
-/// What the leader tells the stub, one after the other.
+/// The messages that the child sends to its supervisor, in this order.
 #[derive(Serialize, Deserialize)]
 pub(super) enum SetupMessage {
-    /// All of this is on; the program comes next.
+    /// All of these restrictions are in force; the program comes next.
     Ready(Enforcement),
     /// A step failed; nothing ran.
     Failed { step: String, errno: i32 },
 }
 
-/// The step that could not be done, and why.
+/// The setup step that failed, and why.
 pub(super) type SetupError = (&'static str, io::Error);
 
-/// Whether this process is a copy of the host, with all that the host has in its memory.
+/// Whether this process is a copy of the host, with everything in the host's memory.
 pub(super) static IS_HOST_COPY: AtomicBool = AtomicBool::new(false);
 
-/// A leader as its stub knows it.
+/// The supervisor's handle of a child.
 pub(super) struct ChildHandle {
     pub(super) pid: Pid,
-    /// Takes its order.
+    /// Receives the request.
     socket: OwnedFd,
-    /// What it says of itself. Hangs up when it becomes the program, or ends.
+    /// The child's setup messages. Hangs up when the child executes the program, or ends.
     pub(super) setup_pipe: File,
 }
 
 impl ChildHandle {
-    /// Splits it off. It does all that can be done without an order, and waits for one: one like this, if it was told any.
+    /// Forks it. It does everything that needs no request, and waits for one; `like`, if any, is a request that it will resemble.
     pub(super) fn fork(kind: SandboxProfile, like: Option<&EncodedRequest>) -> io::Result<Self> {
         let (socket, theirs) = ipc::socket_pair()?;
         let (setup, says) = io::pipe()?;
@@ -64,7 +64,7 @@ impl ChildHandle {
             }
             ForkResult::Parent(pid) => {
                 drop((theirs, says));
-                // As long as it has a file open to write, the mounts it sees cannot be made read-only.
+                // As long as the child has a file open for writing, the mounts it sees cannot be made read-only.
                 if retry_on_intr(|| rustix::io::read(&socket, &mut [0; 1])) != Ok(1) {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
@@ -73,24 +73,23 @@ impl ChildHandle {
         }
     }
 
-    /// Has it become the program of an order. Why it does not, it says itself.
+    /// Sends the request whose program the child executes. If it cannot, the child reports why.
     pub(super) fn launch(&self, parcel: &LaunchMessage) {
         ipc::send_launch(&self.socket, parcel).ok();
     }
 
-    /// Ends it.
     pub(super) fn kill_and_reap(self) {
         kill_process(self.pid, Signal::KILL).ok();
         retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
     }
 }
 
-/// Becomes the program of the order that comes, sandboxed. The pipe to the stub closes when the program starts.
+/// Receives the request and executes its program, sandboxed. The pipe to the supervisor closes when the program starts.
 fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: OwnedFd, stub: OwnedFd) -> ! {
-    // Whatever has the number of the API, nothing that is still needed may have it.
+    // No descriptor that is still needed may have the number of the host API.
     let (Ok(socket), Ok(stub)) = (dup_above_api_fd(socket), dup_above_api_fd(stub)) else { sys::exit(127) };
     let mut stub = File::from(stub);
-    // Should the stub be killed for want of memory, this process goes with it.
+    // If the supervisor is killed for lack of memory, this process is killed too.
     set_parent_process_death_signal(Some(Signal::KILL)).ok();
     raise_oom_score();
     if rustix::io::write(&socket, b"x").is_err() {
@@ -104,7 +103,7 @@ fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: O
                     drop(socket);
                     exec_program(*parcel, held, ahead, &mut stub)
                 }
-                // The stub has nothing for it.
+                // The supervisor has no request for it.
                 _ => sys::exit(0),
             }
         }
@@ -114,18 +113,18 @@ fn become_program(kind: SandboxProfile, like: Option<&EncodedRequest>, socket: O
     sys::exit(127)
 }
 
-/// What no order changes. The answer is what holds.
+/// Applies the restrictions that do not depend on the request. Returns those that are in force.
 fn apply_fixed_restrictions(kind: SandboxProfile) -> Result<Enforcement, SetupError> {
     let at = |step: &'static str| move |error: rustix::io::Errno| (step, io::Error::from(error));
     setsid().map_err(at("session"))?;
     rustix::thread::set_no_new_privs(true).map_err(at("privileges"))?;
     capabilities::drop_own().map_err(at("capabilities"))?;
-    // What they mean, the helper has reset for all.
+    // Their handlers were reset by the fork server for all its children.
     sys::unblock_signals();
     let mut held =
         Enforcement { namespaces: kind.level == SandboxLevel::Namespaces, ..Enforcement::default() };
     if kind.filter_syscalls {
-        // Nothing that is left to do is among the calls it refuses.
+        // The remaining steps need none of the calls it refuses.
         match SeccompFilter::cached(kind.seccomp).and_then(SeccompFilter::apply) {
             Ok(()) => (held.seccomp, held.network_blocked) = (true, kind.seccomp.block_network),
             Err(error) if kind.required => return Err(("system calls", error)),
@@ -135,8 +134,9 @@ fn apply_fixed_restrictions(kind: SandboxProfile) -> Result<Enforcement, SetupEr
     Ok(held)
 }
 
-/// The file that says so belongs to root as long as nobody may look into this process. In a copy of the host there may be
-/// something to see; anywhere else there is the order before at most, and who is in a sandbox cannot look out of it.
+/// Makes the OOM killer choose this process first. `/proc/self/oom_score_adj` belongs to root while the process is not dumpable.
+/// A copy of the host must not become dumpable: its memory may hold secrets. Any other process has at most the previous request
+/// in memory, and a sandboxed script cannot see processes outside of its sandbox.
 fn raise_oom_score() {
     let may_be_seen = !IS_HOST_COPY.load(Ordering::Relaxed);
     if may_be_seen {
@@ -148,8 +148,8 @@ fn raise_oom_score() {
     }
 }
 
-/// Makes ready for an order like this one: what that reads of the system can be read by then, and what takes memory has been
-/// done once, so that the kernel need not bring it in page by page when somebody waits.
+/// Prepares for a request like this one: reads from the system what such a request needs, and allocates once, so that the kernel
+/// need not load pages one by one while somebody waits.
 fn warm_up(like: &EncodedRequest) -> Option<PreparedRuleset> {
     let order = like.decode().ok()?;
     let ahead = order
@@ -161,7 +161,7 @@ fn warm_up(like: &EncodedRequest) -> Option<PreparedRuleset> {
     ahead
 }
 
-/// Becomes the program. The answer is why not.
+/// Executes the program. Returns only if that fails, with the reason.
 fn exec_program(
     parcel: LaunchMessage,
     held: Enforcement,
@@ -177,7 +177,7 @@ fn exec_program(
         Ok(prepared) => prepared,
         Err(failed) => return failed,
     };
-    // How little a script is given is no reason for a wall to be missing, so that limits come last.
+    // Limits come last, so that a low one cannot make a restriction fail.
     if let Err(error) = apply_rlimits(ceilings, process_limit) {
         return ("limits", error.into());
     }
@@ -185,7 +185,7 @@ fn exec_program(
     ("program", program.exec())
 }
 
-/// The number the system gave, however deep it lies.
+/// The system's error number, however deeply it is nested.
 pub(super) fn errno(error: &io::Error) -> i32 {
     let first = error.get_ref().map(|inner| -> &(dyn std::error::Error + 'static) { inner });
     let mut causes = std::iter::successors(first, |cause| cause.source());
@@ -195,18 +195,18 @@ pub(super) fn errno(error: &io::Error) -> i32 {
 
 fn send_setup(stub: &mut File, what: &SetupMessage) {
     if let Ok(text) = ipc::encode(what) {
-        // A stub that is gone has taken this process with it.
+        // A supervisor that is gone has taken this process with it.
         stub.write_all(&text).ok();
     }
 }
 
-/// The same descriptor by a number above that of the API.
+/// The same descriptor with a number above that of the host API.
 #[allow(clippy::needless_pass_by_value, reason = "the other number is given up")]
 fn dup_above_api_fd(descriptor: OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(descriptor.as_fd(), HOST_API_FD + 1)?)
 }
 
-/// All but the limits: the folder, the rules for files, what the program is and what it is left.
+/// Everything but the limits: the working directory, the file rules, the program and its descriptors.
 fn prepare_program(
     order: LaunchRequest,
     ends: LaunchFds,
@@ -244,13 +244,13 @@ fn build_program(order: LaunchRequest) -> io::Result<ExecProgram> {
     Ok(ExecProgram::new(path, arguments.collect::<io::Result<_>>()?, environment.collect::<io::Result<_>>()?))
 }
 
-/// To the kernel, one byte means no picture of the memory at all, not even to a program that collects them, which 0 allows.
+/// With a limit of 1 byte the kernel writes no core dump at all; with 0 a program that collects them would still get one.
 const MAX_CORE_BYTES: u64 = 1;
 
-/// Leaves the program its standard streams and, by its number, the end of the API.
+/// Leaves the program its standard streams and, at its fixed number, its end of the host API.
 fn install_fds(ends: LaunchFds) -> io::Result<()> {
     let LaunchFds { stdin, stdout, stderr, api, control, report } = ends;
-    // Whatever their numbers are, they are free before others are given some.
+    // Closed first, because their numbers may be the ones to assign.
     drop((control, report));
     let streams = [stdin, stdout, stderr].map(dup_above_api_fd);
     let api = api.map(dup_above_api_fd).transpose()?;
@@ -262,10 +262,10 @@ fn install_fds(ends: LaunchFds) -> io::Result<()> {
     sys::set_cloexec_from(HOST_API_FD + 1)
 }
 
-/// Signals that wait to be heard, and timers of POSIX's, each of which keeps one.
+/// Pending signals, and POSIX timers, each of which reserves one.
 const MAX_PENDING_SIGNALS: u64 = 1024;
 
-/// Bytes that the kernel keeps where they are.
+/// Bytes locked in memory.
 const MAX_LOCKED_BYTES: u64 = 1 << 20;
 
 fn apply_rlimits(ceilings: ResourceLimits, processes: Option<u64>) -> rustix::io::Result<()> {
@@ -275,19 +275,19 @@ fn apply_rlimits(ceilings: ResourceLimits, processes: Option<u64>) -> rustix::io
         (Resource::Cpu, ceilings.cpu_seconds),
         (Resource::Fsize, ceilings.file_size),
         (Resource::Nofile, ceilings.open_files),
-        // What the user has of these is one number for all that runs for the user. Most of it is left to the others.
+        // The user has one budget of these for all processes. Most of it is left to the others.
         (Resource::Sigpending, Some(MAX_PENDING_SIGNALS)),
         (Resource::Memlock, Some(MAX_LOCKED_BYTES)),
         (Resource::Msgqueue, Some(0)),
-        // Nobody waits for a script that goes before all others.
+        // A script cannot raise its priority above that of others.
         (Resource::Nice, Some(0)),
         (Resource::Rtprio, Some(0)),
-        // Counted for each user of each namespace; outside of one, all that runs for the user would count.
+        // Counted for each user of each namespace; outside of one, all processes of the user would count.
         (Resource::Nproc, processes),
     ];
     for (resource, most) in all {
         let Some(most) = most else { continue };
-        // A second more than it is told of, so that a process that is out of time is ended by the signal that says so.
+        // The hard limit is a second higher, so that a process that is out of time is ended by the signal that says so (SIGXCPU).
         let last = if resource == Resource::Cpu { most.saturating_add(1) } else { most };
         let highest = rustix::process::getrlimit(resource).maximum.map_or(last, |maximum| maximum.min(last));
         setrlimit(resource, Rlimit { current: Some(highest.min(most)), maximum: Some(highest) })?;

@@ -1,11 +1,11 @@
-//! The children of this process, as the kernel lists them. Whoever loses its parent below a reaper becomes one.
+//! The children of this process, as the kernel lists them. Orphans below a subreaper become its children.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A list of the children of a process with one thread, of this one.
+/// A list of the children of this process, which has one thread.
 const OWN_CHILDREN: &str = "/proc/thread-self/children";
 
 /// Whether the kernel lists them.
@@ -18,13 +18,13 @@ pub(super) fn list() -> Vec<Pid> {
     read_list(OWN_CHILDREN)
 }
 
-/// Those in such a list.
+/// The process ids in such a list.
 pub(super) fn read_list(list: impl AsRef<Path>) -> Vec<Pid> {
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
 }
 
-/// Kills the children of this process but these. Their numbers are nobody else's until they are reaped.
+/// Kills the children of this process except these. Their process ids are not reused until they are reaped.
 pub(super) fn kill_all_except(spared: &[Pid]) {
     for child in list().into_iter().filter(|child| !spared.contains(child)) {
         kill_process(child, Signal::KILL).ok();

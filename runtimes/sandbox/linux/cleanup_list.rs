@@ -1,4 +1,4 @@
-//! What a host has made for its scripts and would have removed: remembered in case that it is killed.
+//! Directories that the fork server removes if its host is killed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::runtimes::sandbox::CleanupDir;
 
-/// How many are remembered. A run that is over has usually lost its own.
+/// Above this number the list is pruned. A run that is over has usually removed its own.
 const PRUNE_ABOVE: usize = 256;
 
-/// Folders, each once.
+/// Directories, each once.
 #[derive(Default)]
 pub(super) struct CleanupList(VecDeque<CleanupDir>);
 

@@ -1,6 +1,6 @@
-//! What all processes of a tree hold together, looked at now and then: no limit of the kernel's counts it.
+//! Samples the memory of a whole process tree from `/proc`; no limit of the kernel counts a tree.
 //!
-//! What they share is counted once, but only when it matters: a first sum takes it several times and costs a tenth.
+//! Shared memory is counted once, but only when it matters: a first sum counts it several times and costs a tenth.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,36 +12,36 @@ use std::time::{Duration, Instant};
 use crate::runtimes::sandbox::linux::child_processes;
 use crate::runtimes::sandbox::linux::layers::mounts::{DEV_SHM, has_private_shm};
 
-/// A process's.
+/// A process id.
 type RawPid = i32;
 
-/// Looks at a tree from the process that all of it descends from.
+/// Measures a tree from the process that is the ancestor of all of it.
 pub(super) struct MemoryMonitor {
     limit: u64,
     peak: u64,
-    /// Whether `/proc` lists the tree and nobody else.
+    /// Whether `/proc` lists only the processes of the tree.
     private_proc: bool,
-    /// Whether what is shared by name is the tree's own, once that was looked up.
+    /// Whether `/dev/shm` is private to the tree, once that was looked up.
     private_shm: Option<bool>,
-    /// How many areas of memory each process had when it was last asked.
+    /// How many memory mappings each process had when it was last counted.
     mapping_counts: BTreeMap<RawPid, u64>,
-    /// Who was asked last of those that had been before.
+    /// The last process that was counted again.
     last_counted: RawPid,
-    /// Since when there has always been somebody who may not be looked into.
+    /// Since when at least one process has been unreadable in `/proc`.
     unreadable_since: Option<Instant>,
-    /// The least that the whole machine was seen to share.
+    /// The lowest shared memory of the whole machine that was measured.
     min_system_shmem: u64,
     next_check: Instant,
 }
 
-/// The processes of a tree, by their numbers.
+/// The processes of a tree, by process id.
 type Processes = BTreeMap<RawPid, Process>;
 
-/// A process, as it was when a look began.
+/// A process, as it was when a measurement began.
 struct Process {
-    /// Where it can be looked into: a process whose first thread has ended says nothing of what its other threads hold.
+    /// Its readable directory in `/proc`: a process whose first thread has ended does not show what its other threads hold.
     proc_dir: String,
-    /// Bytes that are in no file on a disk; what it shares with others counts in full.
+    /// Resident bytes that are not in a file on disk; memory shared with others counts in full.
     resident: u64,
 }
 
@@ -67,8 +67,8 @@ impl Process {
         Self { proc_dir: at, resident }
     }
 
-    /// Whether it is behind a filter of system calls and has memory: of one that is ending, which by now has none, nobody but
-    /// root sees more.
+    /// Whether it runs under a seccomp filter and has memory: a process that is ending has none any more, and only root can read
+    /// more about it.
     fn is_filtered(&self) -> bool {
         let status = read_proc_file(&self.proc_dir, "status");
         has_memory(&status) && status.lines().any(|line| line == "Seccomp:\t2")
@@ -79,23 +79,24 @@ fn has_memory(status: &str) -> bool {
     status.lines().any(|line| line.starts_with("VmSize:"))
 }
 
-/// What the kernel says of a process in a file of this name.
+/// Reads the file of this name in a process's directory.
 fn read_proc_file(at: &str, name: &str) -> String {
     read_lossy(format!("{at}/{name}")).unwrap_or_default()
 }
 
-/// A file of the kernel's. Names of processes and files in it need be no text.
+/// Reads a file of the kernel. Process and file names in it need not be UTF-8.
 pub(super) fn read_lossy(path: impl AsRef<Path>) -> std::io::Result<String> {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How long the tree is left alone at least, how many times as long as a look took, and at most: a tree can make a look long.
+/// The minimum pause between measurements, the pause as a multiple of the last one's duration, and the maximum pause: a tree can
+/// make a measurement long.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 const REST_FACTOR: u32 = 20;
 const MAX_INTERVAL: Duration = Duration::from_secs(4);
 
-/// How long processes may keep from being looked into, as one does that is just about to become the program: a program that
-/// may be run and not read holds what it likes.
+/// How long processes may stay unreadable, as a process is for a moment before it executes the program: a program that is
+/// executable but not readable holds an unknown amount.
 const MAX_UNREADABLE: Duration = Duration::from_millis(500);
 
 impl MemoryMonitor {
@@ -114,17 +115,17 @@ impl MemoryMonitor {
         }
     }
 
-    /// When to look next.
+    /// When to measure next.
     pub(super) fn next_check(&self) -> Instant {
         self.next_check
     }
 
-    /// The most that was seen.
+    /// The highest value that was measured.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Looks, where it is time, and says whether the tree holds more than it may. A tree can make a look long, so that it ends
+    /// Measures if it is time, and returns whether the tree exceeds its limit. A tree can make a measurement long, so it stops
     /// when there is something else to do.
     pub(super) fn exceeds_limit(&mut self, has_begun: bool, is_stopped: impl Fn() -> bool) -> bool {
         let began = Instant::now();
@@ -136,7 +137,7 @@ impl MemoryMonitor {
         is_over
     }
 
-    /// Nothing where it was stopped.
+    /// `None` if it was stopped.
     fn measure(&mut self, has_begun: bool, is_stopped: &dyn Fn() -> bool) -> Option<bool> {
         let processes = if self.private_proc { namespace_processes() } else { descendants() };
         let processes: Processes = processes.into_iter().map(|pid| (pid, Process::read(pid))).collect();
@@ -162,7 +163,7 @@ impl MemoryMonitor {
         };
         self.peak = self.peak.max(held);
         let closed_since = self.unreadable_since.take().filter(|_| files.has_unreadable);
-        // On its way to become the program the leader itself may not be looked into, however long that takes.
+        // While the child is about to execute the program it is unreadable itself, however long that takes.
         let are_closed = has_begun && files.has_unreadable;
         self.unreadable_since = closed_since.or_else(|| are_closed.then(Instant::now));
         Some(
@@ -172,7 +173,7 @@ impl MemoryMonitor {
 }
 
 impl MemoryMonitor {
-    /// By how much what the whole machine shares in memory has grown since there was the least of it.
+    /// By how much the shared memory of the whole machine has grown above the lowest value measured.
     fn system_shmem_growth(&mut self) -> u64 {
         let now = sum_kb_lines(&read_proc_file("/proc", "meminfo"), &["Shmem:"]);
         self.min_system_shmem = self.min_system_shmem.min(now);
@@ -180,19 +181,19 @@ impl MemoryMonitor {
     }
 }
 
-/// What the kernel keeps for each area of memory that a process has: the record, and its place among the others. A process may
-/// have 65,530 of them, of a page each.
+/// Bytes that the kernel keeps for each memory mapping: the record, and its place among the others. A process may have 65,530
+/// of them, of a page each.
 const BYTES_PER_MAPPING: u64 = 224;
 
 impl MemoryMonitor {
-    /// How many areas of memory the tree has. Some processes are asked at each look, one after the other; of those that have
-    /// not been, it is taken that they have as many as the others.
+    /// How many memory mappings the tree has. Each measurement counts some processes in turn; those that were never counted are
+    /// assumed to have as many as the others.
     fn count_mappings(&mut self, processes: &Processes) -> u64 {
         const ASKED: usize = 16;
         const LONG: Duration = Duration::from_millis(5);
         self.mapping_counts.retain(|pid, _| processes.contains_key(pid));
         let began = Instant::now();
-        // Whoever was never asked comes first, then whoever has the next number.
+        // Processes that were never counted come first, then those with the next process ids.
         let unknown = processes.iter().filter(|(pid, _)| !self.mapping_counts.contains_key(*pid));
         let again = processes.range(self.last_counted + 1..).chain(processes.range(..=self.last_counted));
         let asked: Vec<_> = unknown.chain(again).take(ASKED).collect();
@@ -211,20 +212,20 @@ impl MemoryMonitor {
     }
 }
 
-/// How many areas of memory a process has.
+/// How many memory mappings a process has.
 fn mapping_count(process: &Process) -> u64 {
     let maps = fs::read(format!("{}/maps", process.proc_dir)).unwrap_or_default();
     maps.split(|byte| *byte == b'\n').count() as u64
 }
 
-/// All processes but this one, which is the first.
+/// All processes of the namespace but this one, which is the first.
 fn namespace_processes() -> BTreeSet<RawPid> {
     let names = fs::read_dir("/proc").into_iter().flatten();
     let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse().ok());
     numbers.filter(|pid| *pid != 1).collect()
 }
 
-/// Children of this process, their children, and so on. Who is handed to this process meanwhile is seen the next time.
+/// Children of this process, their children, and so on. Orphans that become its children meanwhile are seen the next time.
 fn descendants() -> BTreeSet<RawPid> {
     let mut found = BTreeSet::new();
     let mut waiting = child_processes::list();
@@ -239,17 +240,17 @@ fn descendants() -> BTreeSet<RawPid> {
     found
 }
 
-/// What the kernel holds for a process, as its status says: the tables of its memory, large pages, and a stack for each thread.
+/// Kernel memory of a process, as its status says: page tables, huge pages, and a stack for each thread.
 fn kernel_bytes(status: &str) -> u64 {
     const THREAD: u64 = 24 << 10;
     let threads = status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse::<u64>().ok());
     sum_kb_lines(status, &["VmPTE:", "HugetlbPages:"]) + threads.unwrap_or(0) * THREAD
 }
 
-/// Bytes of a process as above, where what is shared counts in parts, and without what is counted as a file already. Where the
-/// kernel will not say, all of it.
+/// Bytes of a process as above, but shared memory counts proportionally (PSS), and files that are counted already do not count.
+/// If the kernel does not report it, all of them.
 fn pss_bytes(process: &Process, counted: &MemoryFiles) -> u64 {
-    /// Areas of memory beyond which it takes too long to ask about each of them.
+    /// With more memory mappings than this, reading about each of them takes too long.
     const MANY: u64 = 4096;
     let Ok(sums) = read_lossy(format!("{}/smaps_rollup", process.proc_dir)) else {
         return process.resident;
@@ -263,7 +264,7 @@ fn pss_bytes(process: &Process, counted: &MemoryFiles) -> u64 {
     sum_kb_lines(&sums, &["Pss_Anon:"]) + kernel_bytes(&status) + shared
 }
 
-/// Bytes that a process has mapped of memory that is shared.
+/// Bytes of shared memory that a process has mapped.
 fn shared_pss_bytes(process: &Process, counted: &MemoryFiles) -> u64 {
     let mut counts = false;
     let mut bytes = 0;
@@ -277,34 +278,34 @@ fn shared_pss_bytes(process: &Process, counted: &MemoryFiles) -> u64 {
     bytes
 }
 
-/// Whether a line is the first about an area of memory.
+/// Whether a line is the first about a memory mapping.
 fn is_mapping_header(line: &str) -> bool {
     line.split_ascii_whitespace().next().is_some_and(|first| !first.ends_with(':'))
 }
 
-/// Files in memory.
+/// Files in memory (tmpfs and memfd).
 #[derive(Default)]
 struct MemoryFiles {
-    /// Those that the tree has open, mapped or not, by their inodes, and how many bytes each holds.
+    /// Those that the tree has open, mapped or not, by inode, with the bytes that each holds.
     open_files: BTreeMap<u64, u64>,
-    /// Bytes of those that have a name, open or not, where these are the tree's own.
+    /// Bytes of the files in `/dev/shm`, open or not, if it is private to the tree.
     named_bytes: Option<u64>,
     /// Pipes and sockets that the tree has open, by their names in `/proc`.
     pipes: BTreeSet<String>,
     sockets: BTreeSet<String>,
-    /// Whether there is a process that may not be looked into.
+    /// Whether at least one process is unreadable.
     has_unreadable: bool,
 }
 
 impl MemoryFiles {
-    /// Nothing where it was stopped.
+    /// `None` if it was stopped.
     fn scan(processes: &Processes, are_own: bool, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
         let mut files = Self { named_bytes: are_own.then(shm_bytes), ..Self::default() };
         for process in processes.values() {
             if is_stopped() {
                 return None;
             }
-            // Threads of a process have the same files open, or the filter does not let them be.
+            // Threads of a process have the same files open; the filter does not allow them anything else.
             let open = fs::read_dir(format!("{}/fd", process.proc_dir));
             let is_refused = open.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
             files.has_unreadable |= is_refused && process.is_filtered();
@@ -333,7 +334,7 @@ impl MemoryFiles {
         self.open_files.values().sum::<u64>() + self.named_bytes.unwrap_or(0)
     }
 
-    /// Bytes that pipes and sockets can hold which nobody has read. Of few of them nothing is made: every program has some.
+    /// Bytes of unread data that pipes and sockets can hold. A few of them do not count: every program has some.
     fn buffer_bytes(&self) -> u64 {
         const FEW: usize = 32;
         const PIPE: usize = 64 << 10;
@@ -342,12 +343,12 @@ impl MemoryFiles {
         (beyond(&self.pipes) * PIPE + beyond(&self.sockets) * SOCKET) as u64
     }
 
-    /// Whether a file is counted.
+    /// Whether a file is counted already.
     fn is_counted(&self, inode: u64, name: &str) -> bool {
         self.open_files.contains_key(&inode) || self.named_bytes.is_some() && name.starts_with("/dev/shm/")
     }
 
-    /// Whether an area, told by its line, is of memory that is shared and not counted as a file.
+    /// Whether a mapping, given its line, is of shared memory that is not counted as a file.
     fn is_uncounted_mapping(&self, line: &str) -> bool {
         // 7f0000000000-7f0000021000 rw-s 00000000 00:01 1034                   /memfd:name (deleted)
         let mut words = line.split_ascii_whitespace().skip(4);
@@ -356,9 +357,9 @@ impl MemoryFiles {
         words.next().is_some_and(|name| is_shared(name) && !self.is_counted(file, name))
     }
 
-    /// Whether somebody has a part of such memory, of which there may be any amount besides: pages that a process filled and gave
-    /// back, or whose addresses it gave up, are there until nobody has any part, and no process is told to have them. Nothing
-    /// where it was stopped.
+    /// Whether a process maps a part of such memory, of which any amount may exist besides: pages that a process filled and then
+    /// released or unmapped exist until no process maps any part, and are attributed to no process. `None` if it was
+    /// stopped.
     fn has_uncounted_mapping(&self, processes: &Processes, is_stopped: &dyn Fn() -> bool) -> Option<bool> {
         for process in processes.values() {
             if is_stopped() {
@@ -373,22 +374,22 @@ impl MemoryFiles {
     }
 }
 
-/// Bytes of all files whose memory is shared by name, and of the files themselves.
+/// Bytes of all files in `/dev/shm`, including what the files themselves take.
 fn shm_bytes() -> u64 {
     rustix::fs::statvfs(DEV_SHM).map_or(0, |about| {
         (about.f_blocks - about.f_bfree) * about.f_frsize + (about.f_files - about.f_ffree) * BYTES_PER_FILE
     })
 }
 
-/// What the kernel keeps for each file in memory.
+/// Bytes that the kernel keeps for each file in memory.
 const BYTES_PER_FILE: u64 = 1 << 10;
 
-/// Whether a file of this name lies in memory, where nobody can see it.
+/// Whether a file of this name lies in memory, where no other process can see it.
 fn is_in_memory(name: &str) -> bool {
     name.starts_with("/memfd:") || name.starts_with("/dev/shm/") || name.starts_with("/SYSV")
 }
 
-/// The sum of the lines that begin so.
+/// The sum of the lines with these names, in bytes.
 fn sum_kb_lines(text: &str, names: &[&str]) -> u64 {
     let value = |line: &str| {
         let (_, value) = names.iter().find_map(|name| Some((name, line.strip_prefix(name)?)))?;

@@ -1,9 +1,9 @@
-//! The sandbox on Linux: namespaces where there are any, Landlock, seccomp, limits, and a stub that leaves nothing alive.
+//! The sandbox on Linux: namespaces if available, Landlock, seccomp, limits, and a supervisor that kills the whole process tree.
 //!
 //! ```text
-//! host ──order, descriptors──▶ helper ──fork──▶ stub ──fork──▶ leader, which becomes the script
-//!   ▲                                            │ hands the order on, watches, kills, reaps
-//!   └───────────────── report ───────────────────┘
+//! host ──request, descriptors──▶ fork server ──fork──▶ supervisor ──fork──▶ child, which executes the script
+//!   ▲                                                   │ passes the request on, supervises, kills, reaps
+//!   └────────────────────── report ─────────────────────┘
 //! ```
 
 pub(in crate::runtimes::sandbox::linux) mod child;
@@ -23,15 +23,15 @@ pub(crate) use self::sys::inherited_fd;
 
 use crate::runtimes::sandbox::FileRules;
 
-/// Shuts this process out of every file it has not open, and of the network. It must have one thread. An error where the kernel
-/// does not enforce that.
+/// Denies this process every file that is not open yet, and the network. The process must have one thread. Returns an error if
+/// the kernel does not enforce that.
 #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
 pub(crate) fn deny_all_files() -> std::io::Result<()> {
     let held = self::layers::landlock::confine(&FileRules::default(), true, None)?;
     if held.restricts_files() { Ok(()) } else { Err(std::io::ErrorKind::Unsupported.into()) }
 }
 
-/// The argument that makes a program the helper.
+/// The argument that makes a program the fork server.
 const FORK_SERVER_ARG: &str = "__metier-helper";
 
 /// See [`crate::helper_main`].

@@ -1,7 +1,7 @@
-//! A stub that waits for its order: what every stub does alike is done before there is one.
+//! The standby supervisor: forked and sandboxed in advance, it waits for the next request.
 //!
-//! Splitting off a process and its namespaces takes as long as the rest of a start. A helper that is asked a second time keeps
-//! one that is ready for what was asked last.
+//! Forking a process with its namespaces takes as long as the rest of a start. From the second request on, the fork server keeps
+//! one standby that is ready for another request like the last.
 
 use std::os::fd::OwnedFd;
 
@@ -16,18 +16,18 @@ use crate::runtimes::sandbox::linux::layers::namespaces::NamespaceConfig;
 use crate::runtimes::sandbox::linux::supervisor::IdleSupervisor;
 use crate::runtimes::sandbox::linux::supervisor::launch;
 
-/// The waiting stub, as its helper knows it.
+/// The fork server's handle of a standby.
 pub(super) struct StandbyHandle {
     pub(super) pid: Pid,
     socket: OwnedFd,
     profile: SandboxProfile,
 }
 
-/// Its own side.
+/// The standby process itself.
 pub(super) struct StandbySupervisor {
     socket: OwnedFd,
     profile: SandboxProfile,
-    /// The order before the next one, which is likely to be like it.
+    /// The previous request, which the next one is likely to resemble.
     previous_request: EncodedRequest,
     namespaces: Option<NamespaceConfig>,
 }
@@ -37,17 +37,16 @@ impl StandbyHandle {
         Self { pid, socket, profile: kind }
     }
 
-    /// Whether it has the order. One of another kind than it was made for it cannot have.
+    /// Whether the standby has received the request. It accepts none with another profile than its own.
     pub(super) fn submit(&self, parcel: &LaunchMessage) -> bool {
         parcel.profile == self.profile && ipc::send_launch(&self.socket, parcel).is_ok()
     }
 
-    /// Where it says that the script comes next.
+    /// The descriptor on which it announces that the script starts next.
     pub(super) fn into_ready_fd(self) -> OwnedFd {
         self.socket
     }
 
-    /// Ends it.
     pub(super) fn kill_and_reap(self) {
         kill_process(self.pid, Signal::KILL).ok();
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
@@ -64,7 +63,7 @@ impl StandbySupervisor {
         Self { socket, profile: kind, previous_request: like, namespaces }
     }
 
-    /// Waits for an order and runs it to its end. The answer is the stub's own exit code.
+    /// Waits for a request and runs it to its end. Returns the supervisor's own exit code.
     pub(super) fn wait_and_run(self) -> i32 {
         let Self { socket, profile: kind, previous_request: like, namespaces } = self;
         let processes = like.decode().ok().and_then(|order| order.sandbox.limits.processes);
@@ -72,28 +71,28 @@ impl StandbySupervisor {
         let Ok(entered) = entered.transpose() else { return 1 };
         let ready = match IdleSupervisor::new(kind, Some(&like), entered.is_some()) {
             Ok(ready) if ready.has_scoped_kill() => ready,
-            // Whether that is enough depends on the order.
+            // Whether a sandbox without this suffices depends on the request.
             _ => return 1,
         };
         let Ok(Message::Launch(parcel)) = ipc::receive(&socket) else { return 0 };
         if !ready.has_child() {
-            // It was the first to go when memory was short. Another stub takes the order.
+            // The child was killed first when memory was short. Another supervisor takes the request.
             return 1;
         }
         launch::set_up_and_supervise(*parcel, socket, entered, Ok(ready))
     }
 }
 
-/// The mounts of this namespace, watched for changes: who was split off before one does not see it.
+/// Watches the mounts of this namespace for changes: a process in a mount namespace created before a change does not see it.
 pub(super) struct MountWatcher(OwnedFd);
 
 impl MountWatcher {
-    /// Nothing where the kernel does not show them.
+    /// `None` if the kernel does not show the mounts.
     pub(super) fn open() -> Option<Self> {
         std::fs::File::open("/proc/self/mountinfo").ok().map(|table| Self(table.into()))
     }
 
-    /// Whether there were changes since this was last asked.
+    /// Whether there were changes since the last call.
     pub(super) fn has_changed(&self) -> bool {
         let mut changes = [PollFd::new(&self.0, PollFlags::PRI)];
         poll(&mut changes, Some(&Timespec::default())) != Ok(0)

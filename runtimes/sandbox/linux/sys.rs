@@ -1,4 +1,4 @@
-//! The few calls to the system that no safe crate offers. The one room of the sandbox where `unsafe` is allowed.
+//! System calls that no safe crate offers. The only file of the sandbox where `unsafe` is allowed.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -15,11 +15,11 @@ pub(super) enum ForkResult {
     Parent(Pid),
 }
 
-/// Splits this process in two.
+/// Forks this process.
 ///
-/// For the helper and its stubs, which have one thread: their children may do whatever a program may do. A host without
-/// a helper program does it once, to have a helper at all; the copy takes no lock but the allocator's, which the C library
-/// makes good after a fork.
+/// For the fork server and its supervisors, which have one thread: their children may do whatever a program may do. A host
+/// without a program for the fork server forks once, to have a fork server at all; the copy takes no lock but the allocator's,
+/// which the C library repairs after a fork.
 pub(super) fn fork() -> io::Result<ForkResult> {
     // SAFETY: no lock that the child takes is held by a thread it lacks: the caller has one thread, or keeps to the above.
     match unsafe { libc::fork() } {
@@ -29,9 +29,9 @@ pub(super) fn fork() -> io::Result<ForkResult> {
     }
 }
 
-/// The same, with namespaces of its own for the child: `CLONE_NEW…` flags.
+/// Forks this process, with new namespaces for the child: `CLONE_NEW…` flags.
 ///
-/// For the helper: the C library does not hear of this split, and the child must have one thread and fork by [`fork`].
+/// For the fork server: the C library does not notice this fork, and the child must have one thread and fork by [`fork`].
 pub(super) fn clone_with_namespaces(namespaces: libc::c_int) -> io::Result<ForkResult> {
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: as for `fork`; without a stack of its own the child goes on with a copy of this one.
@@ -45,13 +45,13 @@ pub(super) fn clone_with_namespaces(namespaces: libc::c_int) -> io::Result<ForkR
     }
 }
 
-/// Puts this process into a network of its own, in which there is nothing.
+/// Moves this process into a new, empty network namespace.
 pub(super) fn unshare_network() -> io::Result<()> {
     // SAFETY: passes an integer; no memory and no descriptor is shared less than before.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the kernel reads of a change to mounts.
+/// The kernel's record of a change to mounts.
 #[repr(C)]
 struct MountAttr {
     set: u64,
@@ -60,20 +60,20 @@ struct MountAttr {
     userns: u64,
 }
 
-/// What mounts below a place are to be.
+/// What to change about the mounts below a path.
 #[derive(Clone, Copy)]
 pub(super) enum MountChange {
-    /// Nothing that happens to them is seen elsewhere.
+    /// Mount events propagate to no other namespace.
     Private,
-    /// The same, though what happens to those they are copies of is seen here.
+    /// The same, but events of the mounts they are copies of propagate here.
     ReceiveOnly,
-    /// Nothing below them can be changed.
+    /// Read-only.
     ReadOnly,
-    /// The same, and devices cannot be opened.
+    /// Read-only, and devices cannot be opened.
     ReadOnlyNoDevices,
 }
 
-/// Changes the mount at this place, an open one where the path is empty, and all below it.
+/// Changes the mount at this path, an open one if the path is empty, and all mounts below it.
 pub(super) fn mount_setattr(at: &impl AsFd, path: &CStr, to: MountChange) -> io::Result<()> {
     let (set, propagation) = match to {
         MountChange::Private => (MountAttrFlags::empty(), libc::MS_PRIVATE),
@@ -93,7 +93,7 @@ pub(super) fn mount_setattr(at: &impl AsFd, path: &CStr, to: MountChange) -> io:
     if changed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A descriptor that is readable when children have ended, and holds that signal back from now on.
+/// A descriptor that is readable when children have ended; blocks SIGCHLD from now on.
 pub(super) fn sigchld_fd() -> io::Result<OwnedFd> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by the call that empties it; a new descriptor belongs to nobody else.
@@ -108,37 +108,38 @@ pub(super) fn sigchld_fd() -> io::Result<OwnedFd> {
     }
 }
 
-/// Ends this process at once: no destructor runs, nothing buffered is written.
+/// Ends this process at once: no destructor runs, no buffer is flushed.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: ends the process without touching its memory.
     unsafe { libc::_exit(code) }
 }
 
-/// Sends SIGKILL to every process this one may signal, itself excepted.
+/// Sends SIGKILL to every process this one may signal, except itself.
 ///
-/// For a stub inside a domain that scopes signals, where those are its descendants; anywhere else this is a catastrophe.
+/// For a supervisor in a Landlock domain that scopes signals, where those are its descendants; anywhere else this is a
+/// catastrophe.
 pub(super) fn kill_all_signalable() {
     // SAFETY: passes two integers.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Gives the program that comes next this descriptor by that number, whatever had it before.
+/// Gives the next program this descriptor under that number, whatever had the number before.
 ///
-/// For a process that is about to become a program, and holds nothing it needs by that number.
+/// For a process that is about to execute a program, and needs nothing that has that number.
 pub(super) fn dup_to(descriptor: &OwnedFd, number: RawFd) -> io::Result<()> {
     // SAFETY: passes two integers; whoever owned the number before is never asked for it again.
     let placed = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
     if placed == number { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A program, with all that it is told, as the kernel reads it: to become it takes no memory.
+/// A program with its arguments and environment, as the kernel reads them: executing it allocates nothing.
 pub(super) struct ExecProgram {
     path: CString,
     arguments: CStringArray,
     environment: CStringArray,
 }
 
-/// Texts, and where they lie, with a null pointer at the end.
+/// Strings and their pointers, with a null pointer at the end.
 struct CStringArray {
     pointers: Vec<*const libc::c_char>,
     _strings: Vec<CString>,
@@ -150,7 +151,7 @@ impl ExecProgram {
         Self { path, arguments: CStringArray::new(arguments), environment: CStringArray::new(environment) }
     }
 
-    /// Becomes it. The answer is why not.
+    /// Executes it. Returns only if that fails, with the reason.
     pub(super) fn exec(&self) -> io::Error {
         let Self { path, arguments, environment } = self;
         // SAFETY: every text ends in NUL and both lists in a null pointer, and all of them outlive the call.
@@ -176,7 +177,7 @@ pub(crate) fn inherited_fd(number: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Closes every descriptor from this one on when the program changes.
+/// Marks every descriptor from this one on to be closed by `execve`.
 pub(super) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
     // SAFETY: closes nothing now; it marks descriptors to be closed by `execve`.
     let closed =
@@ -184,7 +185,7 @@ pub(super) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits for any child without blocking: its id and status, nothing while all run; the error is `ECHILD` when there is none.
+/// Waits for any child without blocking: its id and status, `None` while all run; the error is `ECHILD` if there is none.
 pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
     let mut status = 0;
     // SAFETY: the status is a valid place for an integer.
@@ -195,7 +196,7 @@ pub(super) fn reap() -> io::Result<Option<(i32, i32)>> {
     }
 }
 
-/// Processor time in microseconds of all children that were reaped, and the bytes resident in the largest.
+/// CPU time in microseconds of all reaped children, and the resident bytes of the largest.
 pub(super) fn children_usage() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the record is a valid place for what the call writes, and zero is a valid value of each of its fields.
@@ -208,7 +209,7 @@ pub(super) fn children_usage() -> (u64, u64) {
     (microseconds(usage.ru_utime) + microseconds(usage.ru_stime), usage.ru_maxrss.cast_unsigned() * 1024)
 }
 
-/// Gives every signal its usual meaning and blocks none.
+/// Resets every signal to its default action and blocks none.
 pub(super) fn reset_signals() {
     for signal in 1..=64 {
         // SAFETY: the action is the system's own.
@@ -227,9 +228,9 @@ pub(super) fn unblock_signals() {
     }
 }
 
-/// Keeps this descriptor, as another number, and closes every other; the standard streams lead nowhere afterwards.
+/// Keeps this descriptor, with another number, and closes every other; the standard streams are `/dev/null` afterwards.
 ///
-/// For a process that has just begun to be the helper: nothing in it uses what it inherited.
+/// For a process that has just become the fork server: nothing in it uses what it inherited.
 pub(super) fn close_all_except(kept: &impl AsFd) -> io::Result<OwnedFd> {
     const FIRST: RawFd = 3;
     let kept = rustix::io::fcntl_dupfd_cloexec(kept, FIRST + 1)?;

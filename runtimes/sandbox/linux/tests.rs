@@ -1,4 +1,4 @@
-//! What the sandbox promises, from the host's side.
+//! What the sandbox promises, seen from the host.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use super::{LaunchHandle, Launcher};
 use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::*;
 
-/// What came of a program in a sandbox.
+/// The result of a program in a sandbox.
 struct LaunchResult {
     report: Option<SupervisorReport>,
     stdout: String,
@@ -94,7 +94,7 @@ fn a_sandbox_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_w
     let inside = secret.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     let mut order = launch_request(project.path(), "cat; echo ran");
-    // Where it is to be put back there is nothing by then: what is around it is not to be seen.
+    // When it is mounted back, nothing exists there: the folder around it is hidden.
     let files = order.sandbox.files.as_mut().unwrap();
     files.write.push((&inside).into());
     files.protected_paths.hidden.push(secret.path().into());
@@ -110,7 +110,7 @@ fn a_sandbox_whose_mounts_cannot_be_put_up_is_one_without_them_only_where_that_w
     assert!(held.landlock_abi > 0 && held.seccomp && held.tree_gone, "{held:?}");
 }
 
-/// Between the host's word and the sandbox there is time to put another folder there, or a link.
+/// Between the host's check and the setup of the sandbox, another folder or a symlink may be put there.
 #[test]
 fn what_has_taken_the_place_of_a_folder_is_neither_read_nor_changed() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,14 +232,14 @@ fn a_program_that_is_not_there_is_a_refusal_with_its_step() {
     assert_eq!(report.end, LaunchOutcome::SetupFailed { step: "program".into(), errno: libc::ENOENT });
 }
 
-/// The processes that a helper has split off.
+/// The processes that a fork server has forked.
 fn supervisors_of(launcher: &Launcher) -> Vec<i32> {
     let helper = launcher.server_pid();
     let children = std::fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Waits until the stubs of former orders are gone, and one waits with its leader.
+/// Waits until the supervisors of earlier requests are gone, and a standby waits with its child.
 fn standby_of(launcher: &Launcher) -> i32 {
     for _ in 0..1000 {
         if let [spare] = supervisors_of(launcher)[..]
@@ -275,7 +275,7 @@ fn who_is_asked_again_keeps_a_stub_ready_that_goes_with_the_helper() {
         says_hi(true);
         let second = standby_of(&launcher);
         assert_ne!(first, second, "it had the last order");
-        // It is ready for a shut network alone.
+        // It is prepared for a blocked network only.
         says_hi(false);
         assert!(!is_there(second));
         let third = standby_of(&launcher);
@@ -332,7 +332,7 @@ fn a_spare_that_has_not_seen_the_mounts_of_today_is_not_used() {
     assert_eq!(run(&launcher, &order).stdout, "new\nthere\n");
 }
 
-/// A disk that is taken out while a stub waits would else be in use for as long as the host lives.
+/// Otherwise a disk unmounted while a standby waits would be in use for as long as the host lives.
 #[test]
 fn a_spare_keeps_nothing_mounted_that_is_not() {
     const NAME: &str = "runtimes::sandbox::linux::tests::a_spare_keeps_nothing_mounted_that_is_not";
@@ -349,7 +349,7 @@ fn a_spare_keeps_nothing_mounted_that_is_not() {
         run(&launcher, &launch_request(project.path(), "true"));
     }
     let spare = standby_of(&launcher);
-    // It has a leader once it has done what no order changes.
+    // It has a child once it has done what does not depend on the request.
     let is_mounted = || {
         let mounts = std::fs::read_to_string(format!("/proc/{spare}/mountinfo")).unwrap();
         mounts.contains("metier-disk")
@@ -359,13 +359,13 @@ fn a_spare_keeps_nothing_mounted_that_is_not() {
     assert!(!is_mounted());
 }
 
-/// Whether this is the test of that name in mounts of its own, so that nobody else sees what it mounts. If not, it has passed
-/// there.
+/// Whether this is the test of that name in a mount namespace of its own, so that nobody else sees its mounts. If not, the test
+/// has passed there.
 fn has_own_mounts(name: &str) -> bool {
     if std::env::var_os("METIER_OWN_MOUNTS").is_some() {
         return true;
     }
-    // Between each other they see what happens to them, as on any machine.
+    // Mount events propagate among them, as on any machine.
     let again = std::process::Command::new("unshare")
         .args(["--map-root-user", "--mount", "--propagation", "shared"])
         .arg(std::env::current_exe().unwrap())
@@ -407,7 +407,7 @@ fn a_helper_that_somebody_has_stopped_is_replaced_and_does_nothing_late() {
     assert_eq!(std::fs::read_to_string(project.path().join("file")).unwrap(), "ran\nran\n");
 }
 
-/// What a script is given is not what its walls are made of.
+/// The limits of a script do not affect its restrictions.
 #[test]
 fn a_script_that_is_given_next_to_nothing_has_every_wall_around_it() {
     let project = tempfile::tempdir().unwrap();
@@ -438,7 +438,7 @@ fn a_script_goes_before_its_host_when_memory_is_short() {
     assert_eq!(run(&Launcher::default(), &order).stdout, "500\n");
 }
 
-/// Neither tier is lost for what goes on beside the mounts while they are put up.
+/// No sandbox level is lost because of what happens to the mounts while the sandbox is set up.
 #[test]
 fn no_start_is_lowered_for_what_its_own_processes_do() {
     let project = tempfile::tempdir().unwrap();
@@ -522,7 +522,7 @@ fn rules_made_ahead_open_what_an_order_reads_today_and_nothing_else() {
         assert_eq!(said(&["tools/two", "tools/one"]), "one\ntwo\n", "more than before");
         assert_eq!(said(&["tools/one"]), "one\n");
         standby_of(&launcher);
-        // What lay there lies elsewhere now, and something else there.
+        // The folder there was moved, and another one put in its place.
         std::fs::rename(at("tools/one"), at("tools/old")).unwrap();
         std::fs::rename(at("tools/new"), at("tools/one")).unwrap();
         assert_eq!(said(&["tools/one"]), "new\n");

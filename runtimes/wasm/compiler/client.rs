@@ -1,4 +1,5 @@
-//! The process that compiles: started in a sandbox with nothing in it, given one module, and killed when its run is over.
+//! The client of the compiler process, which is started in an empty sandbox, compiles one module, and is killed when its run
+//! is over.
 
 use std::fs::File;
 use std::io::{self, ErrorKind as Io, Read, Write};
@@ -23,26 +24,26 @@ use crate::runtimes::sandbox::{
 use crate::runtimes::wasm::compiler::protocol::MAX_RESPONSE_BYTES;
 use crate::runtimes::wasm::compiler::server::COMPILER_ARGUMENT;
 
-/// Bytes of memory that one compilation may take. A module of 16 MiB as tool chains make them takes less.
+/// The memory limit of one compilation in bytes. A module of 16 MiB from common tool chains takes less.
 const MEMORY_LIMIT: u64 = 1 << 30;
 
-/// Seconds of processor time, should nobody stop it before.
+/// The limit of processor time in seconds, if nothing stops the process before.
 const CPU_SECONDS: u64 = 120;
 
-/// Milliseconds until it is killed, should the host not say so before.
+/// The timeout in milliseconds, if the host does not kill the process before.
 const TIMEOUT_MS: u64 = 600_000;
 
-/// Threads that compile at a time; each takes memory of its own.
+/// The maximum number of threads that compile at a time; each takes memory of its own.
 const MAX_THREADS: usize = 8;
 
-/// Bytes that are read before it is asked again whether the run goes on.
+/// The number of bytes that are read before the token is checked again.
 const READ_BYTES: usize = 1 << 20;
 
-/// What a program reads to be started at all. Once it has, it shuts these out as well.
+/// The libraries that a program reads to start. Once started, the compiler denies itself these as well.
 const LIBRARIES: [&str; 7] =
     ["/usr/lib", "/usr/lib32", "/usr/lib64", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache"];
 
-/// The answer of a compiler that was given this request.
+/// Sends this request to a compiler process and returns its response.
 pub(super) fn send_request(
     shared: &RuntimeServices,
     script: &Script,
@@ -76,7 +77,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
         args: vec![COMPILER_ARGUMENT.into()],
         environment: vec![
             ("RAYON_NUM_THREADS".into(), threads.to_string().into()),
-            // Bytes of stack of each: functions are compiled there.
+            // The stack of each thread in bytes: functions are compiled there.
             ("RUST_MIN_STACK".into(), (4 << 20).to_string().into()),
         ],
         folder: "/".into(),
@@ -85,7 +86,7 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
             block_network: true,
             allow_flock: false,
             filter_syscalls: true,
-            // Whatever the run allows its own processes, this one is never without.
+            // Whatever sandbox the run requires for its own processes, this one always requires it.
             required: true,
             limits: ResourceLimits {
                 memory: Some(MEMORY_LIMIT),
@@ -101,25 +102,25 @@ fn launch_request(program: &Path, launcher: &Launcher) -> io::Result<LaunchReque
     })
 }
 
-/// The program as it is now. What takes its place later is not started: its machine code would run in the host.
+/// Pins the program as it is now. A file that replaces it later is not started: its machine code would run in the host.
 fn pin_program(program: &Path, launcher: &Launcher) -> io::Result<PinnedPath> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", program.display()));
     let path: PathBuf = std::fs::canonicalize(program).map_err(named)?;
-    // The link leads to the running program even when its file was replaced.
+    // The symlink leads to the running program even if its file was replaced.
     let about = if launcher.uses_current_program() { Path::new("/proc/self/exe") } else { &path }.metadata();
     let about = about.map_err(named)?;
     Ok(PinnedPath { path: path.into(), file_id: Some((about.dev(), about.ino())) })
 }
 
-/// A compiler that has ended.
+/// The result of a compiler process that has ended.
 struct CompilerExit {
     report: Option<SupervisorReport>,
     stdout: Vec<u8>,
-    /// The beginning of what it said on standard error.
+    /// The beginning of its standard error.
     stderr: Vec<u8>,
 }
 
-/// Runs the compiler until it ends, has answered too much, or the token stops, which kills it.
+/// Runs the compiler until it ends, its response is too long, or the token stops, which kills it.
 fn run_compiler(
     launcher: &Launcher,
     order: &LaunchRequest,
@@ -198,7 +199,7 @@ impl CompilerExit {
             return Ok(self.stdout);
         }
         let said = String::from_utf8_lossy(&self.stderr);
-        // What the standard library says before it aborts.
+        // The message of the standard library before it aborts.
         if report.exceeded_tree_memory || said.contains("memory allocation of ") {
             let what = format!("it takes more than {} MiB of memory", MEMORY_LIMIT >> 20);
             return smaller(failed(ErrorKind::Memory, &what));
@@ -213,7 +214,7 @@ impl CompilerExit {
     }
 }
 
-/// What is still to be written into a pipe.
+/// Bytes that are still to be written into a pipe.
 struct RequestWriter<'a> {
     pipe: Option<File>,
     remaining: &'a [u8],
@@ -230,7 +231,7 @@ impl RequestWriter<'_> {
     }
 }
 
-/// What came out of a pipe, and no more than one byte beyond what may.
+/// Bytes that were read from a pipe, at most one more than allowed.
 struct BoundedReader {
     pipe: Option<File>,
     bytes: Vec<u8>,
@@ -246,7 +247,7 @@ impl BoundedReader {
         self.bytes.len() > self.max_bytes
     }
 
-    /// Takes what is there, for one turn. Beyond what may come nobody reads on, which holds up the writer.
+    /// Reads the available bytes, for one turn. Beyond the maximum nothing is read, which blocks the writer.
     fn read_available(&mut self, turn: usize) {
         let asked = (self.max_bytes + 1).saturating_sub(self.bytes.len()).min(turn);
         let Some(pipe) = &mut self.pipe else { return };

@@ -1,4 +1,4 @@
-//! The work itself: what is read of a module that an untrusted author wrote is read here, and nowhere else.
+//! Compiles a module. An untrusted module is parsed here, and nowhere else.
 
 use super::super::engine::{invalid_module, on_demand_engine};
 use super::super::module::CheckedModule;

@@ -1,5 +1,6 @@
-//! Who compiles a module: a sandboxed process that does nothing else, with limits of its own, so that neither the time nor
-//! the memory it takes is the host's. The host compiles itself only where an embedder allows that and there is no such process.
+//! Compiles modules in a sandboxed process that does nothing else and has limits of its own, so that compilation takes
+//! neither time nor memory from the host. The host itself compiles only if an embedder allows that and there is no such
+//! process.
 
 #[cfg(unix)]
 #[cfg(unix)]
@@ -10,7 +11,7 @@ mod protocol;
 mod server;
 #[cfg(not(unix))]
 mod client {
-    //! Systems where nothing can be started in a sandbox.
+    //! For systems on which no process can be started in a sandbox.
     use super::CompileError;
     use crate::executor::Script;
     use crate::policy::CancelToken;
@@ -35,18 +36,18 @@ use crate::policy::CancelToken;
 use crate::runtimes::RuntimeServices;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 
-/// What is known of a module, and its machine code as `Engine::precompile_module` has it.
+/// The metadata of a module, and its machine code from `Engine::precompile_module`.
 pub(super) type CompiledModule = (ModuleMetadata, Vec<u8>);
 
-/// Why the helper process compiled nothing.
+/// Why the compiler process compiled nothing.
 enum CompileError {
-    /// There is none to be had.
+    /// There is no compiler process.
     NoCompiler(SkillError),
-    /// It was started.
+    /// The process was started and failed.
     Failed(SkillError),
 }
 
-/// Compiles a module; it counts operations where that is asked.
+/// Compiles a module, which counts operations on request.
 pub(super) fn compile(
     script: &Script,
     counts: bool,
@@ -69,7 +70,7 @@ pub(super) fn compile(
 }
 
 impl CompileError {
-    /// Nothing can be started in a sandbox here.
+    /// No process can be started in a sandbox here.
     fn no_sandbox() -> Self {
         let sentence = "WebAssembly modules are compiled in a sandbox, and this build or system has none";
         let help = "run it on Linux with the Cargo feature `sandboxed`; --sandbox off, or \
@@ -77,7 +78,7 @@ impl CompileError {
         Self::NoCompiler(SkillError::new(ErrorKind::SandboxUnavailable, sentence).with_help(help))
     }
 
-    /// This program cannot be started again to compile, and a copy of it must not.
+    /// This program cannot be started again to compile, and a copy of it must not be.
     #[cfg_attr(not(unix), allow(dead_code))]
     fn no_program() -> Self {
         let sentence =

@@ -1,6 +1,7 @@
-//! What the host and the compiler tell each other: a module with its name, and machine code or the reason why there is none.
+//! The messages between the host and the compiler process: a request with a module and its name, and a response with machine
+//! code or an error.
 //!
-//! The compiler read what an untrusted author wrote, so that nothing is believed of the form of its answer.
+//! The compiler parses untrusted input, so the host validates every part of the form of its response.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +11,10 @@ use crate::executor::Script;
 use crate::runtimes::wasm::cache_entry::compiler_fingerprint;
 use crate::runtimes::wasm::metadata::ModuleMetadata;
 
-/// Bytes of an answer. Machine code is a few times as large as a module, which has 16 MiB at most.
+/// The maximum size of a response in bytes. Machine code is a few times as large as a module, which has 16 MiB at most.
 pub(super) const MAX_RESPONSE_BYTES: usize = 192 << 20;
 
-/// Bytes of an answer beside the machine code.
+/// The maximum size in bytes of a response without its machine code.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -33,7 +34,7 @@ struct ErrorMessage {
     column: Option<u32>,
 }
 
-/// The words for the compiler.
+/// Encodes a request to the compiler.
 pub(super) fn encode_request(script: &Script, counts: bool) -> Vec<u8> {
     let head = RequestHeader { path: script.path.clone(), function: script.function.clone(), counts };
     let head = serde_json::to_vec(&head).unwrap_or_default();
@@ -45,14 +46,15 @@ pub(super) fn encode_request(script: &Script, counts: bool) -> Vec<u8> {
     request
 }
 
-/// What the host asks for.
+/// Decodes a request of the host.
 pub(super) fn decode_request(request: &[u8]) -> Option<(Script, bool)> {
     let [head, source] = split_parts(request)?;
     let RequestHeader { path, function, counts } = serde_json::from_slice(head).ok()?;
     Some((Script { skill: String::new(), path, folder: None, source: source.into(), function }, counts))
 }
 
-/// The words for the host, in pieces: by whom, what is known of the module or what is wrong with it, its machine code.
+/// Encodes the response to the host, in pieces: the compiler's fingerprint, the module's metadata or its error, and its
+/// machine code.
 pub(super) fn encode_response(compiled: Result<CompiledModule>, counts: bool) -> Vec<Vec<u8>> {
     let (text, code) = match compiled {
         Ok((facts, code)) => (facts.to_json(), code),
@@ -62,7 +64,7 @@ pub(super) fn encode_response(compiled: Result<CompiledModule>, counts: bool) ->
     [maker, text, code].into_iter().flat_map(|part| [length_prefix(&part).to_vec(), part]).collect()
 }
 
-/// What the compiler answered: the module, or its error. Who answers anything else is not believed.
+/// Decodes the response of the compiler: the module, or its error. Any other response is rejected.
 pub(super) fn decode_response(answer: &[u8], script: &Script, counts: bool) -> Result<CompiledModule> {
     let broken = |what: &str| {
         let sentence = format!("failed to compile {}: the compiler's process {what}", script.path);
@@ -97,7 +99,7 @@ impl ErrorMessage {
         }
     }
 
-    /// The error. What a module can be at fault for is little.
+    /// Converts to an error. Only few error kinds can be the fault of a module.
     fn into_error(self, file: &str) -> SkillError {
         let kind = ErrorKind::from_name(&self.kind).filter(|kind| *kind == ErrorKind::Memory);
         let mut error = SkillError::new(kind.unwrap_or(ErrorKind::InvalidSkill), self.message);
@@ -116,7 +118,7 @@ fn length_prefix(part: &[u8]) -> [u8; 8] {
     (part.len() as u64).to_le_bytes()
 }
 
-/// The parts of a message, each behind its length, where there are exactly so many and nothing behind them.
+/// Splits a message into its parts, each preceded by its length, if there are exactly this many and nothing after them.
 fn split_parts<const COUNT: usize>(mut message: &[u8]) -> Option<[&[u8]; COUNT]> {
     let mut parts = [&[][..]; COUNT];
     for part in &mut parts {

@@ -1,4 +1,4 @@
-//! The process that compiles, from its own side: a module in, its machine code out, nothing else in reach.
+//! The compiler process itself: it reads a module, writes its machine code, and has access to nothing else.
 
 use std::io::{Read, Write};
 
@@ -6,13 +6,13 @@ use super::compilation::compile;
 use crate::runtimes::sandbox;
 use crate::runtimes::wasm::compiler::protocol;
 
-/// The argument that makes a program the compiler.
+/// The argument that starts a program as the compiler.
 pub(super) const COMPILER_ARGUMENT: &str = "__metier-compile-wasm";
 
-/// Bytes of stack for what reads the module: it goes as deep as a module is nested.
+/// The stack size in bytes for parsing a module, which recurses as deep as the module is nested.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Makes this program the compiler where it was started for that, and ends it.
+/// If this program was started as the compiler, compiles a module and exits.
 pub(crate) fn compiler_main() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == COMPILER_ARGUMENT) && arguments.next().is_none() {
@@ -20,9 +20,9 @@ pub(crate) fn compiler_main() {
     }
 }
 
-/// One request from standard input, its answer to standard output.
+/// Reads one request from standard input and writes its response to standard output.
 fn serve() -> std::io::Result<()> {
-    // What it takes to start a program is open in this sandbox; from here on nothing is.
+    // The files that a program needs to start are accessible in this sandbox; from here on no file is.
     sandbox::deny_all_files()?;
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;

@@ -1,4 +1,4 @@
-//! The cache on disk: used where it is the user's own, and never believed beyond what it can prove.
+//! Tests of the cache on disk: it is used only if it belongs to the user, and no entry is used that is not authenticated.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -47,7 +47,7 @@ impl CacheFixture {
         ModuleCache::open(self.folder.parent().unwrap(), &self.state)
     }
 
-    /// What a plug-in answers that is loaded through the cache.
+    /// The result of a plug-in that is loaded through the cache.
     fn answer(&self, script: &Script) -> Value {
         let compiled =
             CompiledPlugin::load_or_compile(script, false, Some(&self.cache), &shared(), &CancelToken::new())

@@ -1,4 +1,4 @@
-//! What is refused before anything is compiled, and how it is said.
+//! Tests of modules that are refused before anything is compiled, and of the error messages.
 
 use serde_json::json;
 

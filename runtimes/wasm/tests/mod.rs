@@ -1,4 +1,5 @@
-//! What a plug-in sees, and how it is stopped. Most are written as text, over the same few imports and helpers.
+//! Tests of plug-ins: what they can see, and how they are stopped. Most are written as text, over the same few imports and
+//! helpers.
 
 mod answers;
 #[cfg(unix)]
@@ -61,7 +62,7 @@ const PRELUDE: &str = r#"
 /// Answers with its input.
 const ECHO: &str = r#"(func (export "run") (call $output_set (call $input_offset) (call $input_length)))"#;
 
-/// A whole module of what stands beside the prelude.
+/// A whole module: the prelude and this body.
 fn module(body: &str) -> String {
     format!("(module {PRELUDE} {body})")
 }
@@ -81,7 +82,7 @@ fn source(source: impl AsRef<[u8]>) -> Script {
     }
 }
 
-/// What these tests have in common: their program is no helper, so that they compile in process.
+/// The services of these tests: their program is no compiler helper, so that they compile in process.
 fn shared() -> RuntimeServices {
     RuntimeServices::default().with_compile_in_process(true)
 }
@@ -108,7 +109,7 @@ fn fails(text: &str, kind: ErrorKind, sentence: &str) -> SkillError {
     error
 }
 
-/// A module without what all have in common.
+/// A module without the common prelude.
 fn own(text: &str) -> String {
     text.replace(PRELUDE, "…")
 }

@@ -1,4 +1,4 @@
-//! Runs beside one another on one loaded plug-in: whoever is stopped, nobody else is.
+//! Tests of parallel runs on one loaded plug-in: stopping one run does not stop another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

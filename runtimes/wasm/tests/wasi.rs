@@ -1,4 +1,4 @@
-//! WASI: refused unless asked and granted, and then without files, output or sleep.
+//! Tests of WASI: refused unless requested and granted, and then without files, output or sleep.
 
 use std::time::{Duration, Instant};
 

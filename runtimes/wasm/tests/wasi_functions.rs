@@ -1,4 +1,4 @@
-//! Each function of WASI: that it links by its type, what it answers, and what it makes of addresses that are none.
+//! Tests of each WASI function: its type, its results, and its handling of invalid addresses.
 
 use std::fmt::Write;
 use std::sync::LazyLock;

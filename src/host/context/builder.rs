@@ -1,4 +1,4 @@
-//! Puts a context together.
+//! Builds a [`SkillContext`].
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::policy::{
     CancelToken, ExecutionMode, Limits, MemoryBudget, Permissions, SandboxMode, ThreadBudget, WorkerOptions,
 };
 
-/// Puts a [`SkillContext`] together.
+/// Builds a [`SkillContext`].
 pub struct ContextBuilder {
     skill: String,
     qualified_name: Option<String>,
@@ -36,7 +36,7 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// Nothing granted, no files, default limits.
+    /// No grants, no files, default limits.
     pub(super) fn new(skill: String) -> Self {
         Self {
             skill,
@@ -60,7 +60,7 @@ impl ContextBuilder {
         }
     }
 
-    /// The skill's qualified name, where it has one.
+    /// The skill's qualified name, if it has one.
     pub fn qualified_name(mut self, name: impl Into<String>) -> Self {
         self.qualified_name = Some(name.into());
         self
@@ -78,13 +78,13 @@ impl ContextBuilder {
         self
     }
 
-    /// What the run may do.
+    /// The permissions of the run.
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = permissions;
         self
     }
 
-    /// How much the run may use. The deadline is held by whoever arms a watchdog on the cancel token.
+    /// The limits of the run. The deadline is enforced by a watchdog that the caller arms on the cancel token.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -96,78 +96,78 @@ impl ContextBuilder {
         self
     }
 
-    /// Who hears the run while it runs.
+    /// The observer of the run's events.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// What the host offers beside files; nothing when never said.
+    /// The services that the host offers besides files; none by default.
     pub fn providers(mut self, providers: Providers) -> Self {
         self.providers = providers;
         self
     }
 
-    /// How firmly a process must be held before it may start; `required` when never said.
+    /// How strictly the sandbox of a process is required before the process may start; `required` by default.
     pub fn sandbox_mode(mut self, isolation: SandboxMode) -> Self {
         self.sandbox_mode = isolation;
         self
     }
 
-    /// Where scripts of embedded languages run; in process when never said.
+    /// Where scripts of embedded languages run; in process by default.
     pub fn execution_mode(mut self, mode: ExecutionMode) -> Self {
         self.execution_mode = mode;
         self
     }
 
-    /// Who answers its calls, where that is another process.
+    /// The client that forwards its host API calls, if the host is another process.
     #[cfg_attr(not(unix), allow(dead_code, reason = "there are no worker processes there"))]
     pub(crate) fn host_api_client(mut self, host: Arc<dyn HostApiClient>) -> Self {
         self.host_api_client = Some(host);
         self
     }
 
-    /// Whether the process of an external script answers further runs; not when never said.
+    /// Whether the process of an external script is a worker that serves further runs; off by default.
     pub fn worker(mut self, worker: Option<WorkerOptions>) -> Self {
         self.worker = worker;
         self
     }
 
-    /// The limits of skills that this one calls; its own when never said.
+    /// The limits for skills that this one calls; its own by default.
     pub fn callee_limits(mut self, limits: Limits) -> Self {
         self.callee_limits = Some(limits);
         self
     }
 
-    /// Bytes that host functions may hold for it at a time; as many as its memory limit when never said.
+    /// Bytes that host functions may hold for it at a time; its memory limit by default.
     pub fn host_memory(mut self, bytes: u64) -> Self {
         self.host_memory = Some(bytes);
         self
     }
 
-    /// The threads it may have beside its own; as many as a run has by default when never said.
+    /// The thread budget besides its own thread; the default of a run if not set.
     pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
         self.thread_budget = threads;
         self
     }
 
-    /// The run whose skill calls this one. What this one says goes to its caller's log and observer, and its threads are its
-    /// caller's.
+    /// The run whose skill calls this one. The log and progress of this run go to its caller's log and observer, and it shares
+    /// its caller's thread budget.
     pub fn called_by(mut self, caller: SkillContext) -> Self {
         self.thread_budget = caller.thread_budget().clone();
         self.caller = Some(caller);
         self
     }
 
-    /// The file in which a plan is remembered, so that it can be taken up again.
+    /// The journal of the plan, from which the plan can be resumed.
     pub fn journal_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.journal_file = Some(file.into());
         self
     }
 
-    /// The context.
+    /// Builds the context.
     pub fn build(self) -> SkillContext {
-        // Whether it is there is asked where it matters.
+        // Whether the folder exists is checked where it is used.
         crate::alloc_counter::ensure_reserve();
         let memory = self.limits.memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
         let own = || MemoryBudget::new(memory);

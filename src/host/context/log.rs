@@ -1,4 +1,4 @@
-//! What leaves a run while it runs: log lines and progress, without the secrets it was handed.
+//! Log lines and progress of a run, with the values of its secrets removed.
 
 use std::sync::PoisonError;
 
@@ -27,7 +27,7 @@ impl SkillContext {
         Ok(())
     }
 
-    /// Writes a log line that the run and all that it calls write once, however often there is a reason.
+    /// Writes a log line at most once for the run and all that it calls.
     pub(crate) fn log_once(&self, level: LogLevel, message: String) -> Result<()> {
         if self.is_first_time(format!("{}: {message}", self.skill())) {
             self.log(level, message)
@@ -43,17 +43,17 @@ impl SkillContext {
         }
     }
 
-    /// Whether a line of so many bytes could ever be kept; `output` where not.
+    /// Checks that a line of this many bytes could fit into the log; `output` if not.
     pub(in crate::host) fn check_line_fits(&self, bytes: usize) -> Result<()> {
         self.0.log.check_line_fits(bytes)
     }
 
-    /// Tells whoever listens how far the run has come, without secrets; marked as log lines are.
+    /// Reports progress to the observer, without secrets; prefixed like log lines.
     pub fn progress(&self, progress: &Progress) {
         self.forward_progress(progress, None);
     }
 
-    /// Passes on what this run says of itself, or what a skill says that a step of its plan runs.
+    /// Passes on progress of this run, or of a skill that a step of its plan runs.
     fn forward_progress(&self, progress: &Progress, step: Option<usize>) {
         let message = self.redaction().text(progress.message.clone());
         if let Some(caller) = &self.0.caller {
@@ -74,7 +74,7 @@ impl SkillContext {
         format!("{}: {message}", self.skill())
     }
 
-    /// From now on this value leaves the run, and those that called it, as `[secret:NAME]`.
+    /// From now on, `[secret:NAME]` replaces this value in the output of the run and of those that called it.
     pub(crate) fn learn_secret(&self, name: &str, value: &str) {
         self.0.redaction.learn(name, value);
         if let Some(caller) = &self.0.caller {
@@ -82,7 +82,8 @@ impl SkillContext {
         }
     }
 
-    /// From now on what others were handed leaves this run by its name as well, and those that called it.
+    /// From now on, secrets that were given to other runs are replaced by their names in the output of this run and of those that
+    /// called it.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only processes know secrets of earlier runs"))]
     pub(crate) fn learn_secrets(&self, others: &Redaction) {
         self.0.redaction.learn_from(others);
@@ -91,19 +92,19 @@ impl SkillContext {
         }
     }
 
-    /// The secrets that are not to leave with what the run says: its own, and those of the runs that called it, since its
-    /// words are cut and kept where they are not known to be theirs.
+    /// The secrets to remove from the run's messages: its own, and those of the runs that called it, since its messages are cut
+    /// and kept where their origin is not known.
     pub(crate) fn redaction(&self) -> &Redaction {
-        // A caller learns whatever the skills that it calls learn.
+        // A caller learns the secrets of the skills that it calls.
         self.0.caller.as_ref().map_or(&self.0.redaction, |caller| caller.redaction())
     }
 
-    /// The secrets that are not to leave with its value: its own. What its caller handed in it may hand back.
+    /// The secrets to remove from its value: its own. Its caller's secrets may be returned to the caller.
     pub(crate) fn value_redaction(&self) -> &Redaction {
         &self.0.redaction
     }
 
-    /// The log so far, without secrets that became known since, those over several lines included; empty afterwards.
+    /// The log so far, without secrets that were added since (including those that span several lines); empty afterwards.
     pub fn take_log(&self) -> Vec<LogLine> {
         self.take_redacted_log().into_inner()
     }

@@ -1,4 +1,4 @@
-//! What lies at a path, whatever that leads to later: its device and its number there.
+//! The identity of the file at a path, independent of its name: its device and inode number.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use cap_fs_ext::MetadataExt;
 use super::Files;
 
 impl Files {
-    /// The identity of what lies at this path, with no link on the way; the empty one is the root.
+    /// The identity of the file at this path, which must not contain symbolic links; the empty path is the root.
     pub(crate) fn file_id(&self, path: &Path) -> io::Result<(u64, u64)> {
         let about = match path.file_name() {
             None => self.dir.dir_metadata()?,

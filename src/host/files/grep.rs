@@ -1,4 +1,4 @@
-//! Searching in files, with ripgrep's own parts on files opened through the door.
+//! Searches file contents with ripgrep's libraries, on files that the open backend opened.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,23 +19,23 @@ use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 use crate::policy::{CancelToken, Limits, ThreadBudget, ThreadPermit};
 
-/// Lines one answer may have.
+/// Maximum lines in one result.
 const MAX_ROWS: usize = 20_000;
-/// Bytes a compiled pattern, and what it keeps while it searches, may have.
+/// Maximum bytes of a compiled pattern, and of the memory that it uses during a search.
 const MAX_COMPILED_PATTERN_BYTES: usize = 10 << 20;
-/// Bytes a regular expression may have. What is read of it may take a thousand times as many.
+/// Maximum bytes of a regular expression. Its parsed form may take a thousand times as many.
 const MAX_REGEX_BYTES: usize = 8 << 10;
-/// Classes a regular expression may have: all of Unicode is gone through for each, and nothing stops that halfway.
+/// Maximum character classes of a regular expression: each one iterates over all of Unicode, and nothing stops that halfway.
 const MAX_CLASSES: usize = 100;
-/// Bytes a text may have that is searched for.
+/// Maximum bytes of a text to search for.
 const MAX_LITERAL_BYTES: usize = 64 << 10;
-/// About the bytes that is known of a file that was passed over, beside its name.
+/// Approximate bytes stored about a skipped file, besides its name.
 const SKIPPED_OVERHEAD_BYTES: u64 = 256;
-/// Letters of a pattern that an error repeats.
+/// Maximum characters of a pattern that an error repeats.
 const MAX_SHOWN_CHARS: usize = 200;
-/// Files a thread takes at a time.
+/// Files that a thread takes at a time.
 const BATCH_FILES: usize = 32;
-/// Threads one search may use.
+/// Maximum threads of one search.
 const MAX_THREADS: usize = 4;
 
 /// What to search for.
@@ -46,13 +46,13 @@ pub struct Grep {
     thread_budget: ThreadBudget,
 }
 
-/// What a search found, and what it could not look into.
+/// The result of a search, and the files that could not be searched.
 pub struct GrepResults {
     /// The lines, sorted by file and number.
     pub rows: Vec<GrepMatch>,
-    /// What was passed over because it could not be read.
+    /// Files and folders that were skipped because they could not be read.
     pub skipped: Vec<Skipped>,
-    /// The memory that both take.
+    /// The memory that both hold.
     pub(crate) reservation: HostMemoryReservation,
 }
 
@@ -75,19 +75,19 @@ impl Grep {
         Self::build(&mut RegexMatcherBuilder::new(), pattern, ignore_case, MAX_REGEX_BYTES)
     }
 
-    /// Each row with this many lines before and after it.
+    /// Returns each match with this many lines before and after it.
     pub fn context(mut self, lines: usize) -> Self {
         self.context = lines;
         self
     }
 
-    /// The first so many rows. Without it, more than 20,000 are an error.
+    /// Returns only the first matches, up to this number. Without it, more than 20,000 are an error.
     pub fn max(mut self, rows: usize) -> Self {
         self.max = Some(rows);
         self
     }
 
-    /// Those that may help, which are as many as a run has when never said.
+    /// The thread budget for helper threads; by default that of a run.
     pub fn thread_budget(mut self, threads: ThreadBudget) -> Self {
         self.thread_budget = threads;
         self
@@ -130,20 +130,20 @@ impl Grep {
     }
 }
 
-/// How many classes of letters a regular expression has, some counted that are none.
+/// The number of character classes of a regular expression; the count may be too high.
 fn count_classes(pattern: &str) -> usize {
     let is_class = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpPbB".contains(&pair[1]);
     pattern.matches('[').count() + pattern.as_bytes().windows(2).filter(|pair| is_class(pair)).count()
 }
 
-/// A pattern as far as an error repeats it.
+/// A pattern, truncated to the length that an error repeats.
 fn shown_prefix(pattern: &str) -> String {
     pattern.chars().take(MAX_SHOWN_CHARS).collect()
 }
 
 impl FilesView<'_> {
-    /// Searches a file, or all files below a folder: hidden ones only when asked, those that `.gitignore` lists, binary ones
-    /// (with a NUL byte) and those that the run may not read never.
+    /// Searches a file, or all files below a folder. Hidden files are searched only on request; files that `.gitignore` lists,
+    /// binary files (with a NUL byte) and files that the run may not read are never searched.
     pub fn grep(
         &self,
         path: &str,
@@ -217,8 +217,8 @@ impl FilesView<'_> {
     }
 }
 
-/// One search over a list of files, shared by its threads. Batches are handed out in the order of the list, so once enough
-/// rows are found, all that come before them in the list are found or under way.
+/// One search over a list of files, shared by its threads. Batches are assigned in the order of the list, so once enough matches
+/// are found, all that come before them in the list are found or in progress.
 struct GrepRun<'a> {
     view: FilesView<'a>,
     grep: &'a Grep,
@@ -226,14 +226,14 @@ struct GrepRun<'a> {
     cancel: &'a CancelToken,
     next: AtomicUsize,
     found: AtomicUsize,
-    /// Why the search cannot go on.
+    /// The error that ended the search.
     failed: OnceLock<SkillError>,
 }
 
 impl GrepRun<'_> {
     fn run(&self, attempt: FileOperation<'_>) -> Result<GrepResults> {
         let most = MAX_THREADS.min(self.files.len() / (2 * BATCH_FILES));
-        // Asking how many there may be takes longer than a few files.
+        // Determining the number of processors takes longer than searching a few files.
         let threads = || std::thread::available_parallelism().map_or(1, usize::from);
         let helpers = if most < 2 { 0 } else { threads().min(most).saturating_sub(1) };
         let parts = std::thread::scope(|scope| {
@@ -244,7 +244,7 @@ impl GrepRun<'_> {
                 };
                 std::thread::Builder::new().spawn_scoped(scope, work).ok()
             };
-            // A thread that does not start leaves more to the others.
+            // If a thread does not start, the others do its work.
             let taken = (0..helpers).map_while(|_| self.grep.thread_budget.try_acquire());
             let helpers: Vec<_> = taken.filter_map(spawn).collect();
             let mut parts = vec![self.work()];
@@ -262,7 +262,7 @@ impl GrepRun<'_> {
             all.skipped.extend(part.skipped);
             all.reservation.join(part.reservation);
         }
-        // Stable, and the rows of one file are in order already.
+        // The sort is stable, and the matches of one file are in order already.
         all.rows.sort_by(|one, other| one.file.cmp(&other.file));
         Ok(all)
     }
@@ -284,7 +284,7 @@ impl GrepRun<'_> {
             };
             let mut found = 0;
             for path in batch {
-                // What comes after those in the list is not asked for.
+                // Files after those in the list are not needed.
                 if found >= self.grep.max_rows() || !goes_on() {
                     break;
                 }
@@ -323,11 +323,11 @@ impl GrepRun<'_> {
         if matches.is_empty() {
             return Ok(());
         }
-        // Who finds nothing learns nothing, and to ask of every file would cost.
+        // A file without a match discloses nothing, and checking every file would be slow.
         let about = reader.file.metadata()?;
         let permitted = self.view.check_opened_file(FileOperation::read(path), path, &about);
         permitted.map_err(|refused| match refused.kind() {
-            // Of one file; the search goes on.
+            // An error of one file; the search continues.
             ErrorKind::Denied => {
                 io::Error::new(io::ErrorKind::PermissionDenied, refused.message().to_owned())
             }
@@ -346,14 +346,14 @@ impl GrepRun<'_> {
     }
 }
 
-/// A file whose reading ends when the run does, or when a line of it needs more memory than there is.
+/// A reader that fails when the run is cancelled, or when a line needs more memory than is available.
 struct CancellableReader<'a> {
     file: File,
     cancel: &'a CancelToken,
     longest: &'a mut LineBufferMemory,
 }
 
-/// What the longest line takes that a thread came by: its searcher keeps a buffer that was made larger.
+/// The size of the longest line that a thread found: its searcher keeps an enlarged buffer.
 struct LineBufferMemory {
     read: usize,
     held: HostMemoryReservation,
@@ -363,7 +363,7 @@ impl Read for CancellableReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.cancel.check().map_err(into_io_error)?;
         let came = self.file.read(buffer)?;
-        // A line that fills the buffer makes it three times as large.
+        // A line that fills the buffer triples its size.
         if came == buffer.len() && came > self.longest.read {
             self.longest.read = came;
             self.longest.held.add(3 * came as u64).map_err(into_io_error)?;

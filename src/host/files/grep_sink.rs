@@ -1,4 +1,4 @@
-//! The lines that one file's search finds, with what surrounds them.
+//! Collects the matching lines of one file with their context lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 
-/// Bytes of a line that are shown.
+/// Maximum bytes of a line that are shown.
 const MAX_LINE_BYTES: usize = 2000;
 
-/// About the bytes of a row, and of the value that it becomes, beside its texts.
+/// Approximate bytes of a match, and of the value that it becomes, besides its texts.
 const ROW_OVERHEAD_BYTES: u64 = 1 << 10;
 
 /// A line that matches.
@@ -19,18 +19,18 @@ const ROW_OVERHEAD_BYTES: u64 = 1 << 10;
 pub struct GrepMatch {
     /// The file, relative to the root.
     pub file: String,
-    /// The number of the line, from 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// The line without its end. Of a line beyond 2,000 bytes, the beginning and `…`.
+    /// The line without its line ending. Of a line beyond 2,000 bytes, the beginning and `…`.
     pub content: String,
-    /// The lines before it, when context was asked for.
+    /// The lines before it, if context was requested.
     pub before: Option<Vec<Value>>,
-    /// The lines after it, when context was asked for.
+    /// The lines after it, if context was requested.
     pub after: Option<Vec<Value>>,
 }
 
 impl GrepMatch {
-    /// The record it is in answers.
+    /// The JSON object that results contain.
     pub(crate) fn into_value(self) -> Value {
         let mut record = Map::new();
         record.insert("file".into(), self.file.into());
@@ -41,7 +41,7 @@ impl GrepMatch {
         Value::Object(record)
     }
 
-    /// Bytes of text in it.
+    /// Bytes of its texts.
     pub(super) fn text_bytes(&self) -> usize {
         let around = [&self.before, &self.after]
             .into_iter()
@@ -54,17 +54,17 @@ impl GrepMatch {
     }
 }
 
-/// Gathers the rows of one file.
+/// Collects the matches of one file.
 pub(super) struct MatchSink<'a> {
     file: &'a str,
     context: usize,
     rows: Vec<GrepMatch>,
-    /// The lines just before, without a gap.
+    /// The consecutive lines just before the current one.
     before: VecDeque<String>,
-    /// The first row that still waits for lines after it.
+    /// The first match that still needs lines after it.
     first_incomplete: usize,
     is_binary: bool,
-    /// The memory of all rows that were found.
+    /// The memory of all matches found.
     held: &'a mut HostMemoryReservation,
 }
 
@@ -81,22 +81,22 @@ impl<'a> MatchSink<'a> {
         }
     }
 
-    /// Whether no line was found.
+    /// Whether no match was found.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The rows; none of a binary file.
+    /// The matches; none for a binary file.
     pub(super) fn rows(self) -> Vec<GrepMatch> {
         if self.is_binary { Vec::new() } else { self.rows }
     }
 
-    /// A line passes by, in the order of the file.
+    /// Receives the next line, in the order of the file.
     fn push_context_line(&mut self, line: &str) -> io::Result<()> {
         if self.context == 0 {
             return Ok(());
         }
-        // Once for each row that it is context of, and once for those to come.
+        // Counted once for each match that has it as context, and once for later ones.
         let copies = (self.rows.len() - self.first_incomplete + 1) as u64;
         self.held.grow(copies * line_memory_size(line)).map_err(into_io_error)?;
         for row in &mut self.rows[self.first_incomplete..] {
@@ -147,13 +147,13 @@ impl Sink for MatchSink<'_> {
     }
 }
 
-/// About the bytes that a line of context takes.
+/// Approximate bytes that a context line takes.
 fn line_memory_size(line: &str) -> u64 {
     const BESIDE: u64 = 112;
     line.len() as u64 + BESIDE
 }
 
-/// A line as it is shown: without its end, bytes that are not UTF-8 replaced.
+/// A line as it is shown: without its line ending, and with bytes replaced that are not UTF-8.
 fn display_line(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

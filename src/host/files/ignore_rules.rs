@@ -1,4 +1,4 @@
-//! The `.gitignore` files of a tree, from its root down. None above the root, and none of the user's own.
+//! The rules of the `.gitignore` files of a tree, from its root down. Files above the root and the user's own are not read.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::error::{Result, SkillError};
 use crate::host::files::{Files, FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 
-/// The name of the files with the rules.
+/// The name of the rule files.
 pub(super) const FILE_NAME: &str = ".gitignore";
 
-/// Bytes of rules one file may have; compiling them takes time and memory.
+/// Maximum bytes of one rule file; compiling rules takes time and memory.
 const MAX_RULES_BYTES: u64 = 64 << 10;
 
-/// About the bytes that a byte of rules becomes.
+/// Approximate compiled bytes per byte of rules.
 const MEMORY_PER_RULE_BYTE: u64 = 200;
 
 /// The rules of one folder, on top of those of its parents.
@@ -25,15 +25,15 @@ pub(super) struct IgnoreRules(Option<Arc<Layer>>);
 
 struct Layer {
     rules: Gitignore,
-    /// Bytes of a path that name this folder.
+    /// Length in bytes of this folder's path prefix.
     prefix: usize,
     parent: IgnoreRules,
-    /// The memory that they take, as long as somebody may look into a folder below.
+    /// The memory of the rules, held as long as a folder below may still be searched.
     _held: HostMemoryReservation,
 }
 
 impl IgnoreRules {
-    /// Whether a path below this folder is ignored: the nearest folder with an opinion decides.
+    /// Whether a path below this folder is ignored: the nearest folder with a matching rule decides.
     pub(super) fn ignores(&self, path: &str, is_dir: bool) -> bool {
         let mut layer = self.0.as_deref();
         while let Some(Layer { rules: own, prefix, parent, .. }) = layer {
@@ -46,7 +46,7 @@ impl IgnoreRules {
         false
     }
 
-    /// The rules that hold in `folder`, those of the folders above it included.
+    /// The rules that apply in `folder`, including those of the folders above it.
     pub(super) fn inherited(view: &FilesView<'_>, folder: &str) -> Result<Self> {
         let ends = folder.match_indices('/').map(|(at, _)| at);
         let mut above = std::iter::once(0).chain(ends).filter(|_| !folder.is_empty());
@@ -59,14 +59,14 @@ impl IgnoreRules {
         })
     }
 
-    /// These rules and those in `folder`'s own file, which must be a regular file of reasonable size.
+    /// These rules and those in `folder`'s own file, which must be a regular file of limited size.
     pub(super) fn with_folder(self, view: &FilesView<'_>, folder: &str) -> io::Result<Self> {
         let text = read_rules(view.files, folder)?;
         let mut held = view.empty_reservation();
         held.grow(text.len() as u64 * MEMORY_PER_RULE_BYTE).map_err(into_io_error)?;
         let mut builder = GitignoreBuilder::new(".");
         for line in text.trim_start_matches('\u{feff}').lines() {
-            // Git passes over a line that is no pattern, too.
+            // Git also skips a line that is not a valid pattern.
             let _ = builder.add_line(None, line);
         }
         let own = builder.build().map_err(io::Error::other)?;

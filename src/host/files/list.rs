@@ -1,4 +1,4 @@
-//! What is there: the names in a folder, the facts about a file.
+//! Lists the names in a folder and the metadata of a file.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,10 +13,10 @@ use crate::host::files::symlinks::FinalSymlink;
 use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::into_io_error;
 
-/// About the bytes of a name in a list, and of the value it becomes, beside its text.
+/// Approximate bytes of a name in a list, and of the value it becomes, besides its text.
 const NAME_OVERHEAD_BYTES: u64 = 160;
 
-/// The facts about a file or folder; links are followed.
+/// The metadata of a file or folder; symbolic links are followed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools)] // the shape scripts know
 pub struct Stat {
@@ -26,17 +26,17 @@ pub struct Stat {
     pub is_dir: bool,
     /// Whether it is a regular file.
     pub is_file: bool,
-    /// Whether the path itself is a link; the other facts are those of what it leads to.
+    /// Whether the path itself is a symbolic link; the other fields describe its target.
     pub is_symlink: bool,
-    /// Whether nobody may write to it.
+    /// Whether no user may write to it.
     pub readonly: bool,
-    /// When its content was last changed, in milliseconds since 1970-01-01 UTC, where the file system knows.
+    /// When its content was last changed, in milliseconds since 1970-01-01 UTC, if the file system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
 }
 
 impl FilesView<'_> {
-    /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which opens them again.
+    /// The names in a folder, sorted; names that are not UTF-8 in their escaped form, which is also accepted as a path.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
         let attempt = FileOperation::inspect("list", path);
         let mut held = self.empty_reservation();
@@ -50,7 +50,7 @@ impl FilesView<'_> {
                     let error = SkillError::new(ErrorKind::Io, fault).with_help("narrow it down with glob");
                     return Err(into_io_error(error));
                 }
-                // The name as it is, and as it is written: four letters for each byte at the worst.
+                // The name itself and its escaped form: at most four characters for each byte.
                 let bytes = 5 * length as u64 + NAME_OVERHEAD_BYTES;
                 self.check_cancelled().and_then(|()| held.borrow_mut().grow(bytes)).map_err(into_io_error)
             };
@@ -62,7 +62,7 @@ impl FilesView<'_> {
         Ok(listed)
     }
 
-    /// The facts about a path.
+    /// The metadata of a path.
     pub fn stat(&self, path: &str) -> Result<Stat> {
         let attempt = FileOperation::inspect("look at", path);
         let is_symlink = self.metadata(attempt, FinalSymlink::NoFollow)?.is_symlink();

@@ -1,9 +1,9 @@
-//! The files of a project or a skill, behind one directory handle: nothing outside it is ever reached.
+//! The files of a project or a skill, accessed through one directory handle: files outside it are never reached.
 //!
-//! Every operation opens its path with no link on the way. Where a link is in the way, it is resolved below the root, the
-//! permission is asked again for where it leads, and that place is opened, again with no link on the way: a link that is
-//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard
-//! links, which are only ever written by putting a new file in their place.
+//! Every operation opens its path without following symbolic links. If the path contains a link, it is resolved below the root,
+//! the permission is checked again for the target, and the target is opened, again without following links: a link that is
+//! swapped in between makes the operation fail and never escape. Mounts below the root are part of it; so are hard links, which
+//! are only ever written by putting a new file in their place.
 
 mod file_id;
 mod grep;
@@ -43,12 +43,12 @@ use crate::host::memory::{HostMemoryReservation, OperationLimits};
 use crate::host::metier_dirs::leads_into_metier_dir;
 use crate::policy::Permissions;
 
-/// A directory tree, opened once. Every operation goes through the handle, so a replaced or renamed root changes nothing.
+/// A directory tree, opened once. Every operation uses the handle, so replacing or renaming the root has no effect.
 pub struct Files {
     dir: Dir,
     root: PathBuf,
     backend: OpenBackend,
-    /// Paths in it that are metier's own: nobody who works for a script comes there. Others are known by their names.
+    /// Paths in it that are metier's own: closed to everything that runs for a script. Others are recognized by their names.
     reserved_paths: Vec<String>,
     protected_cache: ProtectedCache,
 }
@@ -64,7 +64,7 @@ fn reserved_paths(root: &Path) -> Vec<String> {
 }
 
 impl Files {
-    /// Whether a path without links is closed to scripts.
+    /// Whether a path without symbolic links is closed to scripts.
     fn is_reserved(&self, path: &str) -> bool {
         self.reserved_paths.iter().any(|own| {
             path.strip_prefix(own.as_str())
@@ -74,7 +74,7 @@ impl Files {
         })
     }
 
-    /// Opens the tree below `root`. The root itself may be reached through links.
+    /// Opens the tree below `root`. The path of the root may contain symbolic links.
     pub fn open(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let root = std::fs::canonicalize(root).map_err(failed)?;
@@ -90,8 +90,8 @@ impl Files {
         })
     }
 
-    /// Opens the tree below a root that was reached before, by its path without links: one that has come there since is not
-    /// followed.
+    /// Opens the tree below a root that was opened before, by its path without symbolic links: a link that was put there since is
+    /// not followed.
     pub fn open_nofollow(root: &Path) -> Result<Self> {
         let failed = |source| SkillError::io(format_args!("failed to open {}", root.display()), source);
         let dir = open_dir_nofollow(root).map_err(failed)?;
@@ -105,30 +105,30 @@ impl Files {
         })
     }
 
-    /// The same tree, opened component by component, as systems without `openat2` have to.
+    /// The same tree, opened component by component, as on systems without `openat2`.
     #[doc(hidden)]
     pub fn portable(self) -> Self {
         Self { backend: self::open::PORTABLE, ..self }
     }
 
-    /// The root, canonical, as it was when opened.
+    /// The canonical path of the root when it was opened.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The files as a run with these permissions may see them.
+    /// The files that a run with these permissions may access.
     pub fn with_permissions<'a>(&'a self, permissions: &'a Permissions) -> FilesView<'a> {
         FilesView { files: self, permissions: Some(permissions), label: "the project", limits: None }
     }
 
-    /// The files with nothing asked, for whoever works for the user and not for a script.
+    /// The files without permission checks, for code that works for the user and not for a script.
     pub fn unrestricted(&self) -> FilesView<'_> {
         FilesView { files: self, permissions: None, label: "the project", limits: None }
     }
 }
 
-/// The files as one run may see them. Paths are relative to the root, as [`relative`] makes them; the path itself was
-/// permitted by whoever calls, what hides behind a link or below a folder is held against the permissions here.
+/// The files that one run may access. Paths are relative to the root, as [`relative`] returns them. The caller has checked the
+/// permission for the path itself; targets of symbolic links and paths below a folder are checked against the permissions here.
 #[derive(Clone, Copy)]
 pub struct FilesView<'a> {
     files: &'a Files,
@@ -138,22 +138,22 @@ pub struct FilesView<'a> {
 }
 
 impl<'a> FilesView<'a> {
-    /// The same files for a run, which holds no more memory than it may, and ends when it is told to.
+    /// The same files for a run: operations respect its memory limit and stop when it is cancelled.
     pub(crate) fn with_limits(self, bounds: OperationLimits<'a>) -> Self {
         Self { limits: Some(bounds), ..self }
     }
 
-    /// What one operation holds: nothing yet.
+    /// An empty memory reservation for one operation.
     fn empty_reservation(&self) -> HostMemoryReservation {
         self.limits.map_or_else(HostMemoryReservation::uncounted, |bounds| bounds.memory.empty_reservation())
     }
 
-    /// Whether the run goes on.
+    /// Fails if the run was stopped.
     fn check_cancelled(&self) -> Result<()> {
         self.limits.map_or(Ok(()), |bounds| bounds.cancel.check())
     }
 
-    /// Whether a file may have so many bytes; `output` where not.
+    /// Checks that a file may have this many bytes; `output` if not.
     fn check_file_size(&self, bytes: u64) -> Result<()> {
         match self.limits {
             Some(OperationLimits { file_size, .. }) if bytes > file_size => {
@@ -166,7 +166,7 @@ impl<'a> FilesView<'a> {
         }
     }
 
-    /// The same files, called this in errors instead of `the project`.
+    /// The same files, with this label in errors instead of `the project`.
     pub fn with_label(self, place: &'static str) -> Self {
         Self { label: place, ..self }
     }

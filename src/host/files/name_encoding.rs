@@ -1,11 +1,11 @@
-//! File names as text and back. Names that are not UTF-8 are shown escaped, and the escaped form opens them again.
+//! Converts file names to text and back. Names that are not UTF-8 are escaped, and the escaped form opens them again.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// A name as text: bytes that are not UTF-8 become `\xFF`, and a backslash that would read as one becomes `\x5C`, so two
-/// names never look alike. Every other name is itself.
+/// A name as text: bytes that are not UTF-8 become `\xFF`, and a backslash that would read as an escape becomes `\x5C`, so two
+/// names never look alike. Every other name is unchanged.
 pub(super) fn encode(name: &OsStr) -> Cow<'_, str> {
     let bytes = name.as_encoded_bytes();
     match std::str::from_utf8(bytes) {
@@ -14,7 +14,7 @@ pub(super) fn encode(name: &OsStr) -> Cow<'_, str> {
     }
 }
 
-/// The path that [`text`] wrote. Only its own spelling counts as an escape: `.e\x6Ev` is a name with a backslash, not `.env`.
+/// The path that [`encode`] wrote. Only its own spelling counts as an escape: `.e\x6Ev` is a name with a backslash, not `.env`.
 pub(super) fn decode(path: &str) -> Cow<'_, Path> {
     if has_escape(path) {
         let bytes = unescape(path);
@@ -59,7 +59,7 @@ fn has_escape(text: &str) -> bool {
     text.match_indices('\\').any(|(at, _)| escape_at(bytes, at).is_some())
 }
 
-/// The byte that `\xHH` at this place stands for; capital digits only.
+/// The byte that `\xHH` at this position stands for; only with upper case digits.
 fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
     let [b'\\', b'x', high, low] = *bytes.get(at..at + 4)? else { return None };
     Some(hex_value(high)? << 4 | hex_value(low)?)
@@ -83,7 +83,7 @@ fn from_bytes(bytes: Vec<u8>) -> std::path::PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Elsewhere names are Unicode, or cannot be named here.
+/// On other systems names are Unicode, or have no text form here.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>) -> std::path::PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()

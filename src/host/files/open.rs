@@ -1,4 +1,4 @@
-//! How a path is opened with no link on the way, wherever cap-std runs: component by component.
+//! The portable open backend: opens a path component by component without following symbolic links.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,27 +10,27 @@ use cap_std::fs::{Dir, DirEntry, FileType, OpenOptions};
 
 use super::walk::EntryKind;
 
-/// The ways through which everything below a root is reached. Each fails where it meets a link, the last name included;
-/// none blocks. The empty path is the root.
+/// The functions that open everything below a root. Each fails if the path contains a symbolic link, including the last
+/// component; none blocks. The empty path is the root.
 #[derive(Clone, Copy)]
 pub(super) struct OpenBackend {
     /// Opens a file for reading.
     pub(super) open_file: fn(&Dir, &Path) -> io::Result<File>,
     /// Opens a directory.
     pub(super) open_dir: fn(&Dir, &Path) -> io::Result<Dir>,
-    /// The names in a directory, in the system's order. Each is counted first, and none taken beyond an error.
+    /// The names in a directory, in the system's order. Each is counted first; an error of the count ends the listing.
     pub(super) read_dir: fn(&Dir, &Path, &mut NameCounter<'_>) -> io::Result<Vec<NamedEntry>>,
-    /// Whether there is anything at a path: what stands in its place later is another question, and links are not looked for.
+    /// Whether anything exists at a path. It may be replaced later, and symbolic links are not checked for.
     pub(super) exists: fn(&Dir, &Path) -> bool,
 }
 
-/// Hears the length of each name before it is kept.
+/// Called with the length of each name before the name is stored.
 pub(super) type NameCounter<'a> = dyn FnMut(usize) -> io::Result<()> + 'a;
 
-/// A name in a directory and what it is.
+/// A name in a directory and its kind.
 pub(super) type NamedEntry = (OsString, EntryKind);
 
-/// Works everywhere.
+/// The backend for every system.
 pub(super) const PORTABLE: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
 
 fn open_file(root: &Dir, path: &Path) -> io::Result<File> {

@@ -1,4 +1,4 @@
-//! How a path is opened with no link on the way on Linux: the kernel checks every component in one call.
+//! The open backend for Linux: `openat2` opens a path without following symbolic links, in one system call.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use super::walk::EntryKind;
 use crate::host::files::open::{NameCounter, NamedEntry, OpenBackend};
 
-/// Needs `openat2`, Linux 5.6 or newer and not filtered out.
+/// Needs `openat2`: Linux 5.6 or newer, and no filter that blocks it.
 pub(super) const OPENAT2: OpenBackend = OpenBackend { open_file, open_dir, read_dir, exists };
 
-/// Whether `openat2` works here; old container runtimes answer `EPERM`, old kernels `ENOSYS`.
+/// Whether `openat2` works here; old container runtimes return `EPERM`, old kernels `ENOSYS`.
 pub(super) fn is_supported(root: &Dir) -> bool {
     open_dir(root, Path::new("")).is_ok()
 }
 
-/// The folder at an absolute path, with no link on the way where `openat2` works.
+/// Opens the folder at an absolute path; symbolic links are not followed where `openat2` works.
 pub(super) fn open_dir_nofollow(path: &Path) -> io::Result<Dir> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {
@@ -56,7 +56,7 @@ fn read_dir(root: &Dir, path: &Path, count: &mut NameCounter<'_>) -> io::Result<
         }
         count(name.to_bytes().len())?;
         let file_type = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not report the kind.
             FileType::Unknown => {
                 let stat = rustix::fs::statat(listed.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 FileType::from_raw_mode(stat.st_mode)

@@ -1,4 +1,4 @@
-//! What is being done to which path: the beginning of every sentence about files, and the permission it takes.
+//! A file operation on a path: the beginning of its error messages, and the permission it needs.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ impl<'a> FileOperation<'a> {
         Self { verb, is_write: false, is_file_read: false, path }
     }
 
-    /// Reading what can only be a file: there is nothing below its path.
+    /// Reading a path that can only be a file, so that nothing is below it.
     pub(super) fn read(path: &'a str) -> Self {
         Self { is_file_read: true, ..Self::inspect("read", path) }
     }
@@ -29,17 +29,17 @@ impl<'a> FileOperation<'a> {
         Self { verb, is_write: true, is_file_read: false, path }
     }
 
-    /// Whether only what the path lies in matters, since it can be no folder.
+    /// Whether only the folders above the path matter, since the path itself cannot be a folder.
     pub(super) fn is_file_read(&self) -> bool {
         self.is_file_read
     }
 
-    /// What doing this to `path` takes.
+    /// The access that this operation on `path` needs.
     pub(super) fn required_access(&self, path: &str) -> Access {
         if self.is_write { Access::write(path) } else { Access::read(path) }
     }
 
-    /// The operating system's refusal, or our own that came the same way.
+    /// The error for a system error, or for one of our own that was wrapped as a system error.
     pub(super) fn io_error(&self, source: io::Error) -> SkillError {
         match source.downcast::<SkillError>() {
             Ok(own) => self.with_context(own),
@@ -47,7 +47,7 @@ impl<'a> FileOperation<'a> {
         }
     }
 
-    /// A refusal of ours, with what it was that failed. What stopped the run says so itself.
+    /// One of our errors, prefixed with the failed operation. The error of a stopped run is unchanged.
     pub(super) fn with_context(&self, error: SkillError) -> SkillError {
         if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout) {
             return error;
@@ -59,7 +59,7 @@ impl<'a> FileOperation<'a> {
         }
     }
 
-    /// Our own refusal, with the way out.
+    /// An I/O error of our own, with a hint.
     pub(super) fn refusal(&self, why: impl fmt::Display, help: &str) -> SkillError {
         SkillError::new(ErrorKind::Io, format!("{self}: {why}; {help}")).with_help(help)
     }

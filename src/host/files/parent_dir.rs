@@ -1,4 +1,4 @@
-//! A place in a folder that is already open, so that nothing on the way can change any more.
+//! The open parent directory of a path and the last name in it, so that changes above it have no effect.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,24 +9,25 @@ use cap_std::fs::Dir;
 
 use crate::host::files::{Files, name_encoding};
 
-/// A name in an open folder. Whether something is there, and what, is another question.
+/// A name in an open folder. It may not exist.
 pub(super) struct ParentDir {
     pub(super) dir: Dir,
     pub(super) name: OsString,
 }
 
 impl Files {
-    /// The place of a path; its folder must exist and no link may be on the way. The root is in no folder of ours.
+    /// The parent directory of a path; it must exist, and its path must not contain symbolic links. The root has no parent
+    /// directory.
     pub(super) fn parent_dir(&self, path: &str) -> io::Result<ParentDir> {
         parent_dir_with(path, |folder| (self.backend.open_dir)(&self.dir, folder))
     }
 
-    /// The place of a path whose folders are made where they are missing.
+    /// The parent directory of a path; missing folders are created.
     pub(super) fn create_parent_dir(&self, path: &str) -> io::Result<ParentDir> {
         parent_dir_with(path, |folder| self.create_dir_all(folder))
     }
 
-    /// The folder of that path, made with all its parents where they are missing.
+    /// Opens the folder at that path; it and its missing parents are created.
     pub(super) fn create_dir_all(&self, path: &Path) -> io::Result<Dir> {
         match (self.backend.open_dir)(&self.dir, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => path
@@ -50,7 +51,7 @@ fn create_child_dir(folder: &Dir, name: &Path) -> io::Result<Dir> {
         opened => return opened,
     }
     match folder.create_dir(name) {
-        // Somebody else was quicker.
+        // Another process created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => created?,
     }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Bytes a path may have; Linux's `PATH_MAX`.
+/// Maximum bytes of a path; Linux's `PATH_MAX`.
 const MAX_PATH_BYTES: usize = 4096;
-/// Bytes a name may have; the limit of the common file systems.
+/// Maximum bytes of a name; the limit of the common file systems.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The path below the project's root, `/`-separated, with `.` and `..` resolved in the text; the root itself is the empty
+/// The path below the project's root, `/`-separated, with `.` and `..` resolved in the text only; the root itself is the empty
 /// string.
 ///
-/// Absolute paths are taken only below `root`. What leads out is `denied`; an empty path, one with NUL, and one no file
-/// system takes (more than 4096 bytes, a name of more than 255) are `invalid-argument`.
+/// Absolute paths are accepted only below `root`. A path that leads out is `denied`; an empty path, one with NUL, and one that no
+/// file system accepts (more than 4096 bytes, a name of more than 255) are `invalid-argument`.
 pub fn relative_path(path: &str, root: Option<&Path>) -> Result<String> {
     path_below(path, root, "the project")
 }
@@ -52,19 +52,19 @@ fn path_fault(path: &str) -> Option<String> {
     (path.is_empty() || path.contains('\0')).then(|| format!("{path:?} is not a path"))
 }
 
-/// Whether there is nothing to resolve, as in almost every path.
+/// Whether the path needs no resolution, as almost every path.
 fn is_normalized(path: &str) -> bool {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= MAX_NAME_BYTES;
     !cfg!(windows) && path.split('/').all(is_plain)
 }
 
-/// An absolute path's text after the root.
+/// The text of an absolute path after the root.
 fn below_root<'a>(path: &'a str, root: Option<&Path>) -> Option<&'a str> {
     let root = root?.to_str()?.trim_end_matches('/');
     path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Names that Windows takes for something else: drives, streams, other separators, devices, and what it trims.
+/// Names with a special meaning on Windows: drives, streams, other separators, devices, and endings that it trims.
 fn is_reserved_on_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();

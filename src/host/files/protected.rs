@@ -1,8 +1,8 @@
-//! What is protected for what it is and not for its name: where a `.git` leads, what git takes for a repository, what its
-//! configuration names, and secrets by their other names.
+//! Detects paths that are protected because of what they are, not because of their names: targets of a `.git`, git repositories,
+//! files that a git configuration names, and secrets under other names.
 //!
-//! Looked up once a run where it is read, and never where nothing hints at it: a folder is looked at once, a file only when it
-//! has several names.
+//! Results are cached per run, and nothing is looked up without an indication: a folder is inspected once, a file only if it has
+//! several hard links.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,67 +21,68 @@ use crate::host::git;
 use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
 use crate::policy::{CancelToken, PathProtection, Permissions};
 
-/// Device and number.
+/// Device and inode number.
 type FileId = (u64, u64);
 
-/// Folders that are remembered; what comes then is looked at anew.
+/// Maximum number of cached folders; when it is reached, the cache is cleared.
 const MAX_CACHED_FOLDERS: usize = 1 << 12;
 
-/// What is known of the protected things in a project. Lives as long as a run.
+/// The cache of protected paths in a project. Lives as long as a run.
 #[derive(Default)]
 pub(super) struct ProtectedCache {
     folders: Mutex<HashMap<String, Arc<FolderInfo>>>,
-    /// Folders in which nothing is protected but by its name.
+    /// Folders in which only names decide what is protected.
     unprotected_folders: Mutex<HashSet<String>>,
     hard_linked_secrets: OnceLock<Option<HardLinkedSecrets>>,
     secret_links: OnceLock<Arc<[ProtectedAlias]>>,
     shared_secret_links: SecretLinks,
 }
 
-/// The links at the top of a project that have the name of a secret. Kept between runs as long as nothing has come or gone there,
-/// which no script can hide.
+/// The symbolic links at the top of a project that have the name of a secret. Cached between runs as long as no entry is added or
+/// removed there, which no script can hide.
 #[derive(Clone, Default)]
 pub(crate) struct SecretLinks(Arc<Mutex<Option<SecretLinkSnapshot>>>);
 
-/// When the top of a project had changed last, and what was seen there.
+/// The time of the last change at the top of a project, and the links found there.
 struct SecretLinkSnapshot {
     root_stamp: DirStamp,
     links: Arc<[ProtectedAlias]>,
 }
 
-/// A folder and the moment of its last change, by a clock that nobody can set for it.
+/// A folder and the time of its last change (ctime), which no program can set.
 type DirStamp = (FileId, i64, i64);
 
-/// What a folder is, and where its `.git` leads.
+/// The properties of a folder, and the targets of its `.git`.
 #[derive(Default)]
 struct FolderInfo {
     is_repository: bool,
     has_git: bool,
     git_targets: Vec<ProtectedAlias>,
-    /// What the configuration names, where somebody asked.
+    /// The paths that the git configuration names, if they were needed.
     config_targets: OnceLock<Vec<ProtectedAlias>>,
 }
 
-/// The secrets that have other names, by what they are.
+/// Secrets with several names, by file identity.
 struct HardLinkedSecrets {
     secrets: HashMap<FileId, String>,
-    /// The memory that they take.
+    /// The memory that they hold.
     _held: HostMemoryReservation,
 }
 
-/// Another place of what is protected by its name.
+/// Another path to something that is protected by its name.
 #[derive(Clone)]
 struct ProtectedAlias {
-    /// From the root, without links.
+    /// Relative to the root, without symbolic links.
     path: String,
     file_id: Option<FileId>,
-    /// The protected path that leads there; a permission for it opens this as well.
+    /// The protected path that leads there; a permission for it covers this path as well.
     protected_path: String,
     protects_read: bool,
 }
 
 impl FilesView<'_> {
-    /// Refuses what takes a permission for what it is, whatever its name. Nothing is asked where nobody asks.
+    /// Checks the permission for a path that is protected regardless of its name. Without permissions to check, everything is
+    /// allowed.
     pub(super) fn check_protected(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
         match self.files.find_alias_or_repository(attempt, path, self.secret_links(attempt)?) {
@@ -90,7 +91,7 @@ impl FilesView<'_> {
         }
     }
 
-    /// Refuses a file that is a secret by another name, once it is open: only now is it known to have several.
+    /// Refuses a file that is a secret under another name. Checked after opening: only then is its number of hard links known.
     pub(super) fn check_opened_file(
         &self,
         attempt: FileOperation<'_>,
@@ -99,13 +100,13 @@ impl FilesView<'_> {
     ) -> Result<()> {
         let Some(permissions) = self.permissions.filter(|_| about.nlink() > 1) else { return Ok(()) };
         if permissions.protection().protects_read(path) {
-            // Permitted by this name already.
+            // The permission for this name was checked already.
             return Ok(());
         }
         let identity = (about.dev(), about.ino());
         let known = &self.files.protected_cache.hard_linked_secrets;
         if known.get().is_none() {
-            // What stopped the search is no answer to the next one who asks.
+            // An error that stopped the search is not cached for the next operation.
             let links = self.secret_links(attempt)?;
             let found = self.find_hard_linked_secrets(permissions.protection(), links);
             let found = found.map_err(|error| attempt.with_context(error))?;
@@ -116,7 +117,7 @@ impl FilesView<'_> {
                 Some(secret) => secret.clone(),
                 None => return Ok(()),
             },
-            // Nobody could look everywhere.
+            // The search could not cover everything.
             None => path.to_owned(),
         };
         let alias = ProtectedAlias {
@@ -128,8 +129,8 @@ impl FilesView<'_> {
         alias.require(permissions, attempt, path)
     }
 
-    /// The secrets of the project that have other names, those included to which links lead; nothing where nobody could look
-    /// everywhere.
+    /// The secrets of the project that have other names, including the targets of symbolic links; `None` if the search could not
+    /// cover everything.
     fn find_hard_linked_secrets(
         &self,
         protection: &PathProtection,
@@ -164,7 +165,7 @@ impl FilesView<'_> {
         }
     }
 
-    /// Whether a walk may enter a folder with these names in it.
+    /// Whether a walk may enter a folder that contains these names.
     pub(super) fn may_enter(&self, path: &str, has: impl Fn(&str) -> bool) -> Result<bool> {
         let Some(permissions) = self.permissions else { return Ok(true) };
         let attempt = FileOperation::inspect("search", path);
@@ -174,7 +175,7 @@ impl FilesView<'_> {
         Ok(found.into_iter().chain(alias).all(|alias| alias.require(permissions, attempt, path).is_ok()))
     }
 
-    /// Whether a walk may name what is in this file.
+    /// Whether a search may show the content of this file.
     pub(super) fn may_search_file(&self, path: &str) -> Result<bool> {
         let Some(permissions) = self.permissions else { return Ok(true) };
         let attempt = FileOperation::inspect("search", path);
@@ -182,7 +183,7 @@ impl FilesView<'_> {
         Ok(alias.is_none_or(|alias| alias.require(permissions, attempt, path).is_ok()))
     }
 
-    /// Where the links at the top lead that have the name of a secret.
+    /// The targets of the symbolic links at the top that have the name of a secret.
     fn secret_links(&self, attempt: FileOperation<'_>) -> Result<&[ProtectedAlias]> {
         let known = &self.files.protected_cache.secret_links;
         if known.get().is_none() {
@@ -200,13 +201,13 @@ impl FilesView<'_> {
 }
 
 impl Files {
-    /// The same files, with what is known of the links at the top of their project by whoever opened it before.
+    /// The same files, with the cached links at the top of the project from an earlier run.
     pub(crate) fn with_secret_links(mut self, links: &SecretLinks) -> Self {
         self.protected_cache.shared_secret_links = links.clone();
         self
     }
 
-    /// What makes a path take a permission that its name does not.
+    /// The reason why a path needs a permission that its name alone does not need.
     fn find_alias_or_repository(
         &self,
         attempt: FileOperation<'_>,
@@ -234,7 +235,7 @@ impl Files {
         self.protected_cache.unprotected_folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The repository that a path lies in, or makes of a folder.
+    /// The repository that contains a path, or that a write to the path would create.
     fn find_repository(&self, attempt: FileOperation<'_>, path: &str) -> Option<ProtectedAlias> {
         let mut folders = containing_folders(path, attempt.is_file_read());
         let found = folders.find(|folder| {
@@ -247,7 +248,7 @@ impl Files {
         found.map(|folder| ProtectedAlias::repository(folder.to_owned()))
     }
 
-    /// Whether a path is, or lies in, what a protected name leads to.
+    /// Whether a path is, or is in, the target of a protected name.
     fn find_alias(
         &self,
         attempt: FileOperation<'_>,
@@ -284,7 +285,7 @@ impl Files {
         aliases.into_iter().find(|alias| is_on_the_way(alias)).cloned()
     }
 
-    /// What a folder is, looked up once.
+    /// The properties of a folder, cached.
     fn folder_info(&self, path: &str) -> Arc<FolderInfo> {
         let mut folders = self.protected_cache.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = folders.get(path) {
@@ -305,7 +306,7 @@ impl Files {
         if !has(".git") {
             return FolderInfo { is_repository, ..FolderInfo::default() };
         }
-        // Most have a folder there that leads nowhere.
+        // Most folders have a `.git` directory, which has no other target.
         let is_own = self.metadata_nofollow(&place.join(".git")).is_ok_and(|about| about.is_dir())
             && !has(".git/commondir");
         let stands_for = super::walk::join_path(path, ".git");
@@ -314,7 +315,7 @@ impl Files {
         FolderInfo { is_repository, has_git: true, git_targets: leads_to, config_targets: OnceLock::new() }
     }
 
-    /// What git runs and reads in a folder because a configuration says so.
+    /// The paths that git runs or reads in a folder because of a configuration.
     fn config_targets<'a>(&self, path: &str, folder: &'a FolderInfo) -> &'a [ProtectedAlias] {
         if !folder.has_git {
             return &[];
@@ -326,7 +327,7 @@ impl Files {
         })
     }
 
-    /// Those of these places that lie in the project and take no permission by their name.
+    /// Those of these paths that are in the project and are not protected by name.
     fn aliases(&self, places: Vec<PathBuf>, stands_for: &str, guards_read: bool) -> Vec<ProtectedAlias> {
         let inside = |place: PathBuf| {
             let path = place.strip_prefix(&self.root).ok()?;
@@ -345,7 +346,7 @@ impl Files {
         places.into_iter().filter_map(inside).collect()
     }
 
-    /// Whether a folder is a repository, or would be one with what a change to `path` makes.
+    /// Whether a folder is a repository, or would become one by a change to `path`.
     fn is_or_becomes_repository(&self, folder: &str, path: &str) -> bool {
         let below = path.get(folder.len()..).unwrap_or_default().trim_start_matches('/');
         let next = below.split('/').next().unwrap_or_default();
@@ -355,7 +356,7 @@ impl Files {
         })
     }
 
-    /// The links at the top that have the name of a secret, as they were seen last or are seen now.
+    /// The symbolic links at the top that have the name of a secret, from the cache or read now.
     fn current_secret_links(&self, count: &mut NameCounter<'_>) -> io::Result<Arc<[ProtectedAlias]>> {
         let top = self.root_stamp();
         let mut seen =
@@ -364,7 +365,7 @@ impl Files {
             return Ok(known.links.clone());
         }
         let links: Arc<[ProtectedAlias]> = self.find_secret_links(count)?.into();
-        // What changes within one tick of the clock looks the same.
+        // Two changes within one tick of the clock have the same time.
         let settled = top.filter(|(_, seconds, nanos)| is_settled(*seconds, *nanos));
         *seen = settled.map(|top| SecretLinkSnapshot { root_stamp: top, links: links.clone() });
         Ok(links)
@@ -386,7 +387,7 @@ impl Files {
         Ok(aliases.collect())
     }
 
-    /// What the system says about a place, with no link on the way.
+    /// The metadata of a path without symbolic links.
     fn metadata_nofollow(&self, path: &Path) -> io::Result<cap_std::fs::Metadata> {
         let Some(name) = path.file_name() else { return self.dir.dir_metadata() };
         (self.backend.open_dir)(&self.dir, path.parent().unwrap_or(Path::new("")))?.symlink_metadata(name)
@@ -405,7 +406,7 @@ impl Files {
     }
 }
 
-/// Whether an error says nothing of the files, but of the run that asks.
+/// Whether an error concerns the run and not the files.
 fn ends_run(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Memory | ErrorKind::Cancelled | ErrorKind::Timeout)
 }
@@ -424,7 +425,7 @@ impl ProtectedAlias {
         Self { protected_path: path.clone(), path, file_id: None, protects_read: true }
     }
 
-    /// Takes a permission that names it, or the protected path that leads to it.
+    /// Requires a permission that names the path, or the protected path that leads to it.
     fn require(&self, permissions: &Permissions, attempt: FileOperation<'_>, path: &str) -> Result<()> {
         if self.protected_path != self.path
             && permissions.allows(&attempt.required_access(&self.protected_path))
@@ -437,7 +438,7 @@ impl ProtectedAlias {
     }
 }
 
-/// The folders that a path lies in, the root first; and the path itself, unless it is a file that is opened.
+/// The folders that contain a path, the root first; and the path itself, unless it is a file to be read.
 fn containing_folders(path: &str, is_file: bool) -> impl Iterator<Item = &str> {
     let own = (!is_file && !path.is_empty()).then_some(path);
     let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));

@@ -1,4 +1,4 @@
-//! Reading: whole files, their beginning, their end. Never more than [`Limits::FILE`] bytes, never anything that blocks.
+//! Reads whole files, or their first or last lines. Reads never more than [`Limits::FILE`] bytes, and never blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error};
 use crate::policy::Limits;
 
-/// Bytes read at a time where only a part of a file is wanted.
+/// Bytes read at a time when only a part of a file is needed.
 const BLOCK_BYTES: u64 = 64 << 10;
 
 /// A regular file, open for reading.
@@ -20,12 +20,12 @@ struct OpenedFile {
 }
 
 impl FilesView<'_> {
-    /// The bytes of a file. Files beyond [`Limits::FILE`] and whatever is not a regular file are `io` errors.
+    /// The bytes of a file. Files beyond [`Limits::FILE`] and anything but regular files are `io` errors.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         self.contents(FileOperation::read(path), &mut self.empty_reservation())
     }
 
-    /// The bytes of a file as what `encode` makes of them, a third more.
+    /// The bytes of a file, converted by `encode`, which may need a third more.
     pub(crate) fn read_encoded(&self, path: &str, encode: impl Fn(&[u8]) -> String) -> Result<String> {
         let (attempt, mut held) = (FileOperation::read(path), self.empty_reservation());
         let bytes = self.contents(attempt, &mut held)?;
@@ -47,7 +47,7 @@ impl FilesView<'_> {
         join_lines(bytes, attempt)
     }
 
-    /// The last lines of a text file, joined by `\n`. Reads no more of the file than they take.
+    /// The last lines of a text file, joined by `\n`. Reads only the part of the file that contains them.
     pub fn tail(&self, path: &str, lines: u64) -> Result<String> {
         let attempt = FileOperation::read(path);
         let (mut opened, mut held) = (self.open(attempt)?, self.empty_reservation());
@@ -68,7 +68,7 @@ impl FilesView<'_> {
         let OpenedFile { mut file, size } = self.open(attempt)?;
         let mut grow = |bytes| held.add(bytes).map_err(into_io_error);
         let bytes = match size {
-            // Files of the kernel's say that they are empty.
+            // The files of the kernel report a size of zero.
             0 => read_to_limit(&mut file, &mut grow),
             1..=Limits::MAX_READ_SIZE => grow(size).and_then(|()| read_up_to(&mut file, size)),
             _ => Ok(Vec::new()),
@@ -97,7 +97,7 @@ impl FilesView<'_> {
     }
 }
 
-/// The bytes a file has, in one piece. What is appended meanwhile does not count, and what was cut off is not there.
+/// The bytes of a file in one piece. Data appended meanwhile is not included, and data cut off meanwhile is missing.
 fn read_up_to(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
     let mut end = 0;
@@ -113,20 +113,20 @@ fn read_up_to(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a file that does not say how many it has, up to a block more than is read of any.
+/// The bytes of a file that does not report its size, up to a block more than the read limit.
 fn read_to_limit(file: &mut File, grow: &mut impl FnMut(u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while bytes.len() as u64 <= Limits::MAX_READ_SIZE && read_block(file, &mut bytes, grow)? > 0 {}
     Ok(bytes)
 }
 
-/// Reads a block more, where there is memory for it.
+/// Reads one more block, if there is memory for it.
 fn read_block(
     file: &mut File,
     bytes: &mut Vec<u8>,
     grow: &mut impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<usize> {
-    // A vector that is full doubles, and for a moment there are both.
+    // A full vector doubles its capacity, and for a moment both copies exist.
     grow(2 * BLOCK_BYTES)?;
     bytes
         .try_reserve(usize::try_from(BLOCK_BYTES).unwrap_or_default() + 32)
@@ -134,7 +134,7 @@ fn read_block(
     file.take(BLOCK_BYTES).read_to_end(bytes)
 }
 
-/// The refusal of FIFOs, sockets and devices.
+/// The error for FIFOs, sockets and devices.
 pub(super) fn not_regular_file() -> io::Error {
     io::Error::other("it is not a regular file")
 }
@@ -170,7 +170,7 @@ fn last_lines(
     let (file, size) = (&mut opened.file, opened.size);
     let start = start_of_last_lines(file, size, lines, &mut grow)?;
     file.seek(SeekFrom::Start(start))?;
-    // What is appended meanwhile does not count. The lines are joined in another text.
+    // Data appended meanwhile does not count. The lines are joined in another string.
     grow(2 * (size - start))?;
     read_up_to(file, size - start)
 }
@@ -190,7 +190,7 @@ fn start_of_last_lines(
         file.seek(SeekFrom::Start(start))?;
         block.clear();
         file.take(end - start).read_to_end(&mut block)?;
-        // The last newline of the file ends its last line and begins none.
+        // The last newline of the file ends its last line and does not begin another one.
         let searched = if end == size { block.strip_suffix(b"\n").unwrap_or(&block) } else { &block };
         for at in newlines(searched).rev() {
             left -= 1;

@@ -1,4 +1,4 @@
-//! Removing: one file, link or empty folder, or a folder with everything below it.
+//! Removes a file, a symbolic link, an empty folder, or a folder with everything below it.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::host::memory::HostMemoryReservation;
 use crate::policy::{Access, CancelToken};
 
 impl FilesView<'_> {
-    /// Removes a file, an empty folder, or a link itself, never what it leads to. The root cannot be removed.
+    /// Removes a file, an empty folder, or a symbolic link itself, never its target. The root cannot be removed.
     pub fn remove(&self, path: &str) -> Result<()> {
         let attempt = FileOperation::write("remove", path);
         check_not_root(attempt)?;
@@ -24,8 +24,8 @@ impl FilesView<'_> {
         })
     }
 
-    /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Links below are removed and not
-    /// followed. When something below may not be changed, nothing is removed.
+    /// Removes a folder with everything below it, or what [`FilesView::remove`] removes. Symbolic links below are removed and not
+    /// followed. If the run may not change something below, nothing is removed.
     pub fn remove_all(&self, path: &str, cancel: &CancelToken) -> Result<()> {
         let attempt = FileOperation::write("remove", path);
         check_not_root(attempt)?;
@@ -40,7 +40,7 @@ impl FilesView<'_> {
         self.remove(path)
     }
 
-    /// Refuses a link by which something is reached that is protected by its name: without it, it would be gone.
+    /// Refuses to remove a symbolic link that makes its target protected by name: without the link, the protection would be lost.
     fn check_link_removal(&self, attempt: FileOperation<'_>) -> Result<()> {
         let Some(permissions) = self.permissions else { return Ok(()) };
         let Some(below) = permissions.protection().skill_folder_below(attempt.path) else { return Ok(()) };
@@ -61,7 +61,7 @@ impl FilesView<'_> {
         Ok(())
     }
 
-    /// Everything below a folder, each folder before what it holds, if all of it may be changed.
+    /// Everything below a folder, each folder before its content, if the run may change all of it.
     fn removable_entries(
         &self,
         folder: &str,

@@ -1,4 +1,4 @@
-//! Links on the way: where they lead, and whether the run may go there.
+//! Resolves symbolic links in a path and checks the permission for their targets.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,19 +8,19 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::files::operation::FileOperation;
 use crate::host::files::{Files, FilesView, name_encoding};
 
-/// Whether the last name of a path is followed when it is a link.
+/// Whether the last component of a path is followed if it is a symbolic link.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum FinalSymlink {
     Follow,
     NoFollow,
 }
 
-/// Links one path may lead through; Linux's own limit.
+/// Maximum symbolic links in one path; Linux's own limit.
 const MAX_SYMLINKS: usize = 40;
 
 impl FilesView<'_> {
-    /// Does `act` to the path. `act` must refuse every link; when it fails and links are in the way, it is tried once more
-    /// on the path they lead to, if the run may do this there.
+    /// Calls `act` on the path. `act` must refuse every symbolic link; when it fails and the path contains links, it is called
+    /// once more on the resolved path, if the run has the permission for that path.
     pub(super) fn with_resolved_path<T>(
         &self,
         attempt: FileOperation<'_>,
@@ -49,7 +49,7 @@ impl FilesView<'_> {
         act(&real).map_err(|error| attempt.io_error(error))
     }
 
-    /// Refuses what is metier's own: other runs rely on it.
+    /// Refuses metier's own files: other runs rely on them.
     pub(super) fn check_not_reserved(&self, attempt: FileOperation<'_>, path: &str) -> Result<()> {
         if self.files.is_reserved(path) {
             return Err(SkillError::new(
@@ -66,16 +66,17 @@ impl FilesView<'_> {
     }
 }
 
-/// Why a path with links leads nowhere.
+/// Why a path with symbolic links cannot be resolved.
 enum SymlinkError {
     Outside,
     Io(io::Error),
 }
 
 impl Files {
-    /// The path with every link replaced by what it points to. What does not exist is kept, unless a link points to it.
+    /// The path with every symbolic link replaced by its target. Components that do not exist are kept, unless a link points to
+    /// them.
     ///
-    /// This is only text: it is opened afterwards with no link on the way.
+    /// This resolves only the text: the result is opened afterwards without following links.
     fn resolve_symlinks(&self, path: &str, last: FinalSymlink) -> Result<String, SymlinkError> {
         let mut ahead = PendingParts::new(&name_encoding::decode(path));
         let mut real = PathBuf::new();
@@ -109,20 +110,20 @@ impl Files {
         Ok(path_text(&real))
     }
 
-    /// Where the link at `path` points, or nothing when there is none. It is an error when a link led here and nothing is.
+    /// The target of the symbolic link at `path`, or `None` if there is no link. Fails if a link led here and nothing exists.
     fn symlink_target(&self, path: &Path, from_link: bool) -> io::Result<Option<PathBuf>> {
         match self.dir.symlink_metadata(path) {
             Ok(found) if found.is_symlink() => self.dir.read_link_contents(path).map(Some),
             Err(error) if from_link && error.kind() == io::ErrorKind::NotFound => {
                 Err(io::Error::new(error.kind(), "a link on the way leads to nothing"))
             }
-            // Whatever else is wrong here, opening the path will say.
+            // Other errors are reported when the path is opened.
             _ => Ok(None),
         }
     }
 }
 
-/// The names still to go, nearest last, and how many of them a link put there.
+/// The remaining components, nearest last, and how many of them are not from a link.
 struct PendingParts {
     parts: Vec<OsString>,
     original: usize,

@@ -1,4 +1,4 @@
-//! Walking a tree: without following links, without recursion, within limits, and asked to stop at any time.
+//! Walks a directory tree iteratively, within limits, without following symbolic links; the walk can be cancelled at any time.
 
 use std::io;
 
@@ -11,77 +11,77 @@ use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
 use crate::policy::{Access, CancelToken};
 
-/// Results one answer may have.
+/// Maximum results in one answer.
 pub(super) const MAX_RESULTS: usize = 100_000;
-/// Entries one walk may look at.
+/// Maximum entries of one walk.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Folders one walk may go down.
+/// Maximum depth of one walk, in folders.
 const MAX_DEPTH: usize = 256;
-/// Entries between two looks at the cancel token.
+/// Entries between two checks of the cancel token.
 const CANCEL_CHECK_ENTRIES: usize = 256;
 
-/// What kind of thing has a name.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
     File,
     /// A folder.
     Dir,
-    /// A link, wherever it leads.
+    /// A symbolic link, whatever its target.
     Symlink,
     /// A FIFO, a socket, a device.
     Other,
 }
 
-/// Something a walk came by.
+/// An entry found by a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its path, relative to the root.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
 impl Entry {
-    /// About the bytes that it takes in a list.
+    /// Approximate bytes that it takes in a list.
     pub(crate) fn memory_size(&self) -> u64 {
         const BESIDE: u64 = 96;
         self.path.len() as u64 + BESIDE
     }
 }
 
-/// A folder or file the walk could not look into, and why.
+/// A folder or file that the walk could not read, and the error.
 #[derive(Debug)]
 pub struct Skipped {
     /// Its path, relative to the root.
     pub path: String,
-    /// Why.
+    /// The error.
     pub error: io::Error,
 }
 
-/// How to walk.
+/// The options of a walk.
 pub struct WalkOptions<'a> {
-    /// What stops the walk.
+    /// The token that cancels the walk.
     pub cancel: &'a CancelToken,
-    /// What is passed over.
+    /// The entries to skip.
     pub filter: WalkFilter,
-    /// How many folders deep to go; 1 is what lies in the start itself. More than 256 are an error.
+    /// Maximum depth; 1 means only the content of the start folder. More than 256 levels are an error.
     pub depth: Option<usize>,
 }
 
-/// Which entries a walk passes over. Folders that the run may not read are named and not entered.
+/// The entries that a walk skips. Folders that the run may not read are listed and not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFilter {
-    /// Hidden names and ignored ones.
+    /// Skips hidden and ignored entries.
     SkipHiddenAndIgnored,
-    /// Ignored ones.
+    /// Skips ignored entries.
     SkipIgnored,
-    /// Nothing, and folders are entered whether the run may read them or not.
+    /// Skips nothing, and enters folders whether the run may read them or not.
     SkipNothing,
 }
 
 impl FilesView<'_> {
-    /// Where a folder really is: its path with links resolved, if the run may look there.
+    /// The path of a folder with symbolic links resolved, if the run may search there.
     pub fn resolve_folder(&self, path: &str) -> Result<String> {
         self.with_resolved_path(FileOperation::inspect("search", path), FinalSymlink::Follow, |path| {
             (self.files.backend.open_dir)(&self.files.dir, &name_encoding::decode(path))
@@ -89,8 +89,8 @@ impl FilesView<'_> {
         })
     }
 
-    /// Calls `found` with everything below the folder `start` (as [`FilesView::resolve_folder`] gives it), each folder before what
-    /// it holds. Answers with what could not be looked into.
+    /// Calls `found` with everything below the folder `start` (a path from [`FilesView::resolve_folder`]), each folder before its
+    /// content. Returns what could not be read.
     pub fn walk(
         &self,
         start: &str,
@@ -128,7 +128,7 @@ impl FilesView<'_> {
         Ok(walker.skipped)
     }
 
-    /// Whether the run may read what has this path, given that it may read the folder it lies in.
+    /// Whether the run may read this path, given that it may read the folder that contains it.
     pub(super) fn may_read_entry(&self, path: &str) -> bool {
         self.permissions.is_none_or(|permissions| {
             !permissions.protection().protects_read_of_last(path) || permissions.allows(&Access::read(path))
@@ -136,19 +136,19 @@ impl FilesView<'_> {
     }
 }
 
-/// A walk under way.
+/// The state of a walk.
 struct Walker<'a> {
     view: &'a FilesView<'a>,
     options: &'a WalkOptions<'a>,
     operation: FileOperation<'a>,
     pending: Vec<PendingFolder>,
     skipped: Vec<Skipped>,
-    /// The memory of what lies ahead, and of what was passed over.
+    /// The memory of pending folders and skipped entries.
     held: HostMemoryReservation,
     entry_count: usize,
 }
 
-/// A folder yet to be looked into, with the rules of the folders above it.
+/// A folder still to be read, with the rules of the folders above it.
 struct PendingFolder {
     path: String,
     depth: usize,
@@ -156,7 +156,7 @@ struct PendingFolder {
 }
 
 impl PendingFolder {
-    /// About the bytes that it takes.
+    /// Approximate bytes that it takes.
     fn memory_size(&self) -> u64 {
         (self.path.len() + size_of::<Self>()) as u64 + 32
     }
@@ -180,7 +180,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// What a folder holds. One that cannot be read is passed over, unless it is the start.
+    /// The entries of a folder. A folder that cannot be read is skipped, unless it is the start.
     fn entries(&mut self, folder: &PendingFolder, weight: &mut u64) -> Result<Vec<NamedEntry>> {
         let (files, held, cancel) = (self.view.files, &mut self.held, self.options.cancel);
         let mut seen = self.entry_count;
@@ -212,7 +212,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Whether the names in a folder may be passed by: it may be protected for what it is. The start was permitted.
+    /// Whether the entries of a folder may be visited: it may be protected for what it is. The start was permitted already.
     fn may_enter(&self, folder: &PendingFolder, entries: &[NamedEntry]) -> Result<bool> {
         let has = |name: &str| entries.iter().any(|(found, _)| found == name);
         if self.options.filter == WalkFilter::SkipNothing || folder.depth == 0 {
@@ -237,7 +237,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Passes by one name: over it, or with it as an entry, and with a folder to look into later.
+    /// Visits one name: skips it, or returns it as an entry; a folder is also queued.
     fn visit(&mut self, folder: &PendingFolder, (name, kind): NamedEntry) -> Result<Option<Entry>> {
         self.count_entry()?;
         let name = name_encoding::encode(&name);
@@ -259,7 +259,7 @@ impl Walker<'_> {
         Ok(Some(Entry { path, kind }))
     }
 
-    /// The memory that ran out says what it was for; whatever else `found` says is its own.
+    /// Adds the operation to a memory error; other errors of `found` are unchanged.
     fn with_context(&self, error: SkillError) -> SkillError {
         if error.kind() == ErrorKind::Memory { self.operation.with_context(error) } else { error }
     }

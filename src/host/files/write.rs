@@ -1,4 +1,4 @@
-//! Changing files: whole at once, so that a reader sees the old content or the new, never a part.
+//! Writes files atomically: a reader sees the old content or the new, never a part.
 
 use std::io::{self, BufWriter, Write};
 
@@ -15,19 +15,19 @@ use crate::host::files::{FilesView, name_encoding};
 use crate::host::memory::{CANCEL_CHECK_BYTES, into_io_error};
 use crate::host::temp_dirs::{lock_temp_file, record_temp_file_dir, temp_file_name};
 
-/// Bytes that are written at a time where a file is put together of many parts.
+/// Bytes written at a time when a file is assembled from many parts.
 const BUFFER: usize = 64 << 10;
 
 impl FilesView<'_> {
-    /// Writes a file whole, with its folders where they are missing. An existing file keeps its mode; one that is
-    /// read-only, or is no regular file, is refused; `output` where the file would be larger than one may be.
+    /// Writes a whole file; missing folders are created. An existing file keeps its mode; a file that is read-only or not regular
+    /// is refused; `output` if the content exceeds the file size limit.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<()> {
         let attempt = FileOperation::write("write", path);
         self.check_file_size(content.len() as u64).map_err(|error| attempt.with_context(error))?;
         self.replace(attempt, |file| self.write_chunks(file, content))
     }
 
-    /// Adds to the end of a file, which is made with its folders where it is missing.
+    /// Appends to a file; a missing file is created with its folders.
     pub fn append(&self, path: &str, content: &[u8]) -> Result<()> {
         self.with_resolved_path(FileOperation::write("append to", path), FinalSymlink::Follow, |path| {
             let (mut file, size) = open_for_append(&self.files.create_parent_dir(path)?)?;
@@ -36,17 +36,17 @@ impl FilesView<'_> {
         })
     }
 
-    /// Replaces the one place where `old` stands in a text file by `new`. None or several are `invalid-argument`.
+    /// Replaces the only occurrence of `old` in a text file by `new`. None or several are `invalid-argument`.
     pub fn edit(&self, path: &str, old: &str, new: &str) -> Result<()> {
         self.edit_checked(path, old, new, |count| count == 1).map(drop)
     }
 
-    /// Replaces every `old` in a text file by `new` and says how many there were. None is `invalid-argument`.
+    /// Replaces every `old` in a text file by `new` and returns the number of replacements. None is `invalid-argument`.
     pub fn edit_all(&self, path: &str, old: &str, new: &str) -> Result<usize> {
         self.edit_checked(path, old, new, |count| count > 0)
     }
 
-    /// Makes a folder with its parents; one that is there already is fine.
+    /// Creates a folder with its parents; an existing folder is no error.
     pub fn create_dir(&self, path: &str) -> Result<()> {
         let attempt = FileOperation::write("make folder", path);
         self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
@@ -74,7 +74,7 @@ impl FilesView<'_> {
                 let [gone, added] = [old, new].map(|text| bytes(text).saturating_mul(count as u64));
                 self.check_file_size((bytes(&text) - gone).saturating_add(added))
                     .map_err(|error| attempt.with_context(error))?;
-                // Never put together: it may be many times as large as what it is made of.
+                // The new text is never built in memory: it may be many times as large as its parts.
                 self.replace(attempt, |file| self.write_replaced(file, &text, old, new))?;
                 Ok(count)
             }
@@ -106,14 +106,14 @@ impl FilesView<'_> {
         })
     }
 
-    /// Puts a new file in the place of the old one, with what `fill` writes to it.
+    /// Replaces a file by a new one, whose content `fill` writes.
     fn replace(&self, attempt: FileOperation<'_>, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<()> {
         self.with_resolved_path(attempt, FinalSymlink::Follow, |path| {
             let place = self.files.create_parent_dir(path)?;
             let replaced = check_writable(&place)?;
             let draft = AtomicFile::new(&place.dir)?;
             if let Some(replaced) = replaced {
-                // Before the content, which the mode may hide from others.
+                // Set before the content is written, since the mode may hide the content from other users.
                 draft.file.set_permissions(replaced.permissions())?;
             }
             draft.commit(&place, &fill)
@@ -121,7 +121,7 @@ impl FilesView<'_> {
     }
 }
 
-/// Where a text stands in another, one place after the other. Looks at the token of the run all the while.
+/// The occurrences of a text in another, in order. Checks the cancel token of the run regularly.
 struct Occurrences<'a> {
     finder: Finder<'a>,
     text: &'a [u8],
@@ -136,7 +136,7 @@ impl<'a> Occurrences<'a> {
 
     fn next(&mut self) -> Result<Option<usize>> {
         let length = self.finder.needle().len();
-        // As long as what is sought, so that the whole text is not looked at twice.
+        // At least the length of the searched text, so that the whole text is not searched twice.
         let window = CANCEL_CHECK_BYTES.max(length);
         loop {
             self.view.check_cancelled()?;
@@ -154,7 +154,8 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// What is at the place, if it may be changed. A link is refused: [`FilesView::reach`] finds out where it leads.
+/// The metadata of the existing file, if it may be changed. A symbolic link is refused: [`FilesView::with_resolved_path`]
+/// resolves it.
 fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
     match place.dir.symlink_metadata(&place.name) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -168,7 +169,7 @@ fn check_writable(place: &ParentDir) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// The file to add to, and the bytes it has.
+/// The file to append to, and its size in bytes.
 fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
     let existing = check_writable(place)?;
     let mut options = OpenOptions::new();
@@ -176,7 +177,7 @@ fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
     let file = place.dir.open_with(&place.name, &options)?;
     match file.metadata()? {
         opened if !opened.is_file() => Err(not_regular_file()),
-        // The others may lie outside, and would change as well; a file written whole leaves them alone.
+        // The other hard links may be outside and would change as well; writing a whole file does not change them.
         opened if opened.nlink() > 1 => {
             Err(io::Error::other("it has other names (hard links); write it whole"))
         }
@@ -184,7 +185,7 @@ fn open_for_append(place: &ParentDir) -> io::Result<(File, u64)> {
     }
 }
 
-/// A file in the making, beside the one it will replace; gone when dropped.
+/// A temporary file beside the one it will replace; removed when dropped.
 struct AtomicFile<'a> {
     folder: &'a Dir,
     name: String,
@@ -194,7 +195,7 @@ struct AtomicFile<'a> {
 
 impl<'a> AtomicFile<'a> {
     fn new(folder: &'a Dir) -> io::Result<Self> {
-        // A process that is killed leaves it; who comes next knows by this where to look.
+        // If the process is killed, the file is left behind; the record tells the next process where to look for it.
         record_temp_file_dir(folder);
         let name = temp_file_name();
         let mut options = OpenOptions::new();
@@ -215,7 +216,7 @@ impl<'a> AtomicFile<'a> {
 impl Drop for AtomicFile<'_> {
     fn drop(&mut self) {
         if !self.is_committed {
-            // There is nobody left to tell; the failure that led here is being reported.
+            // No caller can receive this error; the failure that led here is reported already.
             self.folder.remove_file(&self.name).unwrap_or_default();
         }
     }

@@ -1,4 +1,4 @@
-//! What a step gives, held against what is taken: names, plain values, and the types of what references lead to.
+//! Checks the arguments of a step against the schema of its call: names, constant values, and the types of references.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -15,11 +15,11 @@ use crate::plan::model::argument::NamedArgument;
 use crate::plan::{Argument, CallTarget, ForEach, Step, Template, lint};
 use crate::skill::contract::ValidationFailure;
 
-/// Bytes of constants times bytes of schemas that are held against one another; beyond that the run finds out.
+/// The budget for validating constants, in bytes of constants times bytes of schemas; beyond it, the run finds the errors.
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000_000;
 
 impl<'a> Checker<'a> {
-    /// Holds what a step gives against what its call takes.
+    /// Checks the arguments of a step against the parameters of its call.
     pub(super) fn check_arguments(&mut self, step: &'a Step) {
         let Some(takes) = self.call_input_schema(&step.call) else { return };
         let is_closed = match &step.call {
@@ -68,7 +68,7 @@ impl<'a> Checker<'a> {
         self.input_schemas.entry(call).or_insert(takes.map(Rc::new)).clone()
     }
 
-    /// A parameter that is declared as this.
+    /// Checks one argument against the schema of its parameter.
     fn check_argument(&mut self, step: &'a Step, parameter: &'a NamedArgument, inner: &Value) {
         let name = &parameter.name;
         match &parameter.value {
@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A value that is put together is of this type, whatever goes into it.
+    /// Checks the type of a composed value, which is the same whatever values go into it.
     fn check_composed_type(&mut self, step: &Step, parameter: &NamedArgument, inner: &Value, kind: &str) {
         if let Some(expected) = schema_query::type_mismatch(inner, &[kind.to_owned()]) {
             let message = format!("{} of {} is {expected}, and this is {kind}", parameter.name, step.call);
@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether what a loop is for may be a list.
+    /// Checks that the value of `for_each` may be a list.
     pub(super) fn check_loop_list(&mut self, each: &'a ForEach) {
         let Argument::Text(Template::Reference(reference), place) = &each.list else { return };
         let Some(types) = self.reference_types(reference, None) else { return };
@@ -135,7 +135,7 @@ impl<'a> Checker<'a> {
                 );
             }
         }
-        // A condition may well ask whether the input is there.
+        // A condition may test whether the input is present.
         let Some(inputs) = self.input_schema.filter(|_| step.when.is_none() && step.for_each.is_none())
         else {
             return;
@@ -155,7 +155,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Plain values held against the whole of what is declared for them.
+    /// Validates constant arguments against the whole schema of the call.
     fn check_constants(&mut self, step: &Step, takes: &CallInputSchema) {
         let Some(schema) =
             takes.schema.as_ref().filter(|_| schema_query::has_independent_properties(&takes.json))
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// What a function takes by name.
+/// The named parameters of a function, as a schema.
 fn function_input_schema(name: &str) -> Option<Value> {
     let function = function(name)?;
     let properties: Map<String, Value> =

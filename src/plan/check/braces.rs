@@ -1,4 +1,4 @@
-//! References as other templates write them, in double braces, which are only text here.
+//! Finds references in double braces, the syntax of other template languages, which is plain text here.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ impl Checker<'_> {
     }
 }
 
-/// The first reference that stands in double braces somewhere in a value.
+/// The first reference in double braces anywhere in a value.
 fn find_braced_reference(value: &Argument) -> Option<Reference> {
     match value {
         Argument::Constant(constant) => find_in_constant(constant),
@@ -41,7 +41,7 @@ fn find_in_constant(value: &Value) -> Option<Reference> {
     }
 }
 
-/// `{{inputs.x}}`, with blanks or without. Other words in braces mean something to somebody else.
+/// `{{inputs.x}}`, with blanks or without. Other words in braces belong to other template languages.
 fn find_in_text(text: &str) -> Option<Reference> {
     text.match_indices("{{").find_map(|(at, braces)| {
         let inside = text[at + braces.len()..].trim_start();

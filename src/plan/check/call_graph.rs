@@ -1,22 +1,22 @@
-//! Where calls lead: skills that would call one another for ever, or deeper than they may.
+//! The call graph of skills: finds cycles, and chains of calls deeper than allowed.
 
 use std::collections::HashMap;
 
 use crate::plan::callees::{Callee, CalleeLookup};
 use crate::plan::check::callee_cache::CalleeCache;
 
-/// The ways from skill to skill, each skill walked once however many lead to it.
+/// The longest call chain of each skill; each skill is visited once, however many others call it.
 #[derive(Default)]
 pub(in crate::plan) struct CallGraph(HashMap<String, LongestChain>);
 
-/// The longest way on from a skill: how many skills stand on it, and the first of them by name and identity.
+/// The longest chain of calls that starts at a skill: its length in skills, and its first skill by name and identity.
 #[derive(Clone, Default)]
 struct LongestChain {
     length: usize,
     next: Option<(String, String)>,
 }
 
-/// A skill on the way, and those it calls that were not looked at.
+/// A skill on the current chain, and those of its callees that were not visited yet.
 struct CallFrame {
     identity: String,
     name: Option<String>,
@@ -34,8 +34,8 @@ impl CallFrame {
 }
 
 impl CallGraph {
-    /// The names along the longest way that begins with a call of `first`; or else, along a circle that it leads into, the first
-    /// again at the end. `own` is who calls.
+    /// The names along the longest chain that begins with a call of `first`; or, if that leads into a cycle, the names along
+    /// the cycle, with the first one again at the end. `own` is the identity of the caller.
     pub(in crate::plan) fn longest_chain_from(
         &mut self,
         own: &str,

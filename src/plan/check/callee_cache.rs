@@ -1,4 +1,4 @@
-//! Callees that were looked up, each name once: looking one up may mean reading its plan.
+//! Callees that were already looked up, each name once, since a lookup may mean parsing the plan of the callee.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,31 +9,31 @@ use crate::plan::callees::{Callee, CalleeLookup, Callees};
 use crate::plan::check::schema_query;
 use crate::skill::Schema;
 
-/// What there is to call, as far as somebody asked.
+/// The callees resolved so far, by name.
 pub(in crate::plan) struct CalleeCache<'a> {
     pub(in crate::plan) callees: &'a dyn Callees,
     skills: HashMap<String, Rc<CalleeLookup<Callee>>>,
     tools: HashMap<String, Rc<CalleeLookup<CallInputSchema>>>,
 }
 
-/// What a call is given, as a schema.
+/// The input schema of a call.
 #[derive(Clone, Debug)]
 pub(in crate::plan) struct CallInputSchema {
     pub(in crate::plan) json: Value,
-    /// Compiled to hold values against, where that is possible.
+    /// Compiled to validate values, if that is possible.
     pub(in crate::plan) schema: Option<Schema>,
-    /// The names that the caller must give.
+    /// The names that the caller must pass.
     pub(in crate::plan) required: Vec<String>,
 }
 
 impl CallInputSchema {
-    /// What a function or tool takes, which gets nothing filled in.
+    /// The input of a function or a tool, for which no defaults are filled in.
     pub(in crate::plan) fn new(json: Value) -> Self {
         let required = schema_query::required_names(&json).map(str::to_owned).collect();
         Self { schema: Schema::parse(json.clone()).ok(), required, json }
     }
 
-    /// What a skill takes, where defaults stand in for what is not given.
+    /// The input of a skill, for which the run fills in defaults.
     pub(in crate::plan) fn for_skill(json: Value) -> Self {
         let required =
             schema_query::required_names(&json).filter(|name| !schema_query::has_default(&json, name));
@@ -47,7 +47,7 @@ impl<'a> CalleeCache<'a> {
         Self { callees, skills: HashMap::new(), tools: HashMap::new() }
     }
 
-    /// The skill of that name.
+    /// The skill with this name.
     pub(in crate::plan) fn skill(&mut self, name: &str) -> Rc<CalleeLookup<Callee>> {
         if let Some(known) = self.skills.get(name) {
             return known.clone();
@@ -57,7 +57,7 @@ impl<'a> CalleeCache<'a> {
         found
     }
 
-    /// What the embedder's tool of that name takes.
+    /// The input of the embedder's tool with this name.
     pub(in crate::plan) fn tool(&mut self, name: &str) -> Rc<CalleeLookup<CallInputSchema>> {
         if let Some(known) = self.tools.get(name) {
             return known.clone();

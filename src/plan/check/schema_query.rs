@@ -1,15 +1,15 @@
-//! What can be told of a value from its JSON Schema alone. Where a schema is written in ways that take a validator to judge,
-//! nothing is told.
+//! Answers questions about a value from its JSON Schema alone. If only a validator could judge the schema, there is no
+//! answer.
 
 use serde_json::{Map, Value};
 
 use crate::plan::diagnostic_sink::{quoted_excerpt, suggest_name};
 use crate::plan::model::reference::PathSegment;
 
-/// Words that make a schema say more than its own keywords do.
+/// Keywords that make a schema say more than its other keywords do.
 const COMPOUND_KEYWORDS: [&str; 7] = ["$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not"];
 
-/// Why there can be no value where the path leads, or nothing.
+/// Why there can be no value at this path; `None` if there may be one.
 pub(in crate::plan) fn path_error(schema: &Value, path: &[PathSegment]) -> Option<(String, String)> {
     let mut schema = schema;
     for segment in path {
@@ -46,35 +46,35 @@ fn property_schema<'a>(
     Err((format!("has no {}", quoted_excerpt(key)), suggest_name(key, properties.keys().map(String::as_str))))
 }
 
-/// Whether other names than the declared ones are described as well.
+/// Whether the schema also describes names that are not declared.
 fn declares_additional_properties(schema: &Map<String, Value>) -> bool {
     let others = schema.get("additionalProperties");
     others.is_some_and(|others| others.is_object() || *others == Value::Bool(true))
         || schema.contains_key("patternProperties")
 }
 
-/// The declared names, where there are any.
+/// The declared properties, if any.
 pub(in crate::plan) fn declared_properties(schema: &Value) -> Option<&Map<String, Value>> {
     simple_schema(schema).and_then(properties)
 }
 
-/// Whether only declared names are taken.
+/// Whether only declared names are accepted.
 pub(in crate::plan) fn forbids_additional_properties(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
-/// Whether nothing is said of names that are not declared.
+/// Whether the schema says nothing about names that are not declared.
 pub(in crate::plan) fn declares_no_additional_properties(schema: &Value) -> bool {
     simple_schema(schema).is_some_and(|schema| !declares_additional_properties(schema))
 }
 
-/// Whether what holds for a name that is given depends on no other name.
+/// Whether the rules for each property are independent of all other properties.
 pub(in crate::plan) fn has_independent_properties(schema: &Value) -> bool {
     const BETWEEN: [&str; 3] = ["dependentSchemas", "dependencies", "unevaluatedProperties"];
     simple_schema(schema).is_some_and(|schema| !BETWEEN.iter().any(|word| schema.contains_key(*word)))
 }
 
-/// The types that a value where the path leads may have, where they are declared.
+/// The types that a value at this path may have, if they are declared.
 pub(in crate::plan) fn types_at_path(schema: &Value, path: &[PathSegment]) -> Option<Vec<String>> {
     let schema = path.iter().try_fold(schema, |schema, segment| {
         let plain = simple_schema(schema)?;
@@ -92,7 +92,7 @@ pub(in crate::plan) fn types_at_path(schema: &Value, path: &[PathSegment]) -> Op
     Some(words).filter(|words| !words.is_empty())
 }
 
-/// What the schema wants, where a value of none of these types can be that.
+/// The type that the schema requires, if a value of none of these types can match it.
 pub(in crate::plan) fn type_mismatch(schema: &Value, types_of_value: &[String]) -> Option<String> {
     let schema = simple_schema(schema)?;
     let is_number = |word: &str| word == "integer" || word == "number";
@@ -103,13 +103,13 @@ pub(in crate::plan) fn type_mismatch(schema: &Value, types_of_value: &[String]) 
     (!types_of_value.iter().any(may)).then(|| describe_types(schema))
 }
 
-/// Whether something stands in for a declared name that is not given.
+/// Whether a declared property has a default.
 pub(in crate::plan) fn has_default(schema: &Value, name: &str) -> bool {
     let property = declared_properties(schema).and_then(|declared| declared.get(name));
     property.is_some_and(|property| property.get("default").is_some())
 }
 
-/// The names that must be there.
+/// The names of the required properties.
 pub(in crate::plan) fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     simple_schema(schema)
         .and_then(|schema| schema.get("required"))
@@ -119,7 +119,7 @@ pub(in crate::plan) fn required_names(schema: &Value) -> impl Iterator<Item = &s
         .filter_map(Value::as_str)
 }
 
-/// What a value should be instead, where it cannot be what the schema describes.
+/// The type or value that the schema requires, if this value cannot match it.
 pub(in crate::plan) fn value_mismatch(schema: &Value, value: &Value) -> Option<String> {
     let schema = simple_schema(schema)?;
     let one_of = schema.get("enum").and_then(Value::as_array);
@@ -140,7 +140,7 @@ pub(in crate::plan) fn value_mismatch(schema: &Value, value: &Value) -> Option<S
     (!fits).then(|| describe_types(schema))
 }
 
-/// The schema, where its own keywords say all it says.
+/// The schema, if its own keywords say all about its values.
 fn simple_schema(schema: &Value) -> Option<&Map<String, Value>> {
     schema.as_object().filter(|schema| !COMPOUND_KEYWORDS.iter().any(|word| schema.contains_key(*word)))
 }

@@ -1,4 +1,4 @@
-//! Plans against tables of callees.
+//! Tests of the plan checker against tables of callees.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::plan::Callee;
 use crate::plan::{from_contract, from_sequence};
 use crate::policy::RequestedPermissions;
 
-/// Callees as rows.
+/// Callees, one row each.
 #[derive(Default)]
 pub(in crate::plan) struct TestCallees {
     skills: Vec<(String, Callee)>,
@@ -16,7 +16,7 @@ pub(in crate::plan) struct TestCallees {
 }
 
 impl TestCallees {
-    /// Skills, and those that each calls.
+    /// Skills, and the skills that each of them calls.
     pub(in crate::plan) fn calling(rows: &[(&str, &[&str])]) -> Self {
         let skill = |(name, calls): &(&str, &[&str])| {
             let calls = calls.iter().map(|&name| name.to_owned()).collect();
@@ -69,7 +69,7 @@ impl Callees for TestCallees {
     }
 }
 
-/// The plan of the article, and what its steps call.
+/// The plan of the article, and the callees of its steps.
 const DEPLOY: &str = "
 skill:
   name: deploy

@@ -1,16 +1,16 @@
-//! Digests by which a journal knows whether it belongs to a run.
+//! Digests that identify the run a journal belongs to.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The digest of some bytes, in hexadecimal.
+/// The digest of bytes, in hexadecimal.
 pub(in crate::plan) fn bytes_digest(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
 }
 
-/// Bytes as text, two digits each.
+/// Bytes in hexadecimal, two digits each.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -18,8 +18,8 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The digest of a value; the order of keys is no part of it.
+/// The digest of a value; the order of keys does not change it.
 pub(in crate::plan) fn value_digest(value: &Value) -> String {
-    // Objects are kept sorted, so equal values are equal texts.
+    // Objects are kept sorted, so that equal values have equal texts.
     bytes_digest(value.to_string().as_bytes())
 }

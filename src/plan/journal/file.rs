@@ -1,4 +1,4 @@
-//! The file of a journal: opened by one run at a time, added to line by line, mended after a crash.
+//! The file of a journal: locked by one run at a time, appended line by line, and repaired after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -7,31 +7,32 @@ use std::path::Path;
 use super::line;
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// What every journal begins with, after its checksum.
+/// The start of the first line of every journal, after its checksum.
 const HEADER_PREFIX: &str = "{\"metier-journal\":";
 
-/// Bytes a journal may have to be read.
+/// The maximum size of a journal in bytes that is read.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The file, open and locked.
+/// The open and locked file.
 pub(super) struct JournalFile {
     file: File,
     len: u64,
     is_broken: bool,
 }
 
-/// What stands in a line.
+/// The text of a line and its value.
 type LineContent = (String, Option<String>);
 
 impl Drop for JournalFile {
-    /// Unlocks it for everybody: a process that was split off from this one meanwhile has the file, and its lock, as well.
+    /// Unlocks the file explicitly: a process that was forked meanwhile shares the file and its lock.
     fn drop(&mut self) {
         self.file.unlock().ok();
     }
 }
 
 impl JournalFile {
-    /// Opens the file, which is made when there is none, and reads its whole lines. What a crash left after them is cut off.
+    /// Opens the file, creating it if it does not exist, and reads its complete lines. A partial line that a crash left after
+    /// them is cut off.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<LineContent>)> {
         let failed =
             |error| SkillError::io(format_args!("failed to open the journal {}", path.display()), error);
@@ -62,7 +63,7 @@ impl JournalFile {
         Ok((lines, found))
     }
 
-    /// Adds a line. When only a part of it could be written, that is taken back.
+    /// Appends a line. If only a part of it could be written, that part is removed.
     pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("an earlier line could not be written"));
@@ -72,13 +73,13 @@ impl JournalFile {
             self.len += line.len() as u64;
         } else {
             self.is_broken = true;
-            // What cannot be taken back is cut off when the file is opened again.
+            // If it cannot be removed, it is cut off when the file is opened again.
             let _ = self.file.set_len(self.len);
         }
         written
     }
 
-    /// All lines are on the disk when this returns.
+    /// Syncs all lines to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let kept = self.file.sync_data();
         self.is_broken |= kept.is_err();
@@ -86,7 +87,8 @@ impl JournalFile {
     }
 }
 
-/// The lines up to the first that is not whole, and their bytes. Whole lines after that are no accident of a crash.
+/// The lines up to the first incomplete one, and their size in bytes. Complete lines after that cannot be the result of a
+/// crash.
 fn read_complete_lines(bytes: &[u8], path: &Path) -> Result<(Vec<LineContent>, u64)> {
     let mut found = Vec::new();
     let mut len = 0;
@@ -109,7 +111,7 @@ fn read_complete_lines(bytes: &[u8], path: &Path) -> Result<(Vec<LineContent>, u
     Ok((found, len as u64))
 }
 
-/// Whether this may be what a crash left of a first line, and not a file of somebody's.
+/// Whether this may be a first line that a crash left incomplete, and not a file of somebody else.
 fn is_torn_header(bytes: &[u8]) -> bool {
     const SUM: usize = 16;
     let looks_alike = |at: usize, byte: u8| match at {
@@ -129,7 +131,7 @@ fn open_options() -> OpenOptions {
     options
 }
 
-/// Makes the folder and those around it that are missing, and has each kept by the one that holds it.
+/// Creates the folder and its missing parents, and syncs each to the folder that contains it.
 pub(super) fn create_folder_synced(
     folder: &Path,
     keep: &mut impl FnMut(&Path) -> io::Result<()>,
@@ -137,7 +139,7 @@ pub(super) fn create_folder_synced(
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     for folder in missing.into_iter().rev() {
-        // Another run may make it at the same time.
+        // Another run may create it at the same time.
         std::fs::create_dir(folder).or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })?;
         let around = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         keep(around.unwrap_or(Path::new(".")))?;
@@ -145,12 +147,12 @@ pub(super) fn create_folder_synced(
     Ok(())
 }
 
-/// Makes the names in a folder last. Folders can be written through on Unix only.
+/// Syncs the entries of a folder. This is possible on Unix only.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// A name that is one plain file name: other characters by their bytes, as in `%2F`.
+/// Makes one plain file name of a name: other characters are escaped byte by byte, as in `%2F`.
 pub(super) fn escape_file_name(name: &str) -> String {
     const LONGEST: usize = 120;
     let mut plain = String::new();

@@ -1,4 +1,4 @@
-//! A line of a journal: a checksum, what happened, and, after a tab, the value.
+//! One line of a journal: a checksum, the event, and, after a tab, the value.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use crate::plan::journal::digest;
 use crate::plan::parse::json_tree;
 use crate::strict_json;
 
-/// Hexadecimal digits of a checksum.
+/// The length of a checksum in hexadecimal digits.
 const CHECKSUM_DIGITS: usize = 16;
 
-/// The line for that text and value, with its end.
+/// Encodes this text and value as a line, with its line end.
 pub(super) fn encode(text: &str, value: Option<&str>) -> String {
     let content = match value {
         Some(value) => format!("{text}\t{value}"),
@@ -18,7 +18,7 @@ pub(super) fn encode(text: &str, value: Option<&str>) -> String {
     format!("{} {content}\n", checksum(&content))
 }
 
-/// Text and value of a line without its end, or nothing where its checksum is not that of the rest.
+/// The text and value of a line without its line end; `None` if its checksum does not match.
 pub(super) fn decode(line: &[u8]) -> Option<(String, Option<String>)> {
     let (sum, content) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     if sum != checksum(content) {
@@ -30,7 +30,7 @@ pub(super) fn decode(line: &[u8]) -> Option<(String, Option<String>)> {
     })
 }
 
-/// The value of such a text, to the last digit.
+/// Parses the value of a line, with every digit of its numbers.
 pub(super) fn parse_value(text: &str) -> Option<Value> {
     strict_json::parse(text).ok()?;
     json_tree::parse_tree(text).to_json().ok()

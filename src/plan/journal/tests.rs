@@ -1,4 +1,4 @@
-//! Journals: what is written is read again, whatever a crash left of it.
+//! Tests of journals: records are read back as they were written, whatever a crash left of the file.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::plan::from_sequence;
 use crate::policy::RequestedPermissions;
 
-/// The skill that calls, and skills whose digests are what the test says.
+/// The calling skill, and skills whose digests the test sets.
 struct Digests(&'static str);
 
 impl Callees for Digests {
@@ -36,7 +36,7 @@ fn opened(path: &Path) -> Result<Journal> {
     opened_for(path, ["x", "/p", PLAN, "d"], &json!({"a": 1}))
 }
 
-/// Of a skill in a project with a plan and these digests.
+/// Opens the journal of a skill in a project with a plan and these digests.
 fn opened_for(
     path: &Path,
     [skill, project, plan, digest]: [&'static str; 4],
@@ -54,7 +54,7 @@ fn opened_for(
     Journal::open(path, &run)
 }
 
-/// A folder, and the path of a journal in it.
+/// A temp dir, and the path of a journal in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = journal_path(&folder.path().join("deep/er"), "x");

@@ -1,4 +1,4 @@
-//! What a step is given: JSON in which texts may hold references.
+//! The arguments of a step: JSON whose texts may contain references.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::reference::Reference;
 use super::template::Template;
 
-/// A value as a plan has it.
+/// A JSON value in a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     /// A value without references.
@@ -21,7 +21,7 @@ pub enum Argument {
     Object(Vec<NamedArgument>),
 }
 
-/// A value under its name.
+/// A named value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedArgument {
     /// The name.
@@ -32,11 +32,11 @@ pub struct NamedArgument {
     pub place: SourceSpan,
 }
 
-/// Where something stands, in bytes of the plan's file.
+/// The position of something, as a range of bytes in the plan's file.
 pub type SourceSpan = Range<usize>;
 
 impl Argument {
-    /// Calls `found` with every reference and where the text that holds it stands.
+    /// Calls `found` with every reference and the position of the text that contains it.
     pub fn visit_references<'a>(&'a self, found: &mut impl FnMut(&'a Reference, &'a SourceSpan)) {
         match self {
             Self::Constant(_) => {}
@@ -49,7 +49,7 @@ impl Argument {
     }
 }
 
-/// On one line, as JSON with references in it.
+/// One line of JSON with references in it.
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

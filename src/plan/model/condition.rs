@@ -1,5 +1,6 @@
-//! `when`: whether a step runs. References, plain values, `==`, `!=`, `not`, `and`, `or` and parentheses: enough to skip a
-//! step for what an earlier one found, and too little to hide a program in. What needs more is a script.
+//! The condition of a step, in `when`: it decides whether the step runs. It has references, constants, `==`, `!=`, `not`,
+//! `and`, `or` and parentheses: enough to skip a step because of an earlier result, and too little to hide a program in. What
+//! needs more is a script.
 
 use std::fmt;
 
@@ -13,29 +14,29 @@ use crate::error::Result;
 pub enum Condition {
     /// Whether the value counts as true.
     Truthy(Operand),
-    /// Whether both are the same value.
+    /// Whether both values are equal.
     Equal(Operand, Operand),
     /// Whether they differ.
     NotEqual(Operand, Operand),
-    /// Whether it does not hold.
+    /// Whether the condition does not hold.
     Not(Box<Condition>),
-    /// Whether all hold.
+    /// Whether all conditions hold.
     All(Vec<Condition>),
-    /// Whether one of them holds.
+    /// Whether at least one condition holds.
     Any(Vec<Condition>),
 }
 
-/// What a condition looks at.
+/// A value in a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// What a reference names.
+    /// The value that a reference names.
     Reference(Reference),
     /// A text, a number, `true`, `false` or `null`.
     Constant(Value),
 }
 
 impl Condition {
-    /// Every reference in it.
+    /// Every reference in the condition.
     pub fn references(&self) -> Vec<&Reference> {
         let mut found = Vec::new();
         self.collect_references(&mut found);
@@ -63,8 +64,8 @@ impl Condition {
         }
     }
 
-    /// Whether it holds, where `value` says what a reference names; absent counts as `null`. Fails where `value` does, which is
-    /// asked for each reference, so that whoever stops the run is heard between two of them.
+    /// Whether the condition holds. `value` resolves a reference; an absent value counts as `null`. Fails if `value` fails.
+    /// `value` is called for each reference, so that a cancellation is noticed between two of them.
     pub(in crate::plan) fn evaluate<'v>(
         &'v self,
         value: &impl Fn(&Reference) -> Result<&'v Value>,
@@ -109,7 +110,7 @@ fn is_truthy(value: &Value) -> bool {
     }
 }
 
-/// `1` and `1.0` are one number, in lists and objects too.
+/// `1` and `1.0` are the same number, in lists and objects too.
 fn values_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) if left.is_f64() != right.is_f64() => {
@@ -128,7 +129,7 @@ fn values_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// As it may be written; it reads back as the same condition.
+/// Written as source text; it parses back to the same condition.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,13 +143,13 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What stands in a condition without parentheses. There are no more than were written, so that what was not too deep to be
-/// read is not too deep to be read again.
+/// The terms of a condition that need no parentheses. No more parentheses are written than the source had, so that a
+/// condition that was not too deep to parse is not too deep to parse again.
 #[derive(Clone, Copy, PartialEq)]
 enum WithoutParentheses {
-    /// What `and` joins as well.
+    /// Terms joined by `and` as well.
     Conjunctions,
-    /// Only what nothing joins.
+    /// Only terms that are not joined.
     SingleTerms,
 }
 
@@ -164,7 +165,7 @@ fn write_joined(
     Ok(())
 }
 
-/// A condition inside another one, and what stands bare there.
+/// A condition inside another one, and the terms that need no parentheses there.
 struct NestedCondition<'a>(&'a Condition, WithoutParentheses);
 
 impl fmt::Display for NestedCondition<'_> {

@@ -1,4 +1,4 @@
-//! What a plan is made of: steps, arguments, references, templates and conditions.
+//! The data model of a plan: steps, arguments, references, templates and conditions.
 
 pub(super) mod argument;
 pub(super) mod condition;

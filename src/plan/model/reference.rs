@@ -1,64 +1,64 @@
-//! References: which part of the inputs, of an earlier step's outputs or of a loop's item is meant.
+//! References to a part of the inputs, of an earlier step's outputs or of a loop's item.
 //!
 //! `$inputs.path`, `$steps.fetch.outputs.pages[0].title`, `$result[0][2].file` (`$step_0` is the same as `$result[0]`), and
-//! `$item.name` for the variable of a loop. A key that is no plain name stands in quotes: `$inputs["a key"]`.
+//! `$item.name` for the variable of a loop. A key that is not a plain name is quoted: `$inputs["a key"]`.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A reference as it was written.
+/// A parsed reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Whose value it is.
+    /// The value that the path starts from.
     pub root: ReferenceRoot,
-    /// The way into that value.
+    /// The path into that value.
     pub path: Vec<PathSegment>,
 }
 
-/// What a reference starts from.
+/// The root of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReferenceRoot {
     /// The input of the run.
     Inputs,
     /// The outputs of the step of that id.
     Step(String),
-    /// The outputs of the step at that place, from 0.
+    /// The outputs of the step with that index, from 0.
     Result(usize),
     /// The variable of a loop.
     Variable(String),
 }
 
-/// One step into a value.
+/// One segment of a path into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSegment {
-    /// The value under that key of an object.
+    /// The value of an object under that key.
     Field(String),
-    /// The item at that place of a list, from 0.
+    /// The item of a list with that index, from 0.
     Index(usize),
 }
 
-/// Why a text holds no reference where one begins; the place is in bytes of that text.
+/// A syntax error in a reference, template or condition; the offset is in bytes of that text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// The byte where it shows.
+    /// The byte offset of the error.
     pub at: usize,
     /// What is wrong.
     pub message: String,
-    /// The way out.
+    /// The hint.
     pub help: &'static str,
 }
 
-/// Words that are no variables of loops.
+/// Names that a loop variable must not have.
 pub(in crate::plan) const RESERVED_NAMES: [&str; 3] = ["inputs", "steps", "result"];
 
 impl Reference {
-    /// Whether the whole of its root is meant.
+    /// Whether the reference names its whole root.
     pub fn is_whole_root(&self) -> bool {
         self.path.is_empty()
     }
 
-    /// The part of `value` that the path leads to.
+    /// The part of `value` at the path.
     pub(in crate::plan) fn resolve_in<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(value, |value, segment| match segment {
             PathSegment::Field(key) => value.as_object()?.get(key),
@@ -67,7 +67,7 @@ impl Reference {
     }
 }
 
-/// The reference that begins at `start`, after its `$` and any brace, and the byte after it.
+/// Parses the reference that begins at `start`, after its `$` and any brace. Also returns the offset of the byte after it.
 pub(in crate::plan) fn parse_reference_body(
     text: &str,
     start: usize,
@@ -190,7 +190,7 @@ impl<'a> ReferenceParser<'a> {
 
 const OUTPUTS_HELP: &str = "write $steps.ID.outputs";
 
-/// The bytes of the JSON string a text begins with, its quotes included.
+/// The length in bytes of the JSON string that a text begins with, including its quotes.
 pub(in crate::plan) fn json_string_len(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let end = text.bytes().enumerate().skip(1).find(|(_, byte)| {
@@ -205,7 +205,7 @@ pub(in crate::plan) fn fault(at: usize, message: impl Into<String>, help: &'stat
     ExpressionError { at, message: message.into(), help }
 }
 
-/// As it is written, without the `$`.
+/// The source text of a reference, without the `$`.
 pub(in crate::plan) struct ReferenceBody<'a>(pub(in crate::plan) &'a Reference);
 
 impl fmt::Display for ReferenceBody<'_> {

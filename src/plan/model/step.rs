@@ -1,4 +1,4 @@
-//! One step of a plan: what it calls, with what, when, how often, and what comes of a failure.
+//! One step of a plan: its call, arguments, condition, loop, and what happens when it fails.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,66 +10,66 @@ use crate::host::{AccessRule, function};
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What other steps call it by.
+    /// The id by which other steps refer to it.
     pub id: String,
-    /// What it calls.
+    /// The function, tool or skill that it calls.
     pub call: CallTarget,
-    /// What the call is given.
+    /// The arguments of the call.
     pub args: Vec<NamedArgument>,
-    /// Whether it runs at all.
+    /// The condition under which it runs.
     pub when: Option<Condition>,
-    /// What it runs for, once for each.
+    /// The list over which it loops, with one call for each item.
     pub for_each: Option<ForEach>,
-    /// What comes of a failure.
+    /// What happens when it fails.
     pub on_failure: OnFailure,
-    /// Ids of steps that come before it, although it names nothing of theirs.
+    /// Ids of steps that must end before it, although it refers to none of their outputs.
     pub after: Vec<String>,
-    /// How long one call may take; the deadline of the run holds in any case.
+    /// The timeout of one call; the deadline of the run holds in any case.
     pub timeout: Option<Duration>,
-    /// Where the parts stand.
+    /// The positions of its parts.
     pub places: StepSpans,
 }
 
-/// Where the parts of a step stand in the plan's file.
+/// The positions of the parts of a step in the plan's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepSpans {
     /// The step.
     pub step: SourceSpan,
-    /// The name of what it calls.
+    /// The name of the function, tool or skill that it calls.
     pub call: SourceSpan,
-    /// Its id, or what stands for one.
+    /// Its id, or the part that its id is derived from.
     pub id: SourceSpan,
     /// Its arguments.
     pub args: SourceSpan,
     /// Its condition.
     pub when: SourceSpan,
-    /// What it comes after.
+    /// The steps that it must run after.
     pub after: SourceSpan,
 }
 
-/// What a step calls.
+/// The target of a step's call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CallTarget {
-    /// A function of the host API, by its name in the table.
+    /// A function of the host API, by its name in the function table.
     Function(&'static str),
     /// A tool of the embedder.
     Tool(String),
-    /// Another skill, plain or qualified.
+    /// Another skill, by its plain or qualified name.
     Skill(String),
 }
 
-/// A step that runs once for each item of a list. Its value is the list of what each came to.
+/// A loop: the step runs once for each item of a list. Its value is the list of the results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForEach {
     /// The list.
     pub list: Argument,
-    /// What the item is called in references: `$item` when never said.
+    /// The variable by which references name the item; `$item` by default.
     pub variable: String,
-    /// The most items there may be; more are an error.
+    /// The maximum number of items; more are an error.
     pub max_items: usize,
 }
 
-/// What comes of a step that fails.
+/// What happens when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The run fails.
@@ -77,19 +77,20 @@ pub enum OnFailure {
     Abort,
     /// The step has no value, and the run goes on.
     Continue,
-    /// The steps that have not started are skipped, and the run ends well.
+    /// The steps that have not started are skipped, and the run succeeds.
     SkipRest,
-    /// It is tried again so many times, after a wait that doubles; then the run fails.
+    /// The call is retried up to this many times, after a wait that doubles each time; then the run fails.
     Retry {
-        /// How often after the first time.
+        /// Retries after the first attempt.
         times: u32,
-        /// How long it waits the first time.
+        /// The wait before the first retry.
         backoff: Duration,
     },
 }
 
 impl Step {
-    /// The skill it calls, where its name is fixed text: one that it names, or that the function which calls skills is given.
+    /// The skill that it calls, if its name is fixed text: the skill it names, or the argument of the function that calls
+    /// skills.
     pub fn skill(&self) -> Option<&str> {
         match &self.call {
             CallTarget::Skill(name) => Some(name),
@@ -108,18 +109,18 @@ impl Step {
 }
 
 impl OnFailure {
-    /// The most times a step is tried again.
+    /// The maximum number of retries of a step.
     pub const MAX_RETRIES: u32 = 10;
-    /// The longest wait between two tries.
+    /// The maximum wait between two attempts.
     pub const MAX_BACKOFF: Duration = Duration::from_mins(1);
-    /// The first wait when none is named.
+    /// The default wait before the first retry.
     pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(200);
 }
 
 impl ForEach {
-    /// Items when no bound is named.
+    /// The default maximum number of items.
     pub const DEFAULT_MAX_ITEMS: usize = 1_000;
-    /// The most items a bound may allow.
+    /// The largest maximum that a plan may set.
     pub const MAX_ITEMS: usize = 10_000;
 }
 
@@ -134,7 +135,7 @@ impl fmt::Display for CallTarget {
     }
 }
 
-/// As it is written under `on_failure`.
+/// In the syntax of `on_failure`.
 impl fmt::Display for OnFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

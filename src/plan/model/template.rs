@@ -1,5 +1,5 @@
-//! A text with references in it. One that is nothing but a reference keeps the type of what it names; beside other text,
-//! `${inputs.name}` ends where its brace does. `$$` is a dollar sign.
+//! Templates: texts that contain references. A text that is only a reference keeps the type of the value it names; beside
+//! other text, `${inputs.name}` ends at its brace. `$$` is a dollar sign.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,28 +8,28 @@ use super::reference::{
     ExpressionError, Reference, ReferenceBody, fault, is_name_char, parse_reference_body,
 };
 
-/// A text as a plan has it.
+/// A text in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Template {
     /// Text without references.
     Literal(String),
-    /// A reference and nothing else: the value it names, as it is.
+    /// Only a reference: the value it names, unchanged.
     Reference(Reference),
-    /// Text and references side by side: one text.
+    /// Text and references, joined into one text.
     Pieces(Vec<TemplatePiece>),
 }
 
-/// A part of a text.
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplatePiece {
     /// Text.
     Text(String),
-    /// What a reference names, as text: strings as they are, everything else as JSON.
+    /// The value that a reference names, as text: strings unchanged, everything else as JSON.
     Reference(Reference),
 }
 
 impl Template {
-    /// The references in it, in their order.
+    /// The references in it, in order.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         let (whole, pieces) = match self {
             Self::Literal(_) => (None, &[][..]),
@@ -80,7 +80,7 @@ impl FromStr for Template {
     }
 }
 
-/// The reference whose dollar sign stands there, and the byte after it.
+/// Parses the reference whose dollar sign is at this offset. Also returns the offset of the byte after it.
 pub(in crate::plan) fn parse_reference(
     text: &str,
     dollar: usize,
@@ -99,7 +99,7 @@ pub(in crate::plan) fn parse_reference(
     parse_reference_body(text, dollar + 1)
 }
 
-/// As it may be written; it reads back as the same template.
+/// Written as source text; it parses back to the same template.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

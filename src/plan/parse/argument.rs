@@ -1,4 +1,4 @@
-//! Values as they stand in a file, with the references in their texts.
+//! Parses the values in a plan's file, with the references in their texts.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use crate::plan::model::argument::{Argument, NamedArgument};
 use crate::plan::model::template::Template;
 use crate::skill::yaml::{Entry, Node, Value};
 
-/// A value under its name.
+/// Parses a value with its name.
 pub(in crate::plan) fn parse_named_argument(
     entry: &Entry,
     findings: &mut PlanDiagnosticSink<'_>,
@@ -17,7 +17,7 @@ pub(in crate::plan) fn parse_named_argument(
     Some(NamedArgument { name: entry.key.clone(), value, place: entry.key_span.clone() })
 }
 
-/// A value with the references in its texts; what holds none is one constant.
+/// Parses a value with the references in its texts; a value without any is one constant.
 pub(in crate::plan) fn parse_argument(
     node: &Node,
     findings: &mut PlanDiagnosticSink<'_>,

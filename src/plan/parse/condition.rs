@@ -1,4 +1,4 @@
-//! The words of a condition, read from left to right.
+//! Parses conditions from left to right.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use crate::plan::model::condition::{Condition, Operand};
 use crate::plan::model::reference::{ExpressionError, fault, json_string_len, name_at};
 use crate::plan::model::template::parse_reference;
 
-/// Parentheses and `not`s in one another.
+/// The maximum nesting of parentheses and `not`s.
 const MAX_DEPTH: usize = 32;
 
 impl FromStr for Condition {

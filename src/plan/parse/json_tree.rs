@@ -1,8 +1,8 @@
-//! JSON text as the tree that YAML gives, so that both kinds of plan are read by the same hand, positions included.
+//! Parses JSON into the same tree as YAML, so that one parser reads both kinds of plan, positions included.
 
 use crate::skill::yaml::{Entry, Node, Style, Value};
 
-/// The tree of a text that is known to be JSON, nested no deeper than `serde_json` reads.
+/// The tree of a text that is known to be valid JSON, nested no deeper than `serde_json` reads.
 pub(in crate::plan) fn parse_tree(text: &str) -> Node {
     JsonTreeParser { text, at: 0 }.parse_value()
 }
@@ -48,7 +48,7 @@ impl JsonTreeParser<'_> {
         entries
     }
 
-    /// Whether the list or map ends here; goes past its end, or past the comma before the next item.
+    /// Whether the list or map ends here; consumes its end, or the comma before the next item.
     fn consume_end(&mut self, end: u8) -> bool {
         self.skip_blanks();
         match self.next_byte() {

@@ -1,4 +1,4 @@
-//! From the text of a contract or a `sequence.json` to a plan.
+//! Parses the text of a contract or a `sequence.json` into a plan.
 
 pub(super) mod argument;
 pub(super) mod condition;

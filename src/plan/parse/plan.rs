@@ -1,4 +1,4 @@
-//! The text of a plan as a [`Plan`], or every reason why it is none.
+//! Parses text into a [`Plan`], or into the diagnostics that explain why it is not one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::skill::Diagnostic;
 use crate::skill::yaml::{self, Entry, Node, Value};
 use crate::strict_json;
 
-/// The plan in a `sequence.json`: a list of `{tool, args}`, or an object with that list under `steps`.
+/// Parses the plan in a `sequence.json`: a list of `{tool, args}`, or an object with that list under `steps`.
 ///
-/// `file` is its path in the skill's folder. Never panics; hostile text ends in diagnostics, fifty at the most.
+/// `file` is its path in the skill's folder. Never panics; hostile text produces at most fifty diagnostics.
 pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>> {
     let text = decode_source(source)?;
     let mut findings = PlanDiagnosticSink::for_text(text);
@@ -45,7 +45,7 @@ pub fn from_sequence(source: &[u8], file: &str) -> Result<Plan, Vec<Diagnostic>>
     build_plan(text, file, PlanForm::Sequence, &root, &parts, findings)
 }
 
-/// The plan in a `skill.yaml`, under `steps` or `composed_of`, at the top or under `skill`; nothing where it has neither.
+/// Parses the plan in a `skill.yaml`, under `steps` or `composed_of`, at the top or under `skill`; `None` if it has neither.
 pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diagnostic>> {
     let text = decode_source(source)?;
     let mut findings = PlanDiagnosticSink::for_text(text);
@@ -75,7 +75,7 @@ pub fn from_contract(source: &[u8], file: &str) -> Result<Option<Plan>, Vec<Diag
     build_plan(text, file, form, steps, &parts, findings).map(Some)
 }
 
-/// What other workflows call the keys of a step.
+/// The names that other workflow engines use for the keys of a step.
 const OTHER_WORKFLOW_KEYS: [(&str, &str); 10] = [
     ("depends_on", "after"),
     ("needs", "after"),
@@ -89,7 +89,7 @@ const OTHER_WORKFLOW_KEYS: [(&str, &str); 10] = [
     ("condition", "when"),
 ];
 
-/// The nodes a plan is made of.
+/// The nodes that make up a plan.
 struct PlanNodes<'a> {
     steps: Option<&'a Node>,
     outputs: Option<&'a Node>,
@@ -162,7 +162,7 @@ fn parse_concurrency(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> usiz
     })
 }
 
-/// What the plan answers with. The plain id of a step stands for all its outputs.
+/// Parses the output of the plan. The plain id of a step stands for all of its outputs.
 fn parse_outputs(
     node: &Node,
     ids: &HashMap<String, usize>,
@@ -188,7 +188,7 @@ fn parse_outputs(
     }
 }
 
-/// The text, where it is one of a bearable size.
+/// The source as text, if it is UTF-8 and not too large.
 fn decode_source(source: &[u8]) -> Result<&str, Vec<Diagnostic>> {
     let refuse = |rule, text, message: String, help: &str| {
         let mut findings = PlanDiagnosticSink::for_text(text);
@@ -220,7 +220,7 @@ pub(in crate::plan) fn find_node<'a>(entries: &'a [Entry], key: &str) -> Option<
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
-/// Finds fault with every key that is not among the known ones.
+/// Reports every key that is not a known one.
 pub(in crate::plan) fn report_unknown_keys(
     entries: &[Entry],
     known: &[&str],

@@ -1,4 +1,4 @@
-//! One step as it stands in a file.
+//! Parses one step of a plan.
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -22,13 +22,13 @@ use crate::skill::yaml::{Entry, Node, Style, Value};
 const STEP_KEYS: [&str; 10] =
     ["id", "skill", "tool", "args", "inputs_from", "on_failure", "when", "for_each", "after", "timeout"];
 
-/// The clock cannot hold much more.
+/// The largest timeout. The clock cannot represent much more.
 const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// Characters an id or a name may have.
+/// The maximum number of characters of an id or a name.
 const MAX_NAME_CHARS: usize = 200;
 
-/// Reads steps in their order and gives those an id that have none.
+/// Parses steps in order and assigns an id to those without one.
 pub(in crate::plan) struct StepParser {
     form: PlanForm,
     used_ids: HashSet<String>,
@@ -87,7 +87,8 @@ impl StepParser {
         })
     }
 
-    /// The name of what is called. In a sequence, where steps are numbered, a second one has its number behind it.
+    /// The default id: the name of the callee. In a sequence, where steps are numbered, the number is appended if the name is
+    /// taken.
     fn default_id(&self, at: usize, call: &CallTarget) -> String {
         let name = match call {
             CallTarget::Function(name) => name,
@@ -222,7 +223,7 @@ fn parse_for_each(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<
 
 const FOR_EACH_HELP: &str = "write for_each: {in: $inputs.files, as: file, max: 100}";
 
-/// What a loop is for, where that may be a list.
+/// Parses the list of a loop, if the value may be a list.
 fn parse_loop_list(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<Argument> {
     let list = parse_argument(node, findings)?;
     let may_be = match &list {
@@ -291,7 +292,7 @@ fn parse_timeout(node: &Node, findings: &mut PlanDiagnosticSink<'_>) -> Option<D
     time
 }
 
-/// The text of a scalar that is one: neither a number nor `true` nor nothing.
+/// The text of a scalar that is a string: not a number, `true` or empty.
 fn string_scalar(node: &Node) -> Option<&str> {
     let text = node.text()?;
     (node.style != Style::Plain || matches!(node.to_json(), Ok(Json::String(_)))).then_some(text)

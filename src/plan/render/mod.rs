@@ -1,4 +1,4 @@
-//! A plan as JSON and as a tree for the terminal.
+//! Renders a plan as JSON and as a tree for the terminal.
 
 pub(super) mod serialize;
 pub(super) mod tree;

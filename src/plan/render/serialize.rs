@@ -1,4 +1,4 @@
-//! A plan as JSON for programs, in the words it may be written in.
+//! Serializes a plan as JSON for programs, with the keys that a plan is written in.
 
 use serde_json::{Map, Value, json};
 
@@ -7,8 +7,9 @@ use crate::plan::model::template::Template;
 use crate::plan::{CallTarget, OnFailure, Plan, PlanForm, Step};
 
 impl Plan {
-    /// `{file, form, concurrency, steps, outputs_from}`: each step as a plan writes it, with its id and without what it does not
-    /// say; `form` is `sequence`, `steps` or `composed_of`, and `outputs_from` is `null` where it is not said.
+    /// `{file, form, concurrency, steps, outputs_from}`: each step as a plan writes it, with its id and without the keys that
+    /// it does not set; `form` is `sequence`, `steps` or `composed_of`, and `outputs_from` is `null` if the plan does not set
+    /// it.
     pub fn json(&self) -> Value {
         let form = match self.form {
             PlanForm::Sequence => "sequence",
@@ -66,7 +67,7 @@ fn object(entries: &[NamedArgument]) -> Value {
     entries.iter().map(|entry| (entry.name.clone(), argument(&entry.value))).collect()
 }
 
-/// Texts as they are written: a dollar sign is two.
+/// Escapes texts as in a plan: a dollar sign is doubled.
 fn constant(value: &Value) -> Value {
     match value {
         Value::String(text) => Template::Literal(text.clone()).to_string().into(),

@@ -1,4 +1,4 @@
-//! A plan as a tree for people: its steps, what each calls, and where its arguments come from.
+//! Displays a plan as a tree for people: its steps, what each calls, and where its arguments come from.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl Plan {
     }
 }
 
-/// Several lines, the last without its end. What strangers wrote in it is as they wrote it.
+/// Several lines, the last without a line end. Untrusted text is not escaped.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = match self.steps.len() {

@@ -1,4 +1,4 @@
-//! The seam between a plan and whatever runs its steps: this process today, and any machine that keeps these words.
+//! The interface between a plan and what executes its steps: this process today, or any other implementation of the trait.
 
 use serde_json::{Map, Value};
 
@@ -6,16 +6,16 @@ use crate::error::Result;
 use crate::host::SkillContext;
 use crate::plan::CallTarget;
 
-/// Where steps run.
+/// Executes the steps of a plan.
 pub trait StepBackend: Sync {
-    /// Whether a call can do no more than read, under the permissions of this run. Such calls run side by side.
+    /// Whether a call can only read, under the permissions of this run. Such calls run in parallel.
     fn is_read_only(&self, ctx: &SkillContext, call: &CallTarget) -> bool;
 
-    /// Whether nothing comes of making a call once more. What is not is warned of when it has to be.
+    /// Whether a call can be repeated without side effects. If it cannot, a warning is reported when it has to be repeated.
     fn is_repeatable(&self, ctx: &SkillContext, call: &CallTarget) -> bool {
         self.is_read_only(ctx, call)
     }
 
-    /// Makes the call and answers with its value. The context's token stops it.
+    /// Makes the call and returns its value. The context's token stops it.
     fn call(&self, ctx: &SkillContext, call: &CallTarget, arguments: Map<String, Value>) -> Result<Value>;
 }

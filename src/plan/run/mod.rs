@@ -1,4 +1,4 @@
-//! Runs a checked plan: which step is next, on which thread, with which arguments, and what it answered.
+//! Runs a checked plan: schedules its steps onto threads, resolves their arguments, and collects their results.
 
 pub(super) mod backend;
 pub(super) mod runner;

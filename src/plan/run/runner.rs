@@ -1,4 +1,5 @@
-//! A checked plan taken to its end: what is ready is started, what ended makes room, a failure stops the rest.
+//! Runs a checked plan to its end: it starts the steps that are ready, frees those that wait for a finished step, and stops
+//! at a failure.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -17,26 +18,26 @@ use crate::plan::run::step_runner::{ErrorWithInput, StepResult};
 use crate::plan::{CallTarget, OnFailure, Plan, Schedule, Step, StepBackend};
 use crate::policy::{CancelToken, Limits, MemoryBudget, Watchdog};
 
-/// About the bytes that a run takes for each step of its plan, beside its value.
+/// The approximate number of bytes that a run needs for each step of its plan, besides its value.
 const BYTES_PER_STEP: u64 = 512;
 
-/// One run of a plan that [`check`](crate::plan::check) found no fault with.
+/// One run of a plan that [`check`](crate::plan::check) reported no error for.
 pub struct PlanRunner<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// What its input may hold, as a JSON Schema, where that is declared.
+    /// The JSON Schema of its input, if it is declared.
     pub input_schema: Option<&'a Value>,
-    /// The run it belongs to.
+    /// The context of the run it belongs to.
     pub ctx: &'a SkillContext,
-    /// Where its steps run.
+    /// The backend that executes its steps.
     pub stage: &'a dyn StepBackend,
-    /// What remembers them, where something does.
+    /// The journal that records its steps, if there is one.
     pub journal: Option<&'a Journal>,
-    /// The clock of calls that have a time limit of their own.
+    /// The timer for calls that have a timeout of their own.
     pub watchdog: &'a Watchdog,
 }
 
-/// What the steps of one run have in common.
+/// The state that the steps of one run share.
 pub(in crate::plan) struct PlanRunState<'a> {
     pub(in crate::plan) token: CancelToken,
     pub(in crate::plan) is_read_only: Vec<bool>,
@@ -47,9 +48,10 @@ pub(in crate::plan) struct PlanRunState<'a> {
     pub(in crate::plan) outcomes: Vec<OnceLock<StepOutcome>>,
     pub(in crate::plan) reports: Vec<OnceLock<StepReport>>,
     pub(in crate::plan) max_output_bytes: u64,
-    /// What values of steps may take.
+    /// The memory budget for the values of steps.
     memory_budget: MemoryBudget,
-    /// What they may take together with those of the plans that called this one, and that its steps run.
+    /// The memory budget that these values share with those of the plans that called this one, and of the plans that its
+    /// steps run.
     run_memory_budget: &'a MemoryBudget,
 }
 
@@ -67,12 +69,12 @@ impl PlanRunState<'_> {
         StepScope { plan, inputs, declared_inputs: declared, outcomes: ended, item, max_bytes: *cap, token }
     }
 
-    /// Makes room for a value that is kept to the end of the run.
+    /// Reserves memory for a value that is kept until the run ends.
     pub(in crate::plan) fn reserve_for_value(&self, value: &Value) -> Result<()> {
         self.reserve_bytes(memory_size(value))
     }
 
-    /// Makes room for so many bytes, as long as what this answers with is there.
+    /// Reserves this many bytes for as long as the returned reservation exists.
     pub(in crate::plan) fn reserve_temporarily(&self, bytes: u64) -> Result<MemoryReservation<'_>> {
         self.reserve_bytes(bytes).map(|()| MemoryReservation(self, bytes))
     }
@@ -88,7 +90,7 @@ impl PlanRunState<'_> {
         Ok(())
     }
 
-    /// Says that the run goes on although this failed, and remembers it.
+    /// Reports and records that the run continues although this failed.
     pub(in crate::plan) fn record_ignored_failure(
         &self,
         drive: &PlanRunner<'_>,
@@ -127,7 +129,7 @@ fn memory_limit_error(whose: &str, room: &MemoryBudget) -> SkillError {
         .with_help("give the run more with --memory, or let steps answer with less")
 }
 
-/// Room that is given back when this is dropped.
+/// Reserved memory, released on drop.
 pub(in crate::plan) struct MemoryReservation<'a>(&'a PlanRunState<'a>, u64);
 
 impl Drop for MemoryReservation<'_> {
@@ -137,16 +139,16 @@ impl Drop for MemoryReservation<'_> {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Default)]
 pub(in crate::plan) struct RunProgress {
-    /// No step is started any more.
+    /// No further step is started.
     pub(in crate::plan) is_over: bool,
     pub(in crate::plan) failure: Option<(usize, ErrorWithInput)>,
 }
 
 impl PlanRunner<'_> {
-    /// Runs the plan to its end and answers with its value.
+    /// Runs the plan to its end and returns its value.
     pub fn run(&self, inputs: &Value) -> Result<Value> {
         let steps = self.plan.steps();
         let most = self.ctx.limits().memory.unwrap_or(Limits::DEFAULT_MEMORY_IN_PROCESS);
@@ -167,7 +169,7 @@ impl PlanRunner<'_> {
         let failed = self.run_steps(&under);
         let answer = match failed {
             Some(_) => Ok(Value::Null),
-            // The token has the last word, also of a plan whose last steps were skipped.
+            // A cancelled or timed-out run fails, also if its last steps were skipped.
             None => under.token.check().and_then(|()| self.plan_output(&under)),
         };
         self.report(&under, failed.is_some() || answer.is_err(), failed.as_ref());
@@ -180,7 +182,7 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// What is so of each step, asked once for all that call the same.
+    /// A property of each step, queried once for all steps with the same call.
     fn query_each_call(&self, is_so: impl Fn(&CallTarget) -> bool) -> Result<Vec<bool>> {
         let mut known = HashMap::new();
         let of = |step: &Step| match known.entry(step.call.clone()) {
@@ -190,13 +192,13 @@ impl PlanRunner<'_> {
         self.plan.steps().iter().map(of).collect()
     }
 
-    /// The step that ended the run, where one did.
+    /// Runs all steps. Returns the step that ended the run, if one did.
     fn run_steps(&self, under: &PlanRunState<'_>) -> Option<(usize, ErrorWithInput)> {
         let is_quiet = |step: &Step| self.plan.step_index(&step.id).is_some_and(|at| under.is_read_only[at]);
         StepPool::new(self, under, Schedule::new(self.plan, is_quiet)).run_to_end()
     }
 
-    /// Takes down what a step came to, and what comes of it.
+    /// Records the result of a step and acts on it.
     pub(in crate::plan) fn finish_step(
         &self,
         at: usize,
@@ -228,7 +230,7 @@ impl PlanRunner<'_> {
         } else {
             failed
         };
-        // Those that are stopped because of the first failure fail as well.
+        // Steps that are stopped because of the first failure fail as well.
         if progress.failure.is_none() {
             progress.failure = Some((at, failed));
         }
@@ -246,7 +248,7 @@ impl PlanRunner<'_> {
         })
     }
 
-    /// The error of a plan whose steps ended well and whose outputs cannot be put together.
+    /// The error of a plan whose steps succeeded but whose outputs cannot be resolved.
     fn outputs_error(&self, error: &SkillError) -> SkillError {
         let told = SkillError::new(error.kind(), format!("outputs_from: {error}"))
             .with_location(location_in_plan(self.plan, &self.plan.outputs_span));

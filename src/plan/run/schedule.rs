@@ -1,34 +1,34 @@
-//! Which steps may run next: from the plan and what has ended, and from nothing else.
+//! Decides which steps may run next, from nothing but the plan and the steps that have ended.
 //!
-//! Steps that only read run side by side when nothing links them. Every other step waits for all that stands before it, and all
-//! that stands after it waits for it.
+//! Steps that only read run in parallel if they do not depend on each other. Every other step waits for all steps before it,
+//! and all steps after it wait for it.
 
 use std::collections::BTreeSet;
 
 use crate::plan::model::reference::Reference;
 use crate::plan::{Plan, PlanForm, Step};
 
-/// The order of one run.
+/// The schedule of one run.
 #[derive(Debug)]
 pub struct Schedule {
-    /// Per step, how many of those it waits for have not ended.
+    /// For each step, the number of its dependencies that have not ended.
     open_dependencies: Vec<usize>,
-    /// Per step, those that wait for it.
+    /// For each step, the steps that wait for it.
     dependents: Vec<Vec<usize>>,
     is_finished: Vec<bool>,
-    /// Steps that run alone, in written order; those before `alone` have ended.
+    /// Steps that run alone, in written order; those before the index `alone` have ended.
     barriers: Vec<usize>,
     next_barrier: usize,
-    /// Neither started nor waiting for anybody.
+    /// Steps that are not started and wait for no other step.
     ready: BTreeSet<usize>,
-    /// All before it have ended.
+    /// All steps before this index have ended.
     first_unfinished: usize,
     running: usize,
     max_running: usize,
 }
 
 impl Schedule {
-    /// The order of a plan's steps, where `is_quiet` says of a step that it only reads.
+    /// The schedule of a plan, where `is_quiet` decides whether a step only reads.
     pub fn new(plan: &Plan, is_quiet: impl Fn(&Step) -> bool) -> Self {
         let steps = plan.steps();
         let mut schedule = Self {
@@ -58,7 +58,7 @@ impl Schedule {
         schedule
     }
 
-    /// The next step to start, which then counts as running; nothing while all must wait.
+    /// The next step to start, which then counts as running; `None` if all steps must wait.
     pub fn start(&mut self) -> Option<usize> {
         let at = self.next_step()?;
         self.ready.remove(&at);
@@ -66,7 +66,7 @@ impl Schedule {
         Some(at)
     }
 
-    /// How many may start now.
+    /// The number of steps that may start now.
     pub fn startable(&self) -> usize {
         match self.barriers.get(self.next_barrier) {
             Some(barrier) if self.ready.first() == Some(barrier) => usize::from(self.next_step().is_some()),
@@ -81,7 +81,7 @@ impl Schedule {
         }
     }
 
-    /// Whether one that was started has not ended.
+    /// Whether a started step has not ended.
     pub fn has_running_steps(&self) -> bool {
         self.running > 0
     }
@@ -96,7 +96,7 @@ impl Schedule {
         may_start.then_some(at)
     }
 
-    /// A step that was started has ended, however it did.
+    /// Marks a started step as ended, whatever its result.
     pub fn end(&mut self, at: usize) {
         if std::mem::replace(&mut self.is_finished[at], true) {
             return;
@@ -142,7 +142,7 @@ mod tests {
         from_contract(yaml.as_bytes(), "skill.yaml").unwrap().unwrap()
     }
 
-    /// What runs at the same time, round by round, when all of a round end together.
+    /// The steps that run at the same time, round by round, if all steps of a round end together.
     fn rounds(plan: &Plan, is_quiet: impl Fn(&Step) -> bool) -> Vec<Vec<usize>> {
         let mut schedule = Schedule::new(plan, is_quiet);
         let mut rounds = Vec::new();

@@ -1,4 +1,4 @@
-//! What references stand for while a plan runs: arguments in, values out, bounded before they are copied.
+//! Resolves the references of a running plan: arguments and outputs, bounded before they are copied.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -14,36 +14,36 @@ use crate::plan::model::reference::{Reference, ReferenceRoot};
 use crate::plan::model::template::{Template, TemplatePiece};
 use crate::policy::CancelToken;
 
-/// Levels a value may be nested, as everywhere else.
+/// The maximum nesting of a value, as everywhere else.
 const MAX_DEPTH: usize = 127;
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug)]
 pub(in crate::plan) enum StepOutcome {
-    /// It answered.
+    /// It returned this value.
     Done(Value),
-    /// It was not run.
+    /// It was skipped.
     Skipped,
-    /// It failed, and the run went on.
+    /// It failed, and the run continued.
     Failed,
 }
 
-/// What a step sees.
+/// The values that a step can refer to.
 pub(in crate::plan) struct StepScope<'a> {
     pub(in crate::plan) plan: &'a Plan,
     pub(in crate::plan) inputs: &'a Value,
-    /// Inputs that may be left out.
+    /// Inputs that may be absent.
     pub(in crate::plan) declared_inputs: &'a BTreeSet<String>,
     pub(in crate::plan) outcomes: &'a [OnceLock<StepOutcome>],
-    /// The variable of the loop and its item, inside one.
+    /// Inside a loop, its variable and the current item.
     pub(in crate::plan) item: Option<(&'a str, &'a Value)>,
-    /// Bytes that what is resolved at once may have.
+    /// The maximum size in bytes of the values that are resolved at once.
     pub(in crate::plan) max_bytes: u64,
-    /// What stops the run.
+    /// The token that stops the run.
     pub(in crate::plan) token: &'a CancelToken,
 }
 
-/// Why a reference stands for nothing.
+/// Why a reference has no value.
 enum ResolveError {
     /// The step has no value.
     StepWithoutValue(usize, &'static str),
@@ -54,7 +54,7 @@ enum ResolveError {
 static NULL: Value = Value::Null;
 
 impl<'a> StepScope<'a> {
-    /// What a step is given. A reference to a declared input that was not given leaves its parameter out.
+    /// The arguments of a step. A reference to a declared input that is absent leaves its parameter out.
     pub(in crate::plan) fn resolve_arguments(
         &self,
         parameters: &[NamedArgument],
@@ -72,7 +72,8 @@ impl<'a> StepScope<'a> {
         self.resolve_bounded(argument, &mut { self.max_bytes }, 0)
     }
 
-    /// What the plan answers with: as a value, but steps without one are `null`, and so are declared inputs that were not given.
+    /// The output of the plan. It is resolved like a value, but steps without a value are `null`, and so are declared inputs
+    /// that are absent.
     pub(in crate::plan) fn resolve_outputs(&self, outputs: &Argument) -> Result<Value> {
         self.resolve_output(outputs, &mut { self.max_bytes }, 0)
     }
@@ -95,7 +96,7 @@ impl<'a> StepScope<'a> {
         }
     }
 
-    /// Whether a condition holds. What is not there counts as `null`.
+    /// Whether a condition holds. An absent value counts as `null`.
     pub(in crate::plan) fn evaluate(&self, condition: &'a Condition) -> Result<bool> {
         condition.evaluate(&|reference| {
             self.token.check()?;
@@ -224,19 +225,19 @@ impl<'a> StepScope<'a> {
     }
 }
 
-/// Why a value is not handed around.
+/// Why a value is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::plan) enum ValueLimitError {
     TooLarge,
     TooDeep,
 }
 
-/// Whether a value is nested too deep to be handed around.
+/// Whether a value is nested too deeply to be passed on.
 pub(in crate::plan) fn is_too_deep(value: &Value) -> bool {
     charge_size(value, &mut u64::MAX.clone(), 0) == Err(ValueLimitError::TooDeep)
 }
 
-/// Takes about the bytes that the text of a value has from what is left, and stops where nothing is.
+/// Subtracts the approximate size of a value's text from the bytes that are left, and stops when none are left.
 pub(in crate::plan) fn charge_size(
     value: &Value,
     left: &mut u64,

@@ -1,4 +1,4 @@
-//! A step that failed and ended the run: which one, what it was given, and what the others came to.
+//! The failure of the step that ended a run: which step, its input, and the values of the steps that had finished.
 
 use std::fmt::{self, Write as _};
 
@@ -8,24 +8,24 @@ use crate::error::{ErrorKind, Location, SkillError};
 use crate::host::Redaction;
 use crate::plan::{Plan, SourceSpan};
 
-/// What lies under the error of a run whose step failed; found by [`std::error::Error::source`].
+/// The source of the error of a run whose step failed; available through [`std::error::Error::source`].
 #[derive(Clone, Debug)]
 pub struct StepFailure {
-    /// The step's place in the plan, from 0.
+    /// The index of the step in the plan, from 0.
     pub index: usize,
     /// Its id.
     pub id: String,
     /// What it called.
     pub call: String,
-    /// What it was given, where it came so far.
+    /// Its input, if it got as far as its call.
     pub input: Option<Map<String, Value>>,
-    /// The values of the steps that had finished, by their ids.
+    /// The values of the steps that had finished, with their ids.
     pub finished: Vec<(String, Value)>,
     cause: SkillError,
 }
 
 impl StepFailure {
-    /// The error of the run: the cause's kind and way out, and a sentence that says where in the plan it happened.
+    /// The error of the run: the kind and hint of the cause, and a message that says where in the plan it happened.
     pub(in crate::plan) fn run_error(
         (plan, redaction): (&Plan, &Redaction),
         index: usize,
@@ -60,7 +60,7 @@ fn failure_message(failure: &StepFailure, count: usize, redaction: &Redaction) -
     format!("step {} of {count} (id {id}, {call}) failed: {cause}{given}", index + 1)
 }
 
-/// What holds no secret any more, as JSON, cut to what a person reads.
+/// An input that is already redacted, as JSON, shortened for a reader.
 fn input_excerpt(input: &Map<String, Value>) -> String {
     const WIDTH: usize = 200;
     let mut text = String::from("{");
@@ -83,7 +83,7 @@ fn input_excerpt(input: &Map<String, Value>) -> String {
     text
 }
 
-/// A place in the plan's file.
+/// A position in the plan's file.
 pub(in crate::plan) fn location_in_plan(plan: &Plan, place: &SourceSpan) -> Location {
     let before = plan.text().get(..place.start);
     let line = before

@@ -1,8 +1,8 @@
-//! Who works on the steps of a run: the thread it is on, and others beside it while more may start than those can take up.
+//! The thread pool of one plan run: the run's own thread, plus extra threads while more steps are ready than it can execute.
 //!
-//! Nobody waits for a thread. Where the run has none left, or the system gives none, those at work take up one step after
-//! another; so plans within plans come to their end with one thread, too. The thread of the run waits only for steps of its own
-//! plan that others have taken up.
+//! No thread waits for another thread to start. If the run's thread budget is used up, or the system cannot create a thread,
+//! the running threads take one step after another; so nested plans finish with one thread, too. The run's own thread waits
+//! only for steps of its own plan that other threads have taken.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,24 +13,24 @@ use crate::plan::Schedule;
 use crate::plan::run::runner::{PlanRunState, PlanRunner, RunProgress};
 use crate::plan::run::step_runner::{ErrorWithInput, run_step};
 
-/// Threads that are on their way at a time. Steps that take no time are done before more would come.
+/// The maximum number of threads that are starting at a time. Short steps are done before more would have started.
 const MAX_STARTING_THREADS: usize = 4;
 
-/// Those at work, and what they share.
+/// The threads of the run and the state that they share.
 pub(in crate::plan) struct StepPool<'a> {
     runner: &'a PlanRunner<'a>,
     run: &'a PlanRunState<'a>,
     state: Mutex<PoolState>,
-    /// A step has ended.
+    /// Notified when a step has ended.
     step_finished: Condvar,
 }
 
 struct PoolState {
     schedule: Schedule,
     progress: RunProgress,
-    /// Threads that were called and have not begun.
+    /// Threads that were requested and have not begun.
     starting_threads: usize,
-    /// What an observer, or a defect of ours, broke off with.
+    /// The panic of an observer, or of a bug in metier.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -45,11 +45,11 @@ impl<'a> StepPool<'a> {
         Self { runner: drive, run: under, state: Mutex::new(state), step_finished: Condvar::new() }
     }
 
-    /// Works until nothing is left to do. The step that ended the run, where one did.
+    /// Executes steps until none are left. Returns the step that ended the run, if one did.
     pub(in crate::plan) fn run_to_end(self) -> Option<(usize, ErrorWithInput)> {
         std::thread::scope(|scope| {
-            // Skills that steps call run on this thread's stack, plans within plans too. What there is of the embedder's nobody
-            // knows, so that of a thread of ours stands in for it.
+            // Skills that steps call run on this thread's stack, nested plans included. The stack size of an embedder's
+            // thread is unknown, so a new thread runs the plan in its place.
             let is_apart = self.runner.ctx.depth() == 0 && self.runner.plan.calls_skills();
             let lead = || {
                 Builder::new().name("metier-plan".into()).spawn_scoped(scope, || self.run_main_thread(scope))
@@ -65,7 +65,7 @@ impl<'a> StepPool<'a> {
         state.progress.failure
     }
 
-    /// Works as the thread of the run does: to the end.
+    /// The loop of the run's own thread: it works until the run ends.
     fn run_main_thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let mut state = self.lock_state();
         loop {
@@ -79,8 +79,8 @@ impl<'a> StepPool<'a> {
         }
     }
 
-    /// Works beside others. What may start when nobody is at work any more is left to the thread of the run, which then looks
-    /// for it, so that steps that run alone take none but that one.
+    /// The loop of an extra thread. A step that becomes ready when no other thread is working is left to the run's own
+    /// thread, which then looks for it, so that steps that run alone need no thread but that one.
     fn run_extra_thread<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let mut state = self.lock_state();
         state.starting_threads -= 1;
@@ -91,7 +91,7 @@ impl<'a> StepPool<'a> {
         }
     }
 
-    /// Runs a step that was started, and takes down what comes of it.
+    /// Runs a started step and records its result.
     fn execute_step<'scope>(
         &'scope self,
         at: usize,
@@ -99,7 +99,7 @@ impl<'a> StepPool<'a> {
         scope: &'scope Scope<'scope, '_>,
     ) -> MutexGuard<'scope, PoolState> {
         self.spawn_extra_threads(&mut state, scope);
-        // Whatever happens, the others must hear that the step has ended.
+        // Whatever happens, the other threads must be notified that the step has ended.
         let told = catch_unwind(AssertUnwindSafe(|| self.runner.notify_start(at)));
         drop(state);
         let done = told.map(|()| run_step(self.runner, self.run, at));
@@ -119,7 +119,7 @@ impl<'a> StepPool<'a> {
         state
     }
 
-    /// Calls other threads where more may start at once and the run has threads left.
+    /// Starts extra threads if more steps may start at once and the thread budget allows it.
     fn spawn_extra_threads<'scope>(&'scope self, state: &mut PoolState, scope: &'scope Scope<'scope, '_>) {
         while state.starting_threads < state.startable_count().min(MAX_STARTING_THREADS) {
             let Some(thread) = self.runner.ctx.thread_budget().try_acquire() else { return };
@@ -128,7 +128,7 @@ impl<'a> StepPool<'a> {
                 self.run_extra_thread(scope);
             };
             if Builder::new().name("metier-step".into()).spawn_scoped(scope, help).is_err() {
-                // Where the system gives none, those at work do its share.
+                // If the system cannot create a thread, the running threads execute its steps.
                 return;
             }
             state.starting_threads += 1;

@@ -1,4 +1,4 @@
-//! What a run says of each of its steps when it ends.
+//! The report of each step when a run ends.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::plan::run::runner::{PlanRunState, PlanRunner};
 use crate::plan::run::step_runner::{ErrorWithInput, StepResult};
 
 impl PlanRunner<'_> {
-    /// What came of a step that ended, where another one had failed before or not.
+    /// The report of a step that ended; whether another step had failed before decides how its error is reported.
     pub(in crate::plan) fn reported(
         &self,
         at: usize,
@@ -24,13 +24,13 @@ impl PlanRunner<'_> {
             status: if was_stopped { StepStatus::Stopped } else { tried.status },
             attempts: tried.attempts,
             duration_ms: u64::try_from(tried.duration.as_millis()).unwrap_or(u64::MAX),
-            // Cut when it leaves, without secrets.
+            // Redacted, then shortened, when it leaves the run.
             error: error.filter(|_| !was_stopped).map(|error| error.message().to_owned()),
             ..self.not_started(at)
         }
     }
 
-    /// What is said of a step that never began.
+    /// The report of a step that never began.
     fn not_started(&self, at: usize) -> StepReport {
         let step = &self.plan.steps()[at];
         StepReport {
@@ -46,8 +46,8 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Hands the reports of all steps to the run. Where it failed with their values, as far as the output limit lets them, and
-    /// with what the step that ended it was given.
+    /// Passes the reports of all steps to the run. If the run failed, they contain the values of the steps, as far as the
+    /// output limit allows, and the input of the step that ended the run.
     pub(in crate::plan) fn report(
         &self,
         under: &PlanRunState<'_>,

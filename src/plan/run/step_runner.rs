@@ -1,4 +1,4 @@
-//! One step, as often as it takes: its condition, its items, its tries, and what the journal knows of them.
+//! Runs one step as often as needed: its condition, loop items and retries, and the results in the journal.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::plan::run::runner::{PlanRunState, PlanRunner};
 use crate::plan::{ForEach, OnFailure, Step};
 use crate::policy::CancelToken;
 
-/// What a step came to.
+/// The result of a step.
 pub(in crate::plan) struct StepResult {
     pub(in crate::plan) outcome: Result<StepOutcome, ErrorWithInput>,
     pub(in crate::plan) status: StepStatus,
@@ -21,11 +21,11 @@ pub(in crate::plan) struct StepResult {
     pub(in crate::plan) duration: Duration,
 }
 
-/// An error, and what the step was given.
+/// An error, and the input of the step.
 pub(in crate::plan) struct ErrorWithInput {
     pub(in crate::plan) error: SkillError,
     pub(in crate::plan) input: Option<Map<String, Value>>,
-    /// What it came to in an earlier run, from the journal.
+    /// Whether the error is the result of an earlier run, from the journal.
     pub(in crate::plan) is_from_journal: bool,
 }
 
@@ -35,7 +35,7 @@ impl From<SkillError> for ErrorWithInput {
     }
 }
 
-/// A step under way.
+/// A running step.
 struct StepRunner<'a> {
     runner: &'a PlanRunner<'a>,
     run: &'a PlanRunState<'a>,
@@ -43,11 +43,11 @@ struct StepRunner<'a> {
     step: &'a Step,
     is_repeatable: bool,
     attempts: u32,
-    /// Whether something ran that the journal did not know.
+    /// Whether something ran that has no result in the journal.
     has_executed: bool,
 }
 
-/// Runs the step at that place to its end.
+/// Runs the step at this index to its end.
 pub(in crate::plan) fn run_step(drive: &PlanRunner<'_>, under: &PlanRunState<'_>, at: usize) -> StepResult {
     let started = Instant::now();
     let step = &drive.plan.steps()[at];
@@ -70,7 +70,7 @@ pub(in crate::plan) fn run_step(drive: &PlanRunner<'_>, under: &PlanRunState<'_>
     StepResult { outcome: result, status, attempts: attempt.attempts, duration: started.elapsed() }
 }
 
-/// A panic in a step must not leave the others waiting for its end.
+/// Catches the panic of a step, which must not leave other threads waiting for the end of the step.
 fn catch_step_panic(
     work: impl FnOnce() -> Result<StepOutcome, ErrorWithInput>,
 ) -> Result<StepOutcome, ErrorWithInput> {
@@ -131,7 +131,7 @@ impl StepRunner<'_> {
         Ok(StepOutcome::Done(Value::Array(values)))
     }
 
-    /// One call with its tries, unless the journal knows what it came to.
+    /// Makes one call with its retries, unless the journal has its result.
     fn run_once(&mut self, scope: &StepScope<'_>, item: Option<usize>) -> Result<Value, ErrorWithInput> {
         self.run.token.check()?;
         if let Some(known) = self.recorded_result((self.index, item))? {
@@ -139,7 +139,7 @@ impl StepRunner<'_> {
         }
         self.has_executed = true;
         let arguments = scope.resolve_arguments(&self.step.args)?;
-        // They are copied for the call.
+        // The arguments are copied for the call.
         let _arguments =
             self.run.reserve_temporarily(2 * arguments.values().map(memory_size).sum::<u64>())?;
         self.record_start((self.index, item))?;
@@ -152,7 +152,7 @@ impl StepRunner<'_> {
         Ok(value)
     }
 
-    /// What the journal says a part came to.
+    /// The result of a part of the plan in the journal, if any.
     fn recorded_result(
         &self,
         part: StepKey,
@@ -192,7 +192,8 @@ impl StepRunner<'_> {
         journal.record_start(part, &self.step.id)
     }
 
-    /// Tells a part that failed by itself from one that was interrupted. That this cannot be written down costs a warning later.
+    /// Records that a part failed by itself and was not interrupted. If this cannot be written, the only cost is a later
+    /// warning.
     fn record_abort(&self, part: StepKey) {
         if let Some(journal) = self.runner.journal.filter(|_| !self.is_repeatable)
             && self.run.token.cause().is_none()
@@ -233,7 +234,7 @@ impl StepRunner<'_> {
         }
     }
 
-    /// One call, under a token of its own where it has a time limit of its own.
+    /// Makes one call, with a token of its own if it has a timeout of its own.
     fn call(&self, arguments: Map<String, Value>, item: Option<usize>) -> Result<Value> {
         let token = self.step.timeout.map_or_else(|| self.run.token.clone(), |_| self.run.token.child());
         let _armed = self.step.timeout.map(|limit| self.runner.watchdog.arm(Instant::now() + limit, &token));
@@ -256,7 +257,7 @@ fn too_deep_error() -> SkillError {
     SkillError::new(ErrorKind::InvalidOutput, "its value is nested deeper than 127 levels")
 }
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 fn is_retryable(kind: ErrorKind) -> bool {
     !matches!(
         kind,
@@ -271,7 +272,7 @@ fn is_retryable(kind: ErrorKind) -> bool {
     )
 }
 
-/// Waits that long, or until the token stops.
+/// Waits this long, or until the token is cancelled.
 fn sleep(time: Duration, token: &CancelToken) -> Result<()> {
     let (sender, receiver) = mpsc::channel();
     let _guard = token.on_stop(move |_| {

@@ -1,4 +1,4 @@
-//! A permission as text: what is one, and what to say of what is none.
+//! Parses a permission from text, and explains why a text is not a permission.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, SkillError};
 impl FromStr for Permission {
     type Err = SkillError;
 
-    /// Reads `name` or `name:scope`; an unknown name or a scope that does not fit is a `usage` error.
+    /// Parses `name` or `name:scope`; an unknown name or an unsuitable scope is a `usage` error.
     fn from_str(text: &str) -> Result<Self, SkillError> {
         let (name, scope) = match text.split_once(':') {
             Some((name, scope)) => (name, Some(scope)),
@@ -40,7 +40,7 @@ impl FromStr for Permission {
     }
 }
 
-/// `./docs//a/` as `docs/a`; nothing for absolute paths, `..` and NUL.
+/// `./docs//a/` as `docs/a`; `None` for absolute paths, `..` and NUL.
 fn normalize_scope(path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..") {
         return None;
@@ -52,7 +52,7 @@ fn normalize_scope(path: &str) -> Option<String> {
 fn unknown_permission(text: &str, name: &str) -> SkillError {
     let error = SkillError::new(ErrorKind::Usage, format!("no permission is called `{text}`"));
     let nearest = KINDS.iter().map(|(_, known, _)| *known).max_by_key(|known| {
-        // Similarity lies between 0 and 1; thousandths order it well enough.
+        // The similarity is between 0 and 1; thousandths are precise enough to order by.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let thousandths = (strsim::jaro_winkler(known, &name.to_lowercase()) * 1000.0) as u32;
         thousandths

@@ -1,4 +1,4 @@
-//! Folders wherever cap-std runs.
+//! Skill folders through cap-std, on every platform it supports.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,16 +11,16 @@ use cap_std::fs::Dir;
 
 use super::DirEntryKind;
 
-/// A folder, open.
+/// An open folder.
 pub(in crate::registry) struct SkillDir(Dir);
 
 impl SkillDir {
-    /// Opens the folder at that path, links followed.
+    /// Opens the folder at that path, following links.
     pub(in crate::registry) fn open(path: &Path) -> io::Result<Self> {
         Dir::open_ambient_dir(path, ambient_authority()).map(Self)
     }
 
-    /// Calls `each` with every name and its kind, in the system's order, until it breaks off.
+    /// Calls `each` with every name and its kind, in the system's order, until it breaks.
     pub(in crate::registry) fn for_each_entry(
         &mut self,
         each: &mut dyn FnMut(&OsStr, DirEntryKind) -> ControlFlow<()>,

@@ -1,4 +1,4 @@
-//! Folders on Unix: one handle to list through and to open through, a third fewer system calls than the portable way.
+//! Skill folders on Unix: one handle to list and to open files, with a third fewer system calls than the portable version.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,17 +12,17 @@ use rustix::io::Errno;
 
 use super::{DirEntryKind, not_a_regular_file};
 
-/// A folder, open.
+/// An open folder.
 pub(in crate::registry) struct SkillDir(Dir);
 
 impl SkillDir {
-    /// Opens the folder at that path, links followed.
+    /// Opens the folder at that path, following links.
     pub(in crate::registry) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(Self(Dir::new(openat(CWD, path, flags, Mode::empty())?)?))
     }
 
-    /// Calls `each` with every name and its kind, in the system's order, until it breaks off.
+    /// Calls `each` with every name and its kind, in the system's order, until it breaks.
     pub(in crate::registry) fn for_each_entry(
         &mut self,
         each: &mut dyn FnMut(&OsStr, DirEntryKind) -> ControlFlow<()>,
@@ -34,7 +34,7 @@ impl SkillDir {
                 continue;
             }
             let file_type = match entry.file_type() {
-                // Some file systems do not say.
+                // Some file systems do not report the type.
                 FileType::Unknown => {
                     let stat = statat(self.0.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
                     FileType::from_raw_mode(stat.st_mode)
@@ -66,7 +66,7 @@ impl SkillDir {
         }
     }
 
-    /// Links are rare, and cap-std knows how to follow them no further than the folder.
+    /// Links are rare; cap-std follows them without leaving the folder.
     fn open_linked_file(&self, name: &str) -> io::Result<File> {
         let folder = self.0.fd()?.try_clone_to_owned()?;
         super::open_regular_file(&cap_std::fs::Dir::from_std_file(folder.into()), name)

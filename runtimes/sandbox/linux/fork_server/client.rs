@@ -1,4 +1,4 @@
-//! The host's end: a helper that is started when it is first needed, and started again when it is gone.
+//! The client of the fork server: starts the server on first use and restarts it if it died.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,10 +23,10 @@ use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::linux::{FORK_SERVER_ARG, child};
 use crate::runtimes::sandbox::{ForkServerSource, LaunchRequest, SupervisorReport, wait_readable};
 
-/// Whether this program's `main` begins with the hook, so that it can be started again as a helper.
+/// Whether this program's `main` begins with the hook, so that it can be started again as a fork server.
 pub(in crate::runtimes::sandbox::linux) static HAS_MAIN_HOOK: AtomicBool = AtomicBool::new(false);
 
-/// Starts programs in sandboxes. One for an engine; its helper ends with it.
+/// Starts programs in sandboxes. One for each engine; its fork server ends with it.
 #[derive(Default)]
 pub(crate) struct Launcher {
     source: ForkServerSource,
@@ -34,7 +34,7 @@ pub(crate) struct Launcher {
     client: Mutex<Option<ForkServerClient>>,
 }
 
-/// A program that was started, and the host's ends of it.
+/// A started program, and the host's ends of its descriptors.
 pub(crate) struct LaunchHandle {
     /// Hangs up the other end when dropped, which kills the tree.
     pub(crate) control: OwnedFd,
@@ -44,9 +44,9 @@ pub(crate) struct LaunchHandle {
 
 struct ForkServerClient {
     socket: OwnedFd,
-    /// A child of this process, which nobody else waits for.
+    /// A child of this process; only this client waits for it.
     pid: Pid,
-    /// Whose rights it has.
+    /// The effective user and group when it was started.
     effective_ids: (Uid, Gid),
 }
 
@@ -55,7 +55,7 @@ impl Launcher {
         Self { source, level: tier, client: Mutex::default() }
     }
 
-    /// Has the helper start the program, with these ends of its standard streams and of the host API.
+    /// Sends the program to the fork server, with these ends of its standard streams and of the host API.
     pub(crate) fn start(
         &self,
         order: &LaunchRequest,
@@ -77,13 +77,13 @@ impl Launcher {
         let mut helper = self.lock_client();
         *helper = Some(match helper.take().map(|running| running.submit(&parcel)) {
             Some(Ok(running)) => running,
-            // There is none yet, or it was killed.
+            // There is no fork server yet, or it was killed.
             _ => ForkServerClient::spawn(&self.source)?.submit(&parcel)?,
         });
         Ok(LaunchHandle { control: control.into(), report: report.into() })
     }
 
-    /// The program that serves as the helper: one whose `main` begins with the hook. None where a copy of the host serves.
+    /// The program that runs as the fork server: its `main` begins with the hook. `None` if a copy of the host does the work.
     pub(crate) fn server_program(&self) -> Option<PathBuf> {
         match &self.source {
             ForkServerSource::Program(path) => std::path::absolute(path).ok(),
@@ -94,7 +94,7 @@ impl Launcher {
         }
     }
 
-    /// Whether the program that serves as the helper is this very one.
+    /// Whether the program that runs as the fork server is this very one.
     #[cfg_attr(not(feature = "wasm-runtime"), allow(dead_code))]
     pub(crate) fn uses_current_program(&self) -> bool {
         self.source == ForkServerSource::CurrentProgram
@@ -116,7 +116,7 @@ impl Launcher {
 }
 
 impl LaunchHandle {
-    /// Kills the tree and waits until it is gone; no report means that the stub was killed.
+    /// Kills the tree and waits until it is gone; no report means that the supervisor was killed.
     pub(crate) fn kill_and_wait(self) -> Option<SupervisorReport> {
         drop(self.control);
         if !wait_readable(&self.report) {
@@ -133,7 +133,7 @@ impl ForkServerClient {
         let (socket, theirs) = ipc::socket_pair()?;
         let pid = match source {
             ForkServerSource::Program(path) => spawn_program(path, theirs)?,
-            // The link leads to the running program even when its file was replaced.
+            // The link leads to the running program even if its file was replaced.
             ForkServerSource::CurrentProgram if HAS_MAIN_HOOK.load(Ordering::Relaxed) => {
                 spawn_program(Path::new("/proc/self/exe"), theirs)?
             }
@@ -144,7 +144,8 @@ impl ForkServerClient {
 }
 
 impl ForkServerClient {
-    /// The helper, where it has the order now; no other one may have it then. Of a host that has given up rights it is none.
+    /// Returns the client if the fork server accepted the request; no other server may get it then. A server started before the
+    /// host gave up rights is an error.
     fn submit(self, parcel: &LaunchMessage) -> io::Result<Self> {
         let no_answer = || io::Error::other("the helper that starts processes does not answer");
         if self.effective_ids != effective_ids() {
@@ -157,7 +158,7 @@ impl ForkServerClient {
             _ => no_answer(),
         })?;
         if !wait_readable(&self.socket) {
-            // What it said at the last moment is still to be read.
+            // A reply sent at the last moment can still be read.
             kill_process(self.pid, Signal::KILL).ok();
         }
         let said = retry_on_intr(|| rustix::io::read(&self.socket, &mut [0; 8]));
@@ -165,7 +166,6 @@ impl ForkServerClient {
     }
 }
 
-/// Who this process is.
 fn effective_ids() -> (Uid, Gid) {
     (geteuid(), getegid())
 }
@@ -176,7 +176,7 @@ fn spawn_program(path: &Path, socket: OwnedFd) -> io::Result<Pid> {
     Ok(Pid::from_child(&command.spawn()?))
 }
 
-/// A copy of this process that serves. It takes as long as the host has memory, once.
+/// A copy of this process that runs as the fork server. The copy takes longer the more memory the host has, but happens once.
 fn fork_copy(theirs: &OwnedFd) -> io::Result<Pid> {
     match sys::fork()? {
         ForkResult::Child => {
@@ -188,7 +188,7 @@ fn fork_copy(theirs: &OwnedFd) -> io::Result<Pid> {
 }
 
 impl Drop for ForkServerClient {
-    /// Hangs up, and waits for the helper to go, which it does at once unless somebody has stopped it.
+    /// Hangs up, and waits for the fork server to exit, which it does at once unless somebody has stopped it.
     fn drop(&mut self) {
         ipc::send_shutdown(&self.socket);
         shutdown(&self.socket, Shutdown::Both).ok();

@@ -1,4 +1,4 @@
-//! Orders and descriptors on their way from the host to the helper, and from there to a stub, one message each.
+//! Requests and descriptors on their way from the host to the fork server, and from there to a supervisor, one message each.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Write};
@@ -19,7 +19,7 @@ use crate::policy::SandboxLevel;
 use crate::runtimes::sandbox::linux::layers::seccomp::SeccompOptions;
 use crate::runtimes::sandbox::{LaunchRequest, SandboxPolicy};
 
-/// What goes with an order.
+/// The descriptors that go with a request.
 pub(in crate::runtimes::sandbox::linux) struct LaunchFds {
     pub(in crate::runtimes::sandbox::linux) stdin: OwnedFd,
     pub(in crate::runtimes::sandbox::linux) stdout: OwnedFd,
@@ -28,59 +28,59 @@ pub(in crate::runtimes::sandbox::linux) struct LaunchFds {
     pub(in crate::runtimes::sandbox::linux) api: Option<OwnedFd>,
     /// Hangs up when the tree is to be killed.
     pub(in crate::runtimes::sandbox::linux) control: OwnedFd,
-    /// Takes the report.
+    /// Receives the report.
     pub(in crate::runtimes::sandbox::linux) report: OwnedFd,
 }
 
-/// Those of every order, and those that some have.
+/// Every request has five descriptors; some have more.
 const MIN_FDS: usize = 5;
 const MAX_FDS: usize = MIN_FDS + 2;
 
-/// Bytes of an order that go in a message. Arguments may be larger.
+/// Bytes of a request that fit in a message. Arguments may be larger.
 const MAX_INLINE_BYTES: usize = 8 << 10;
 
-/// Bytes of what is said beside it.
+/// Maximum bytes of the message header.
 const MAX_HEADER_BYTES: usize = 256;
 
-/// What a stub has to know before it reads its order, to be ready for it.
+/// What a supervisor must know before it reads its request, to prepare for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::runtimes::sandbox::linux) struct SandboxProfile {
-    /// The best sandbox to put up.
+    /// The strongest sandbox level to set up.
     pub(in crate::runtimes::sandbox::linux) level: SandboxLevel,
     /// Which system calls are filtered.
     pub(in crate::runtimes::sandbox::linux) seccomp: SeccompOptions,
     /// Whether system calls are filtered.
     pub(in crate::runtimes::sandbox::linux) filter_syscalls: bool,
-    /// Whether a wall that cannot be put up is a reason to start nothing.
+    /// Whether nothing is started if a restriction cannot be set up.
     pub(in crate::runtimes::sandbox::linux) required: bool,
 }
 
-/// An order and what goes with it.
+/// A request and what goes with it.
 pub(in crate::runtimes::sandbox::linux) struct LaunchMessage {
     pub(in crate::runtimes::sandbox::linux) profile: SandboxProfile,
-    /// How many processes each process is told that there may be, which is known once its namespaces are furnished.
+    /// The process limit that each process inherits, which is known once its namespaces are set up.
     pub(in crate::runtimes::sandbox::linux) nproc_rlimit: Option<u64>,
     pub(in crate::runtimes::sandbox::linux) request: EncodedRequest,
     pub(in crate::runtimes::sandbox::linux) fds: LaunchFds,
-    /// Whether the machine gives a better sandbox than this, which could not be put up.
+    /// Whether the machine supports a stronger sandbox than this, which could not be set up.
     pub(in crate::runtimes::sandbox::linux) is_downgraded: bool,
 }
 
-/// An order, unread. It goes in the message, or lies in a file in memory.
+/// A request, not decoded yet. It goes in the message, or lies in a file in memory.
 pub(in crate::runtimes::sandbox::linux) enum EncodedRequest {
     Inline(Vec<u8>),
     Memfd(File),
 }
 
-/// What is said: a message. Only those of the same release understand each other.
+/// The header of a message. Only processes of the same release understand each other.
 #[derive(Serialize, Deserialize)]
 struct MessageHeader<'a> {
     release: &'a str,
-    /// Nothing when no more orders come.
+    /// `None` when no more requests come.
     launch: Option<LaunchHeader>,
 }
 
-/// What comes with an order; the short text of one stands behind it.
+/// The header of a request; a short request follows it.
 #[derive(Serialize, Deserialize)]
 struct LaunchHeader {
     profile: SandboxProfile,
@@ -91,41 +91,41 @@ struct LaunchHeader {
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// A value in bytes, as the processes of a sandbox tell it each other.
+/// Encodes a value for another process of the sandbox.
 pub(in crate::runtimes::sandbox::linux) fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(value).map_err(io::Error::other)
 }
 
-/// The value that these bytes begin with, and what is behind it.
+/// Decodes the value at the start of these bytes, and returns the bytes after it.
 pub(in crate::runtimes::sandbox::linux) fn decode<'a, T: Deserialize<'a>>(
     bytes: &'a [u8],
 ) -> io::Result<(T, &'a [u8])> {
     postcard::take_from_bytes(bytes).map_err(io::Error::other)
 }
 
-/// Both ends of a line for words.
+/// Both ends of a socket for messages.
 pub(in crate::runtimes::sandbox::linux) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// What was heard.
+/// A received message.
 pub(in crate::runtimes::sandbox::linux) enum Message {
     /// To run this.
     Launch(Box<LaunchMessage>),
     /// That nothing more is to be run.
     Shutdown,
-    /// Nothing, for whoever speaks is gone.
+    /// The sender is gone.
     Disconnected,
 }
 
 impl LaunchMessage {
-    /// Packs an order, in the sandbox of this tier at best.
+    /// Encodes a request, at this sandbox level at most.
     pub(in crate::runtimes::sandbox::linux) fn new(
         order: &LaunchRequest,
         tier: SandboxLevel,
         ends: LaunchFds,
     ) -> io::Result<Self> {
-        // Without rules for files nothing keeps signals inside.
+        // Without file rules nothing keeps signals inside.
         let tier = if order.sandbox.files.is_some() { tier } else { SandboxLevel::LandlockUnscoped };
         let SandboxPolicy {
             block_network: shut_network,
@@ -161,7 +161,7 @@ impl EncodedRequest {
         Ok(Self::Memfd(file))
     }
 
-    /// A file without a name, in memory where there are such: not for a host that a script started in its sandbox.
+    /// A file without a name, in memory if supported: not for a host that a script started in its sandbox.
     fn anonymous_file() -> io::Result<File> {
         let made = match memfd_create("metier-order", MemfdFlags::CLOEXEC) {
             Err(Errno::NOSYS) => {
@@ -173,7 +173,7 @@ impl EncodedRequest {
         Ok(File::from(made?))
     }
 
-    /// The order. Others read the same file, so its position is nobody's.
+    /// Decodes the request. Others read the same file, so its position is not used.
     pub(in crate::runtimes::sandbox::linux) fn decode(&self) -> io::Result<LaunchRequest> {
         match self {
             Self::Inline(text) => Ok(decode(text)?.0),
@@ -185,7 +185,7 @@ impl EncodedRequest {
         }
     }
 
-    /// The same, to be read later.
+    /// The same request, to be read later.
     pub(in crate::runtimes::sandbox::linux) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Inline(text) => Self::Inline(text.clone()),
@@ -194,15 +194,15 @@ impl EncodedRequest {
     }
 }
 
-/// Says that no more orders come.
+/// Announces that no more requests come.
 pub(in crate::runtimes::sandbox::linux) fn send_shutdown(socket: &OwnedFd) {
-    // Should it not be heard, the socket hangs up.
+    // If this is lost, the socket still hangs up.
     if let Ok(word) = encode(&MessageHeader { release: RELEASE, launch: None }) {
         rustix::net::send(socket, &word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok();
     }
 }
 
-/// Sends an order.
+/// Sends a request.
 pub(in crate::runtimes::sandbox::linux) fn send_launch(
     socket: &OwnedFd,
     parcel: &LaunchMessage,
@@ -238,8 +238,8 @@ pub(in crate::runtimes::sandbox::linux) fn send_launch(
     Ok(())
 }
 
-/// Does this while this process may have as many descriptors as it may ever have. All programs of a user share one number of
-/// descriptors on their way through sockets; who may have few open is the first to be refused when somebody leaves many there.
+/// Does this while this process may have as many descriptors as its hard limit allows. All programs of a user share one number
+/// of descriptors in transit through sockets; the process with a low limit is the first to be refused when many are left there.
 fn with_max_open_files<T>(work: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }).ok();
@@ -248,7 +248,7 @@ fn with_max_open_files<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The next word. `Unsupported` where it is one of another version's, `InvalidData` where not all that goes with it came.
+/// The next message. `Unsupported` if another release sent it, `InvalidData` if some of its descriptors are missing.
 pub(in crate::runtimes::sandbox::linux) fn receive(socket: &OwnedFd) -> io::Result<Message> {
     let mut message = vec![0; MAX_HEADER_BYTES + MAX_INLINE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

@@ -1,7 +1,7 @@
-//! The helper: a small process with one thread that splits off a stub for every order, and ends with its host.
+//! The fork server: a small process with one thread that forks a supervisor for every request, and exits with its host.
 //!
-//! A process that is split must copy the tables of its memory; here there is next to none, however much the host has. What a
-//! stub leaves behind that was killed itself is handed to the helper, which kills it.
+//! A process that forks must copy its page tables; here there are next to none, however much memory the host has. If a supervisor
+//! is killed, its remaining processes become children of the fork server, which kills them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -24,20 +24,20 @@ use crate::runtimes::sandbox::linux::supervisor::launch::LaunchTask;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 
-/// Serves orders from the socket that is standard input until the host hangs up.
+/// Serves requests from the socket that is standard input until the host hangs up.
 pub(in crate::runtimes::sandbox::linux) fn serve_stdin() -> ! {
     serve(&std::io::stdin())
 }
 
-/// Serves orders from this socket, the one thing the process keeps.
+/// Serves requests from this socket, the only descriptor that the process keeps.
 pub(in crate::runtimes::sandbox::linux) fn serve(socket: &impl AsFd) -> ! {
     let Ok(socket) = sys::close_all_except(socket) else { sys::exit(1) };
-    // A key pressed in the host's terminal is not meant for the helper, and nobody may look into it.
+    // A key pressed in the host's terminal must not reach the fork server, and no process may inspect it.
     setsid().ok();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     set_child_subreaper(Pid::from_raw(1)).ok();
     sys::reset_signals();
-    // Nothing is started from here but scripts.
+    // Only scripts are started from here.
     let Ok(()) = capabilities::drop_bounding_set() else { sys::exit(1) };
     let Ok(ended) = sys::sigchld_fd() else { sys::exit(1) };
     let mut helper = ForkServer::new(socket, ended);
@@ -46,7 +46,7 @@ pub(in crate::runtimes::sandbox::linux) fn serve(socket: &impl AsFd) -> ! {
             NextAction::Continue => {}
             NextAction::Exit => sys::exit(0),
             NextAction::Supervise(task) => {
-                // As long as anybody holds its ends, the host takes the helper, or another run, to be alive.
+                // As long as a process holds its ends, the host takes the fork server, or another run, to be alive.
                 drop(helper);
                 sys::exit(task.run());
             }
@@ -58,44 +58,44 @@ pub(in crate::runtimes::sandbox::linux) fn serve(socket: &impl AsFd) -> ! {
     }
 }
 
-/// What this process is to do.
+/// What this process does next.
 enum NextAction {
-    /// To wait for another word.
+    /// Wait for another message.
     Continue,
-    /// To end.
+    /// Exit.
     Exit,
-    /// It is the stub that was split off for this.
+    /// This is the supervisor that was forked for this request.
     Supervise(Box<LaunchTask>),
-    /// It is the stub that was split off to wait.
+    /// This is the supervisor that was forked to stand by.
     StandBy(StandbySupervisor),
 }
 
-/// After a start the stub has the processor for so long: to split off a process takes as long, and would hold it up.
+/// How long the supervisor has the processor to itself after a start: a fork takes as long, and would delay it.
 const STANDBY_DELAY: Duration = Duration::from_micros(200);
 
 struct ForkServer {
     socket: OwnedFd,
     sigchld: OwnedFd,
-    /// What this machine gives.
+    /// What this machine supports.
     namespaces: NamespaceSupport,
-    /// Without it no spares are kept.
+    /// Without it no standby is kept.
     mount_watcher: Option<MountWatcher>,
     supervisors: Vec<Pid>,
     standby: Option<StandbyHandle>,
-    /// A spare that is still to be made, for an order like this, and when.
+    /// A standby that is still to be forked: for which profile, the previous request, and when.
     pending_standby: Option<(SandboxProfile, EncodedRequest, Instant)>,
-    /// Whether there was an order before, so that there will be another one.
+    /// Whether there was a request before, so that another one is likely.
     has_launched_before: bool,
-    /// Orders that stubs are getting ready for.
+    /// Requests for which supervisors are preparing.
     pending_launches: Vec<PendingLaunch>,
     cleanup_list: CleanupList,
 }
 
 struct PendingLaunch {
-    /// Says that the script comes next.
+    /// Receives a message when the script is about to start.
     ready_fd: OwnedFd,
     message: LaunchMessage,
-    /// Whether nobody else can be given the order, and whether it was given to one that waited, which something may have ended.
+    /// Whether no other supervisor can get the request, and whether it was given to a standby, which something may have killed.
     is_last_attempt: bool,
     used_standby: bool,
 }
@@ -116,7 +116,7 @@ impl ForkServer {
         }
     }
 
-    /// Waits for whatever comes next, and does it.
+    /// Waits for the next event and handles it.
     fn next_action(&mut self) -> NextAction {
         let mut waiting =
             vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.sigchld, PollFlags::IN)];
@@ -150,15 +150,15 @@ impl ForkServer {
     fn receive_request(&mut self) -> NextAction {
         match ipc::receive(&self.socket) {
             Ok(Message::Launch(parcel)) => {
-                // From here on the order is this process's matter, and must not be given to another one.
+                // From here on the request belongs to this process, and must not be given to another one.
                 if rustix::io::write(&self.socket, b"taken").is_ok() {
                     return self.launch(*parcel);
                 }
             }
             Ok(Message::Shutdown) => return self.shut_down(),
-            // A host of another version, which has started nothing here.
+            // A host of another release, which has started nothing here.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return self.shut_down(),
-            // There are too many descriptors here for more. Without a report the pipe for it hangs up.
+            // This process has too many descriptors to receive more. Without a report its pipe hangs up.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 rustix::io::write(&self.socket, b"taken").ok();
                 return NextAction::Continue;
@@ -181,14 +181,14 @@ impl ForkServer {
         if !matches!(next, NextAction::Continue) {
             return next;
         }
-        // The stub reads the same text, and does not wait for this.
+        // The supervisor reads the same request, and does not wait for this.
         if let Ok(order) = text.and_then(|text| text.decode()) {
             self.cleanup_list.add(order.cleanup_dirs);
         }
         next
     }
 
-    /// A stub has said that the script comes next, or has gone before.
+    /// A supervisor has reported that the script starts next, or exited before.
     fn on_supervisor_ready(
         &mut self,
         PendingLaunch { ready_fd: said, message: parcel, is_last_attempt: is_last, used_standby: has_waited }: PendingLaunch,
@@ -203,13 +203,13 @@ impl ForkServer {
             } else {
                 parcel.profile.level
             };
-            // Without a report the pipe for it hangs up, which the host understands.
+            // Without a report its pipe hangs up, which the host understands.
             return if is_last { NextAction::Continue } else { self.start_without_namespaces(parcel, tier) };
         }
-        // Until now it would have been in the way of the one that has an order.
+        // Any earlier it would have delayed the supervisor that has a request.
         let LaunchMessage { profile: kind, request: text, fds: ends, .. } = parcel;
         drop(ends);
-        // Who can only kill a tree generation by generation does so by what the order says.
+        // A supervisor that can kill a tree only generation by generation does so depending on the request.
         let is_worth_it = kind.level != SandboxLevel::LandlockUnscoped && self.standby.is_none();
         if std::mem::replace(&mut self.has_launched_before, true) && is_worth_it {
             self.pending_standby = Some((kind, text, Instant::now() + STANDBY_DELAY));
@@ -217,7 +217,7 @@ impl ForkServer {
         NextAction::Continue
     }
 
-    /// The kind as far as this machine has it.
+    /// The profile, reduced to what this machine supports.
     fn supported_profile(&mut self, kind: SandboxProfile) -> SandboxProfile {
         let has_none = kind.level == SandboxLevel::Namespaces && !self.namespaces.may_be_available();
         SandboxProfile { level: if has_none { SandboxLevel::Landlock } else { kind.level }, ..kind }
@@ -225,7 +225,7 @@ impl ForkServer {
 
     fn start_supervisor(&mut self, parcel: LaunchMessage) -> NextAction {
         if let Some(spare) = self.standby.take() {
-            // What it sees of the machine it has seen when it was split off.
+            // A standby sees the machine as it was when it was forked.
             let is_late = self.mount_watcher.as_ref().is_none_or(MountWatcher::has_changed);
             if !is_late && spare.submit(&parcel) {
                 self.supervisors.push(spare.pid);
@@ -271,12 +271,12 @@ impl ForkServer {
                 NextAction::Continue
             }
             Err(_) if namespaces.is_some() => self.start_without_namespaces(parcel, SandboxLevel::Landlock),
-            // Without a report the pipe for it hangs up, which the host understands.
+            // Without a report its pipe hangs up, which the host understands.
             Err(_) => NextAction::Continue,
         }
     }
 
-    /// Splits off a stub that waits for an order of that kind.
+    /// Forks a supervisor that stands by for a request of that profile.
     fn fork_standby(&mut self, kind: SandboxProfile, like: EncodedRequest) -> NextAction {
         let (Some(mounts), Ok((ours, theirs))) = (&self.mount_watcher, ipc::socket_pair()) else {
             return NextAction::Continue;
@@ -295,13 +295,13 @@ impl ForkServer {
         NextAction::Continue
     }
 
-    /// Reaps stubs that have ended, and kills what was handed over by those that could not end well.
+    /// Reaps supervisors that have ended, and kills the orphans of those that were killed.
     fn reap(&mut self) {
         rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
         let mut is_well = true;
         while let Ok(Some((pid, status))) = sys::reap() {
             if self.standby.take_if(|spare| spare.pid.as_raw_pid() == pid).is_some() {
-                // It had no order, and left nothing. Another one would fare no better.
+                // It had no request, and left nothing. Another one would fail in the same way.
                 self.mount_watcher = None;
                 continue;
             }
@@ -322,7 +322,7 @@ impl ForkServer {
         }
     }
 
-    /// The host was killed: once every tree is gone, what it would have removed is removed.
+    /// The host was killed: once every tree is gone, its cleanup directories are removed.
     fn clean_up_after_host(&mut self) {
         let began = Instant::now();
         self.pending_launches.clear();

@@ -1,4 +1,4 @@
-//! A script keeps none of its host's powers, but for one of root's.
+//! Drops all capabilities of a script; root keeps `DAC_OVERRIDE` only.
 
 use rustix::io::Result;
 use rustix::process::geteuid;
@@ -7,10 +7,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// Sees to it that no program started from here on gets a capability back. What this process has it keeps.
+/// Makes sure that no program started from here on regains a capability. This process keeps its own.
 pub(in crate::runtimes::sandbox::linux) fn drop_bounding_set() -> Result<()> {
     for capability in CapabilitySet::all().difference(retained_capabilities()?).iter() {
-        // Only some may do this; without new privileges no program gets back what is dropped either.
+        // Only a privileged process may do this; with `no_new_privs` no program regains what is dropped either.
         if remove_capability_from_bounding_set(capability).is_err() {
             break;
         }
@@ -28,8 +28,8 @@ pub(in crate::runtimes::sandbox::linux) fn drop_own() -> Result<()> {
     )
 }
 
-/// Root in a container keeps `DAC_OVERRIDE`, where it has it: a project may belong to somebody else, and Landlock holds what it
-/// opens. A host that is not root may have been given some that outlive the program.
+/// Root in a container keeps `DAC_OVERRIDE`, if it has it: a project may belong to another user, and Landlock restricts what it
+/// opens. A host that is not root may have ambient capabilities, which outlive the program.
 fn retained_capabilities() -> Result<CapabilitySet> {
     let power = if geteuid().is_root() { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
     Ok(capabilities(None)?.permitted.intersection(power))

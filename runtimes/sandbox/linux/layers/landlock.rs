@@ -14,13 +14,14 @@ use rustix::io::Errno;
 
 use crate::runtimes::sandbox::{Enforcement, FileRules, PinnedPath};
 
-/// The newest rules this was written for; an older kernel enforces those it knows.
+/// The newest ABI this was written for; an older kernel enforces the rules it knows.
 const TARGET_ABI: ABI = ABI::V9;
 
-/// Puts the stub into a domain of its own, so that it may signal nobody but its descendants. Says whether the kernel knows how.
+/// Moves the supervisor into a Landlock domain of its own, so that it may signal only its descendants. Returns whether the kernel
+/// supports that.
 pub(in crate::runtimes::sandbox::linux) fn scope_signals() -> io::Result<bool> {
     let entered = || -> Result<RestrictionStatus, RulesetError> {
-        // A layer that does not know `Refer` refuses to move files between folders.
+        // A layer that does not handle `Refer` refuses to move files between folders.
         let root = PathFd::new("/").map(|root| PathBeneath::new(root, AccessFs::Refer));
         let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?.scope(Scope::Signal)?.create()?;
         ruleset.add_rules(root.into_iter().map(Ok::<_, RulesetError>))?.log_same_exec(false)?.restrict_self()
@@ -28,18 +29,18 @@ pub(in crate::runtimes::sandbox::linux) fn scope_signals() -> io::Result<bool> {
     entered().map(|status| abi(&status) >= 6).map_err(io::Error::other)
 }
 
-/// Rules made before there is an order: what one like it reads of the system.
+/// A ruleset prepared before the request arrives: the system paths that a similar request reads.
 pub(in crate::runtimes::sandbox::linux) struct PreparedRuleset {
     ruleset: RulesetCreated,
     shut_network: bool,
-    /// The paths, and what they led to.
+    /// The paths, and the files they led to.
     read_paths: Vec<(OsString, Option<FileId>)>,
-    /// Files in which the kernel tells of itself. One that nobody holds it may forget when memory is short; by the same number
-    /// it then tells it anew, and no rule is for that.
+    /// Files of procfs. When memory is short, the kernel may drop an inode that no process holds open; it then creates a new one
+    /// with the same number, to which no rule applies.
     procfs_fds: Vec<OwnedFd>,
 }
 
-/// Device and number.
+/// Device and inode.
 type FileId = (u64, u64);
 
 impl PreparedRuleset {
@@ -64,7 +65,7 @@ impl PreparedRuleset {
         made().map_err(io::Error::other)
     }
 
-    /// Whether these paths are this order's as well, and lead to what they led to.
+    /// Whether these paths are those of the request, and lead to the same files as before.
     fn matches(&self, rules: &FileRules, shut_network: bool) -> bool {
         let found = |path: &OsString| stat(path.as_os_str()).ok().as_ref().map(file_id);
         let now = rules.read.iter().map(|path| (path, found(path)));
@@ -77,7 +78,7 @@ fn file_id(about: &Stat) -> FileId {
     (about.st_dev, about.st_ino)
 }
 
-/// Confines this process to the rules, some of which may have been made ahead; what the kernel enforces of them is the answer.
+/// Restricts this process to the rules, some of which may be prepared; returns what the kernel enforces of them.
 pub(in crate::runtimes::sandbox::linux) fn confine(
     rules: &FileRules,
     shut_network: bool,
@@ -98,7 +99,7 @@ fn apply_ruleset(
     let system = left.iter().filter_map(|path| read_rule(open_following_symlinks(path).ok()?));
     let own = rules.own.iter().filter_map(|place| read_rule(open_pinned(place).ok()?));
     let write = rules.write.iter().filter_map(|place| write_rule(open_pinned(place).ok()?));
-    // One after the other: each has a file open.
+    // One after the other, because each has a file open.
     let all = system.chain(own).chain(write).map(Ok::<_, RulesetError>);
     let (created, held) = match ahead {
         Some(PreparedRuleset { ruleset: created, procfs_fds: held, .. }) => (created, held),
@@ -109,7 +110,7 @@ fn apply_ruleset(
     status
 }
 
-/// A set without rules: nothing may be opened.
+/// A ruleset without rules: nothing may be opened.
 fn empty_ruleset(shut_network: bool) -> Result<RulesetCreated, RulesetError> {
     let everything = AccessFs::from_all(TARGET_ABI);
     let mut ruleset = Ruleset::default().handle_access(everything)?.scope(Scope::from_all(TARGET_ABI))?;
@@ -128,12 +129,12 @@ fn read_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
 }
 
 fn write_rule(opened: OwnedFd) -> Option<PathBeneath<OwnedFd>> {
-    // No device is made, none is steered, and no socket of the host's is reached by its path.
+    // A script creates and controls no device, and connects to no socket of the host by its path.
     let not = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev | AccessFs::ResolveUnix;
     rule_for_fd(opened, AccessFs::from_all(TARGET_ABI) & !not)
 }
 
-/// The rule for what was opened; a file has fewer rights than a folder.
+/// The rule for an open file or folder; a file has fewer rights than a folder.
 fn rule_for_fd(opened: OwnedFd, access: BitFlags<AccessFs>) -> Option<PathBeneath<OwnedFd>> {
     let about = fstat(&opened).ok()?;
     Some(rule_for_file(opened, &about, access))
@@ -146,12 +147,12 @@ fn rule_for_file<F: AsFd>(opened: F, about: &Stat, access: BitFlags<AccessFs>) -
 
 const PATH_FD_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Wherever the path leads: `/bin` is a link.
+/// Opens the path, following symlinks: `/bin` is one.
 fn open_following_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     openat(CWD, path, PATH_FD_FLAGS, Mode::empty())
 }
 
-/// What the host has decided on, by its path and by what it is.
+/// Opens a pinned path, and checks its device and inode.
 pub(in crate::runtimes::sandbox::linux) fn open_pinned(place: &PinnedPath) -> rustix::io::Result<OwnedFd> {
     let opened = open_no_symlinks(&place.path)?;
     let about = fstat(&opened)?;
@@ -159,16 +160,16 @@ pub(in crate::runtimes::sandbox::linux) fn open_pinned(place: &PinnedPath) -> ru
     if is_another { Err(Errno::STALE) } else { Ok(opened) }
 }
 
-/// The path and no other: the host followed its links, and one that has come since leads to where nobody may write.
+/// Opens exactly this path: the host resolved its symlinks, and one created since may lead to a place where nobody may write.
 pub(in crate::runtimes::sandbox::linux) fn open_no_symlinks(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, PATH_FD_FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Filters of containers that are older than this call.
+        // Seccomp filters of containers that are older than this call.
         Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
         opened => opened,
     }
 }
 
-/// The same, where a link at the end is what is meant.
+/// The same, but a symlink at the end is opened itself.
 pub(in crate::runtimes::sandbox::linux) fn open_final_symlink(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     match openat2(CWD, path, PATH_FD_FLAGS | OFlags::NOFOLLOW, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Err(Errno::NOSYS | Errno::PERM) => open_by_components(path),
@@ -176,7 +177,7 @@ pub(in crate::runtimes::sandbox::linux) fn open_final_symlink(path: &OsStr) -> r
     }
 }
 
-/// The same from folder to folder.
+/// The same, one component after the other.
 fn open_by_components(path: &OsStr) -> rustix::io::Result<OwnedFd> {
     let mut here = open_following_symlinks(OsStr::new("/"))?;
     for part in Path::new(path).components() {
@@ -222,7 +223,7 @@ mod tests {
         let usual = rules(&["link", "other", "free", "/proc/stat"]);
         let ahead = PreparedRuleset::build(&usual, true).unwrap();
         assert!(ahead.matches(&usual, true) && !ahead.matches(&usual, false));
-        // Its number is no sign of what it is, so that it is kept from being forgotten.
+        // Its inode number does not identify it, so it is held open.
         assert_eq!(ahead.procfs_fds.len(), 1);
         for others in [&["link", "other"][..], &["link", "other", "one"], &["other", "link", "free"], &[]] {
             assert!(!ahead.matches(&rules(others), true), "{others:?}");
@@ -238,7 +239,7 @@ mod tests {
         assert!(!ahead.matches(&usual, true));
         std::fs::remove_file(at("free")).unwrap();
         assert!(ahead.matches(&usual, true));
-        // The rule holds what it is for, so that nothing else gets its number.
+        // The rule holds its file, so that no other file gets its inode number.
         std::fs::remove_file(at("one")).unwrap();
         std::fs::write(at("one"), "").unwrap();
         assert!(!ahead.matches(&usual, true));

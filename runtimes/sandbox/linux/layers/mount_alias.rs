@@ -1,11 +1,11 @@
-//! Whether something can be reached by another path, where what is mounted over the first does not lie.
+//! Detects whether a hidden path is also visible through another mount, where the covering mount does not help.
 //!
-//! Landlock goes by what a folder is, not by its name: what may be read at one place may be read at every other.
+//! Landlock identifies a folder by its inode, not by its path: what may be read at one path may be read at every other.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Whether some of what lies at these paths lies at others as well. Where the kernel will not say, it does.
+/// Whether some of these paths are visible at other paths as well. If the kernel does not show the mounts, true.
 pub(in crate::runtimes::sandbox::linux) fn have_mount_alias(paths: &[OsString]) -> bool {
     if paths.is_empty() {
         return false;
@@ -15,7 +15,7 @@ pub(in crate::runtimes::sandbox::linux) fn have_mount_alias(paths: &[OsString]) 
     paths.iter().any(|path| has_mount_alias(&mounts, Path::new(path)))
 }
 
-/// A mount: of which device, from which folder on, and where.
+/// A mount: its device, the folder of the device that is its root, and its mount point.
 struct Mount<'a> {
     device: &'a str,
     root: PathBuf,
@@ -23,7 +23,7 @@ struct Mount<'a> {
 }
 
 fn has_mount_alias(mounts: &[Mount<'_>], path: &Path) -> bool {
-    // Of those at the same place the last is what is seen.
+    // Of several mounts at the same path the last is visible.
     let shown = mounts.iter().enumerate().filter(|(_, mount)| path.starts_with(&mount.target));
     let Some((number, own)) =
         shown.max_by_key(|(number, mount)| (mount.target.components().count(), *number))
@@ -44,7 +44,7 @@ fn parse_mountinfo_line(line: &str) -> Option<Mount<'_>> {
     Some(Mount { device: words.next()?, root: unescape(words.next()?), target: unescape(words.next()?) })
 }
 
-/// Spaces and their like are written as three digits.
+/// Spaces and similar characters are written as three octal digits.
 fn unescape(text: &str) -> PathBuf {
     let written = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     written.iter().fold(text.to_owned(), |text, (digits, letter)| text.replace(digits, letter)).into()
@@ -70,7 +70,7 @@ mod tests {
             "30 27 254:1 /a/my\\040project /mnt rw - ext4 /dev/vdb rw",
             "30 27 254:1 /a/my\\040project/secrets /mnt rw - ext4 /dev/vdb rw",
             "30 27 254:1 / /mnt rw - ext4 /dev/vdb rw",
-            // Over itself: what is beneath cannot be reached, but nobody looks that closely.
+            // Mounted over itself: what is beneath cannot be reached, but the check does not go that far.
             "30 27 254:1 /a/my\\040project /home/a/my\\040project rw - ext4 /dev/vdb rw",
         ] {
             assert!(with(twice), "{twice}");

@@ -1,7 +1,7 @@
-//! Mounts: everything can be read only, but for what may be written; and in there, but for what is guarded.
+//! Mounts: makes everything read-only except the writable paths, and covers protected paths inside those.
 //!
-//! What may be written is copied before the rest is shut and put back over itself afterwards. It stays what it was when the
-//! run began, whatever becomes of its path.
+//! Writable paths are cloned before the rest becomes read-only, and mounted over themselves afterwards. Each remains the folder
+//! it was when the run began, whatever happens to its path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
@@ -22,39 +22,41 @@ use crate::runtimes::sandbox::linux::memory_monitor::read_lossy;
 use crate::runtimes::sandbox::linux::sys::{MountChange, mount_setattr};
 use crate::runtimes::sandbox::{FileRules, PinnedPath, ProtectedPaths};
 
-/// What goes over a path.
+/// What to mount over a path.
 enum MountStep {
-    /// The copy of what is there, as it could be changed before.
+    /// The clone of what is there, still writable.
     Writable(OwnedFd),
-    /// What is there by then, so that it stays there.
+    /// What is there at that moment, so that it cannot be renamed.
     Pin,
-    /// The same, to be read only.
+    /// The same, read-only.
     ReadOnly,
-    /// Nothing that could be opened.
+    /// Something that cannot be opened.
     Hide,
-    /// The same, or nothing runs.
+    /// The same; if that fails, the run fails.
     HideOrFail,
 }
 
-/// Does what no order changes: nothing of what happens to these mounts is seen elsewhere, and `/proc` shows this namespace's
-/// processes only, which is the answer. Where some of the machine's is hidden, as in containers, the kernel hides all of it.
+/// Does what is the same for every request: mount events do not propagate to other namespaces, and `/proc` shows only the
+/// processes of this namespace. Returns whether that `/proc` could be mounted: if parts of the machine's are hidden, as in
+/// containers, the kernel refuses it.
 ///
-/// What is taken out while there is no order goes here as well: it would else be in use.
+/// A medium unmounted while there is no request is unmounted here too: otherwise it would be in use.
 pub(in crate::runtimes::sandbox::linux) fn prepare() -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::ReceiveOnly)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None).is_ok())
 }
 
-/// Puts up all mounts, and says whether everything guarded is.
+/// Applies all mounts, and returns whether every protected path is protected.
 ///
 /// After an error the mounts are in no state to run anything in.
 pub(in crate::runtimes::sandbox::linux) fn apply(files: &FileRules, shared: Option<u64>) -> io::Result<bool> {
     mount_setattr(&CWD, c"/", MountChange::Private)?;
-    // Before there are mounts of ours but `/proc`. What can only be read needs no more than one place where it cannot be changed.
+    // Checked before the sandbox mounts more than `/proc`. A path that is only read-only needs one path where it cannot be
+    // changed.
     let is_shown_twice = have_mount_alias(&files.protected_paths.hidden);
     let steps = steps(files, shared)?;
-    // Nothing is put over the root, and nothing need be where all of it may be written.
+    // Nothing is mounted over the root, and nothing need be if all of it is writable.
     if !files.write.iter().any(|place| place.path == ROOT) {
         mount_setattr(&CWD, c"/", MountChange::ReadOnly)?;
     }
@@ -67,7 +69,7 @@ pub(in crate::runtimes::sandbox::linux) fn apply(files: &FileRules, shared: Opti
             MountStep::Pin => guarded &= pin(path).is_ok(),
             MountStep::ReadOnly => guarded &= make_read_only(path, &linked).is_ok(),
             MountStep::Hide => guarded &= hide(path, &linked).is_ok(),
-            // This process's own are there as long as it runs; another user's may go at any time.
+            // This process's own directories exist as long as it runs; another user's may disappear at any time.
             MountStep::HideOrFail => match hide(path, &linked) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 hidden => hidden?,
@@ -77,17 +79,17 @@ pub(in crate::runtimes::sandbox::linux) fn apply(files: &FileRules, shared: Opti
     Ok(guarded)
 }
 
-/// Everything there is.
+/// The root directory.
 const ROOT: &str = "/";
 
-/// What to do at which path; `shared` is how much memory may be shared by name.
+/// The step for each path; `shared` is the size limit of `/dev/shm`.
 fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf, MountStep>> {
     let ProtectedPaths { read_only: kept, hidden, own, .. } = &files.protected_paths;
     let all_kept: BTreeSet<&Path> = kept.iter().map(Path::new).collect();
     let is_below_kept = |path: &Path| path.ancestors().any(|above| all_kept.contains(above));
     let open: BTreeMap<PathBuf, &PinnedPath> =
         files.write.iter().map(|place| (place.path.clone().into(), place)).collect();
-    // What lies in another needs no copy of its own, unless something guarded lies between them.
+    // A path inside a writable one needs no clone of its own, unless a protected path lies between them.
     let mut needed: Vec<PathBuf> = Vec::new();
     for path in open.keys() {
         let is_own = is_below_kept(path) || path.as_os_str() == DEV_SHM;
@@ -112,15 +114,15 @@ fn steps(files: &FileRules, shared: Option<u64>) -> io::Result<BTreeMap<PathBuf,
     Ok(steps)
 }
 
-/// The folders from a folder that may be written down to something guarded in it. Mounted on themselves they cannot be renamed,
-/// and what they hold cannot be replaced by way of that.
+/// The folders between a writable folder and a protected path in it. Mounted on themselves they cannot be renamed, so that the
+/// protected path cannot be replaced by renaming one of them.
 fn dirs_between(guarded: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     let root = open.iter().filter(|root| guarded.starts_with(root)).max_by_key(|root| root.as_os_str().len());
     let Some(root) = root else { return Vec::new() };
     guarded.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
 }
 
-/// A copy of the mount at a file or a folder; nothing where there is neither. Devices can be written to anyway.
+/// A clone of the mount at a file or a folder; `None` if it is neither. Devices can be written to anyway.
 fn copy_mount(place: &PinnedPath, shared: Option<u64>) -> io::Result<Option<OwnedFd>> {
     let Ok(found) = open_pinned(place) else { return Ok(None) };
     let is_mountable = matches!(file_type(&fstat(&found)?), FileType::Directory | FileType::RegularFile);
@@ -155,7 +157,7 @@ fn make_read_only(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> 
     check_hard_links(&fstat(&there)?, linked)
 }
 
-/// Puts a device that cannot be opened over a file, and an empty folder that cannot be entered over a folder.
+/// Mounts a device that cannot be opened over a file, or an empty folder that cannot be entered over a folder.
 fn hide(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
     let there = open_final_symlink(path.as_os_str())?;
     let about = fstat(&there)?;
@@ -169,7 +171,7 @@ fn hide(path: &Path, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
     check_hard_links(&about, linked)
 }
 
-/// A file with a name that nobody knows cannot be guarded by the others.
+/// A hard-linked file with an unknown name cannot be protected by its known names.
 fn check_hard_links(about: &Stat, linked: &BTreeSet<(u64, u64)>) -> io::Result<()> {
     let is_single = file_type(about) != FileType::RegularFile || about.st_nlink <= 1;
     let is_known = is_single || linked.contains(&(about.st_dev, about.st_ino));
@@ -193,13 +195,13 @@ fn attach(what: &OwnedFd, there: &OwnedFd) -> io::Result<()> {
     Ok(move_mount(what, c"", there, c"", flags)?)
 }
 
-/// Where programs share memory by name. Theirs is nobody else's, and goes with them.
+/// Where programs share memory by name. A sandbox has its own, which ends with it.
 pub(in crate::runtimes::sandbox::linux) const DEV_SHM: &str = "/dev/shm";
 
-/// The name that a sandbox's own memory has in the list of mounts.
+/// The name of the sandbox's tmpfs in the list of mounts.
 const TMPFS_SOURCE: &str = "metier-sandbox";
 
-/// Whether the memory that is shared by name is this sandbox's own.
+/// Whether `/dev/shm` is private to this sandbox.
 pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
     let mounts = read_lossy("/proc/thread-self/mountinfo").unwrap_or_default();
     // 36 35 0:50 / /dev/shm rw,nosuid,nodev - tmpfs metier-sandbox rw,size=131072k
@@ -208,17 +210,17 @@ pub(in crate::runtimes::sandbox::linux) fn has_private_shm() -> bool {
     kind.is_some_and(|kind| kind.split(' ').nth(1) == Some(TMPFS_SOURCE))
 }
 
-/// Files that there may be in such memory; each takes about a kilobyte.
+/// Maximum number of files in such a tmpfs; each takes about a kilobyte.
 const MAX_INODES: &str = "65536";
 
-/// A new file system in memory, with these rights for its root and so many bytes.
+/// A new tmpfs, with this mode for its root and this size limit.
 fn new_tmpfs(mode: &CStr, most: Option<u64>) -> io::Result<OwnedFd> {
     let new = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&new, c"source", TMPFS_SOURCE)?;
     fsconfig_set_string(&new, c"mode", mode)?;
     if let Some(most) = most {
         fsconfig_set_string(&new, c"size", most.to_string())?;
-        // Each is a file, or as much of its attributes.
+        // Each inode is a file, or the equivalent in extended attributes.
         fsconfig_set_string(&new, c"nr_inodes", MAX_INODES)?;
     }
     fsconfig_create(&new)?;

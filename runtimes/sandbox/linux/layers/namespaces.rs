@@ -1,7 +1,7 @@
-//! Namespaces: a script's own view of files, processes, names and, where it is shut, the network.
+//! Namespaces: a script's own view of mounts, processes, IPC, host names and, if it is blocked, the network.
 //!
-//! Whether the machine gives any is found out by making some, by each helper. The stub is the first process in them,
-//! so that its death is the death of everyone in there.
+//! Each fork server detects support by creating namespaces. The supervisor is the first process in them, so that its death kills
+//! all processes in them.
 
 use std::fs;
 use std::io;
@@ -22,41 +22,41 @@ use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 use crate::runtimes::sandbox::{FileRules, ResourceLimits};
 
-/// What this machine gives.
+/// The namespaces that this machine supports.
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::sandbox::linux) struct NamespaceConfig {
-    /// Who is not root must own what it changes, by way of a user namespace.
+    /// A user who is not root must own the namespaces to change them, which takes a user namespace.
     user_namespace: Option<(Uid, Gid)>,
     network: NetworkIsolation,
 }
 
-/// What there is for scripts without the network.
+/// How the network is blocked.
 #[derive(Clone, Copy, PartialEq)]
 enum NetworkIsolation {
-    /// Nothing but the filter of calls.
+    /// By the seccomp filter only.
     FilterOnly,
-    /// An empty one for each.
+    /// By an empty network namespace for each script.
     OwnNetns,
-    /// The empty one that this process is in.
+    /// By the empty network namespace that this process is in.
     SharedNetns,
 }
 
-/// What was found out about this machine. That it gives none may be for want of memory or of numbers, and pass.
+/// What was detected on this machine. A failure may be a transient lack of memory or process ids.
 #[derive(Default)]
 pub(in crate::runtimes::sandbox::linux) struct NamespaceSupport {
     config: Option<NamespaceConfig>,
     checked_at: Option<Instant>,
-    /// Whether this process has tried to leave the network, and the way back where it has left it.
+    /// Whether this process has tried to leave the host's network namespace, and the way back if it has left it.
     tried_shared_netns: bool,
     host_netns: Option<HostNetns>,
 }
 
-/// How long it is believed that there are none.
+/// How long a negative result is kept.
 const RECHECK_AFTER: Duration = Duration::from_mins(1);
 
 impl NamespaceSupport {
-    /// Whether a script may be given some now. As long as that cannot be told it may be, and who is to have some hears that
-    /// there are none.
+    /// Whether a script may get namespaces now. True while detection fails transiently; the launch itself then fails if there are
+    /// none.
     pub(in crate::runtimes::sandbox::linux) fn may_be_available(&mut self) -> bool {
         let is_all = self.config.is_some_and(|found| found.network != NetworkIsolation::FilterOnly);
         if !is_all && self.checked_at.is_none_or(|asked| asked.elapsed() > RECHECK_AFTER) {
@@ -66,8 +66,8 @@ impl NamespaceSupport {
         self.config.is_some()
     }
 
-    /// Moves this process into the network that scripts share from now on, where they need no users of their own: whoever has, may
-    /// enter none but its own.
+    /// Moves this process into the empty network namespace that scripts share from now on, if they need no user namespace: a
+    /// process in a user namespace may enter only network namespaces that it owns.
     pub(in crate::runtimes::sandbox::linux) fn enter_shared_netns(&mut self) {
         let Some(found) = &mut self.config else { return };
         let may_try = !std::mem::replace(&mut self.tried_shared_netns, true)
@@ -82,14 +82,14 @@ impl NamespaceSupport {
         }
     }
 
-    /// Splits off a process for orders of this kind, the first in these namespaces where it is to have any.
+    /// Forks a process for requests of this profile, the first in its namespaces if it gets any.
     pub(in crate::runtimes::sandbox::linux) fn fork(
         &self,
         namespaces: Option<NamespaceConfig>,
         kind: SandboxProfile,
     ) -> io::Result<ForkResult> {
         if kind.filter_syscalls {
-            // Made here, it is there for all that are split off.
+            // Compiled here, the filter exists in every forked process.
             SeccompFilter::cached(kind.seccomp).ok();
         }
         let side = namespaces.map_or_else(sys::fork, |all| {
@@ -98,38 +98,38 @@ impl NamespaceSupport {
         if let (ForkResult::Child, Some(outside)) =
             (&side, self.host_netns.as_ref().filter(|_| !kind.seccomp.block_network))
         {
-            // It has started nothing, and another one takes the order.
+            // It has started nothing, and another process takes the request.
             outside.enter().unwrap_or_else(|_| sys::exit(1));
         }
         Ok(side)
     }
 
-    /// What there was when this was last asked.
+    /// The result of the last detection.
     pub(in crate::runtimes::sandbox::linux) fn config(&self) -> Option<NamespaceConfig> {
         self.config
     }
 }
 
-/// Namespaces that this process is the first in.
+/// Namespaces in which this process is the first.
 #[derive(Clone, Copy)]
 pub(in crate::runtimes::sandbox::linux) struct EnteredNamespaces {
     config: NamespaceConfig,
-    /// The processes in the namespace are listed in `/proc`, and no others.
+    /// `/proc` lists exactly the processes of the namespace.
     private_proc: bool,
-    /// How many processes there may be at a time, where that was settled.
+    /// The maximum number of processes, if it was set already.
     pid_limit: Option<u64>,
 }
 
-/// What was made of them for one script.
+/// How the namespaces were set up for one script.
 #[derive(Clone, Copy, Default)]
 pub(in crate::runtimes::sandbox::linux) struct NamespaceSetup {
-    /// Everything guarded that was there is guarded.
+    /// Every protected path that existed is protected.
     pub(in crate::runtimes::sandbox::linux) protected_paths: bool,
-    /// The processes in the namespace are listed in `/proc`, and no others.
+    /// `/proc` lists exactly the processes of the namespace.
     pub(in crate::runtimes::sandbox::linux) private_proc: bool,
-    /// The number of processes is limited by the namespace.
+    /// The namespace limits the number of processes.
     pub(in crate::runtimes::sandbox::linux) has_pid_limit: bool,
-    /// It is to be limited by what each process inherits.
+    /// The process limit to set as an inherited resource limit.
     pub(in crate::runtimes::sandbox::linux) nproc_rlimit: Option<u64>,
 }
 
@@ -137,8 +137,8 @@ const BASE_CLONE_FLAGS: libc::c_int =
     libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 impl NamespaceConfig {
-    /// Those that a script could be given here, if any. A script that is refused them may be in somebody else's sandbox. The error
-    /// is that of a try that says nothing of the next one.
+    /// Detects the namespaces that a script can get here, if any. If they are refused, this may be inside another sandbox. `Err`
+    /// means a transient failure, which does not predict the next attempt.
     fn detect() -> io::Result<Option<Self>> {
         let user = Some((geteuid(), getegid()));
         let may_without = rustix::thread::capabilities(None)
@@ -171,14 +171,14 @@ impl NamespaceConfig {
                 let ended = waitpid(Some(pid), WaitOptions::empty())?;
                 match ended.and_then(|(_, status)| status.exit_status()) {
                     Some(0) => Ok(()),
-                    // Who was killed says nothing.
+                    // A killed process gives no reason.
                     other => Err(io::Error::from_raw_os_error(other.unwrap_or(libc::EAGAIN))),
                 }
             }
         }
     }
 
-    /// What to split off a stub with.
+    /// The clone flags for a supervisor.
     fn clone_flags(self, shut_network: bool) -> libc::c_int {
         let users = if self.user_namespace.is_some() { libc::CLONE_NEWUSER } else { 0 };
         let network =
@@ -186,8 +186,8 @@ impl NamespaceConfig {
         BASE_CLONE_FLAGS | users | network
     }
 
-    /// Makes this process, which has just been split off with them, the user it was before, and does in them what no order
-    /// changes; an order that leaves so many processes is likely to come. It has to be the first in them.
+    /// Makes this process, which was just forked into the namespaces, the user it was before, and does in them what is the same
+    /// for every request; a request with this process limit is likely to come. It must be the first process in them.
     pub(in crate::runtimes::sandbox::linux) fn enter(
         self,
         processes: Option<u64>,
@@ -197,7 +197,7 @@ impl NamespaceConfig {
         }
         if let Some((user, group)) = self.user_namespace {
             map_own_ids(user, group)?;
-            // What the helper has done for all does not hold in there.
+            // What the fork server has dropped for all is not dropped in a new user namespace.
             capabilities::drop_bounding_set()?;
         }
         let own_proc = mounts::prepare()?;
@@ -207,7 +207,7 @@ impl NamespaceConfig {
 }
 
 impl EnteredNamespaces {
-    /// Furnishes them for a script.
+    /// Sets them up for a script.
     pub(in crate::runtimes::sandbox::linux) fn set_up(
         self,
         files: &FileRules,
@@ -215,7 +215,7 @@ impl EnteredNamespaces {
     ) -> io::Result<NamespaceSetup> {
         let Self { config: all, private_proc: own_proc, pid_limit: processes } = self;
         let is_limited = |most| processes == Some(most) || (own_proc && limit_pids(most));
-        // As long as that can be changed.
+        // Set now, while it can still be changed.
         let processes = ceilings.processes.is_some_and(is_limited);
         let guarded = mounts::apply(files, ceilings.tree_memory)?;
         let process_limit = ceilings.processes.filter(|_| !processes && all.user_namespace.is_some());
@@ -228,15 +228,15 @@ impl EnteredNamespaces {
     }
 }
 
-/// Whether there was too little of something at that moment.
+/// Whether a resource was exhausted at that moment.
 fn is_transient(error: &io::Error) -> bool {
     const PASSING: [i32; 5] = [libc::EAGAIN, libc::EINTR, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error.raw_os_error().is_some_and(|number| PASSING.contains(&number))
 }
 
-/// Without a map the kernel takes this process for nobody. Nobody else is mapped, and nobody can be.
+/// Without an id map the kernel treats this process as nobody. No other user is mapped, and none can be.
 fn map_own_ids(user: Uid, group: Gid) -> io::Result<()> {
-    // The files that make the map belong to root as long as nobody may look into this process.
+    // The files that set the map belong to root as long as this process is not dumpable.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1", user = user.as_raw()))?;
@@ -245,11 +245,11 @@ fn map_own_ids(user: Uid, group: Gid) -> io::Result<()> {
     Ok(())
 }
 
-/// The numbers a namespace does not use again once it has used them all.
+/// The process ids that a namespace does not reuse once it has used them all.
 const RESERVED_PIDS: u64 = 300;
 
-/// Leaves the namespace so many numbers for processes. Before Linux 6.14 there is one such limit for the whole machine, which
-/// is not ours to change.
+/// Limits the process ids of the namespace. Before Linux 6.14 there is one such limit for the whole machine, which is not ours to
+/// change.
 fn limit_pids(most: u64) -> bool {
     const FIRST: (u32, u32) = (6, 14);
     kernel_version().is_some_and(|release| release >= FIRST)

@@ -1,7 +1,7 @@
-//! The network of scripts that are to have none: an empty one, the same for all.
+//! The network namespace of scripts without network: an empty one, shared by all of them.
 //!
-//! To make one takes the kernel longer than all the rest of a sandbox. Nobody in it can make a socket, so that those who share it
-//! share nothing; what it is there for is that there is nothing to reach, should somebody find a way to one.
+//! Creating one takes the kernel longer than all the rest of a sandbox. Scripts cannot create sockets in it, so sharing it gives
+//! them nothing in common; it makes sure that nothing can be reached if a script finds a way to create one.
 
 use std::fs::File;
 use std::io;
@@ -14,11 +14,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::linux::sys::ForkResult;
 
-/// The network this process was in before it went into an empty one.
+/// The network namespace this process was in before it entered an empty one.
 pub(in crate::runtimes::sandbox::linux) struct HostNetns(File);
 
 impl HostNetns {
-    /// Leaves the network, with all that is split off from here on. Nothing where this process may not, or could not go back.
+    /// Leaves the network namespace, also for all processes forked from here on. `None` if this is not permitted, or there is no
+    /// way back.
     pub(in crate::runtimes::sandbox::linux) fn leave() -> Option<Self> {
         let outside = Self(File::open("/proc/thread-self/ns/net").ok()?);
         let (_, tried) = match sys::fork().ok()? {

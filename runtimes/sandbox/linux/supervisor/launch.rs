@@ -1,4 +1,4 @@
-//! What a stub is there for: one order, and where it is to be carried out.
+//! The launch of one request, in the namespaces prepared for it.
 
 use std::os::fd::OwnedFd;
 
@@ -10,17 +10,17 @@ use crate::runtimes::sandbox::linux::layers::namespaces::{EnteredNamespaces, Nam
 use crate::runtimes::sandbox::linux::supervisor;
 use crate::runtimes::sandbox::linux::supervisor::IdleSupervisor;
 
-/// An order, and where it is to be carried out.
+/// A request, and where to run it.
 pub(in crate::runtimes::sandbox::linux) struct LaunchTask {
     pub(in crate::runtimes::sandbox::linux) message: LaunchMessage,
-    /// Namespaces that this process is the first in and has to furnish; without any it is among the processes of the machine.
+    /// Namespaces in which this process is the first, and which it must set up; `None` if it runs among the machine's processes.
     pub(in crate::runtimes::sandbox::linux) namespaces: Option<NamespaceConfig>,
-    /// Hears that the script comes next. Who hangs up before has started nothing.
+    /// Receives a message when the script is about to start. A supervisor that hangs up before that has started nothing.
     pub(in crate::runtimes::sandbox::linux) ready_fd: OwnedFd,
 }
 
 impl LaunchTask {
-    /// Makes this process, which was just split off, a stub and runs the order to its end. The answer is its exit code.
+    /// Makes this process, which was just forked, a supervisor and runs the request to its end. Returns its exit code.
     pub(in crate::runtimes::sandbox::linux) fn run(self) -> i32 {
         let Ok(entered) = self.namespaces.map(|namespaces| namespaces.enter(None)).transpose() else {
             return 1;
@@ -30,7 +30,7 @@ impl LaunchTask {
     }
 }
 
-/// Runs an order to its end by a stub that is ready, in the namespaces it has entered. `said` hears that the script comes next.
+/// Runs a request to its end in a prepared supervisor, in the namespaces it has entered. Tells `said` before the script starts.
 pub(in crate::runtimes::sandbox::linux) fn set_up_and_supervise(
     mut parcel: LaunchMessage,
     said: OwnedFd,
@@ -49,8 +49,8 @@ pub(in crate::runtimes::sandbox::linux) fn set_up_and_supervise(
         (Err((step, error)), None)
     };
     let (ready, made) = match furnished.transpose() {
-        // Whoever requires a sandbox is given all of it that there is on this machine, or none.
-        // Nothing but a mount keeps what lies in the project from being seen.
+        // If the sandbox is required, everything this machine supports must be set up, or the run fails.
+        // Only a mount can hide what lies in the project.
         Ok(_) if is_uncovered => lost(ready, "own folders", Errno::OPNOTSUPP.into()),
         Ok(_) if parcel.is_downgraded && sandbox.required => lost(ready, "namespaces", Errno::AGAIN.into()),
         Ok(Some(made)) if !made.protected_paths && sandbox.required => {

@@ -1,8 +1,9 @@
-//! The stub: starts one script and watches it, and leaves nothing of its tree alive. It is ready before it has its order.
+//! The supervisor of one run: starts a script, watches it, and kills its whole process tree. It is prepared before its request
+//! arrives.
 //!
-//! In namespaces it is the first process, whose death nobody in there outlives. Elsewhere it stands in a Landlock domain that
-//! keeps signals inside, so that killing everyone it may signal kills exactly its descendants, at once, however they fork or
-//! hide. The script is in a domain of its own inside that one and can do nothing to the stub.
+//! With namespaces it is the first process, whose death kills everyone in them. Otherwise it is in a Landlock domain that keeps
+//! signals inside, so that killing every process it may signal kills exactly its descendants, at once, however they fork or hide.
+//! The script is in a domain of its own inside that one and can do nothing to the supervisor.
 
 pub(super) mod launch;
 
@@ -31,20 +32,20 @@ use crate::runtimes::sandbox::linux::memory_monitor::MemoryMonitor;
 use crate::runtimes::sandbox::linux::sys;
 use crate::runtimes::sandbox::{Enforcement, LaunchOutcome, LaunchRequest, ResourceUsage, SupervisorReport};
 
-/// How long killed processes may take to go.
+/// How long killed processes may take to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A stub without an order.
+/// A supervisor without a request.
 pub(super) struct IdleSupervisor {
-    /// Readable when somebody has ended.
+    /// Readable when a child has ended.
     sigchld: OwnedFd,
     kill_method: KillMethod,
     child: ChildHandle,
 }
 
 impl IdleSupervisor {
-    /// Makes this process a stub for orders of that kind, `like` one that came before; `is_first` where it is the first in
-    /// namespaces of its own.
+    /// Makes this process a supervisor for requests of that profile; `like` is an earlier request, and `is_first` says whether it
+    /// is the first process in namespaces of its own.
     pub(super) fn new(
         kind: SandboxProfile,
         like: Option<&EncodedRequest>,
@@ -53,7 +54,7 @@ impl IdleSupervisor {
         let at = |step| move |error: rustix::io::Errno| (step, std::io::Error::from(error));
         let ends = sys::sigchld_fd().map_err(|error| ("signals", error))?;
         setsid().map_err(at("session"))?;
-        // In a sandbox of somebody else's who is watched may not hide.
+        // Fails inside an outer sandbox, whose supervisor must be able to inspect its processes.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         set_child_subreaper(Pid::from_raw(1)).map_err(at("reaper"))?;
         let reach = if is_first { KillMethod::Scoped } else { KillMethod::set_up(kind.level) };
@@ -67,19 +68,19 @@ impl IdleSupervisor {
         matches!(self.kill_method, KillMethod::Scoped)
     }
 
-    /// Whether the leader still waits for its order. One that is gone, or could not be shut in, takes none.
+    /// Whether the child still waits for its request. A child that is gone, or could not be sandboxed, accepts none.
     pub(super) fn has_child(&self) -> bool {
         !is_hung_up(&self.child.setup_pipe)
     }
 
-    /// Ends the leader, which has no order.
+    /// Kills the child, which has no request.
     pub(super) fn kill_child(self) {
         self.child.kill_and_reap();
     }
 }
 
-/// Runs the order to its end and reports; `made` are the namespaces that were furnished for it. The answer is the stub's own
-/// exit code: zero where nothing is left of the tree.
+/// Runs the request to its end and reports; `made` are the namespaces that were set up for it. Returns the supervisor's own exit
+/// code: zero if nothing is left of the tree.
 pub(super) fn supervise(
     order: &LaunchRequest,
     parcel: LaunchMessage,
@@ -87,7 +88,7 @@ pub(super) fn supervise(
     made: Option<NamespaceSetup>,
 ) -> i32 {
     let started = ready.and_then(|ready| SupervisedTree::start(order, &parcel, ready, made));
-    // What is the script's alone, its stub must not hold open.
+    // The supervisor must not hold open what belongs to the script alone.
     let LaunchMessage {
         request: text,
         fds: LaunchFds { stdin, stdout, stderr, api, control, report },
@@ -103,14 +104,14 @@ pub(super) fn supervise(
     i32::from(!written.unwrap_or(false) || !said.enforcement.tree_gone)
 }
 
-/// Reads an order like this one and writes a report, so that the kernel need not bring in what that takes page by page when
-/// somebody waits.
+/// Decodes a request like this one and encodes a report, so that the kernel has the pages for that loaded before somebody
+/// waits.
 fn warm_up(like: &EncodedRequest) {
     let setup = ipc::encode(&SetupMessage::Ready(Enforcement::default()));
     drop((like.decode(), setup.map(|text| parse_setup(&text)), ipc::encode(&setup_failed_report("", 0))));
 }
 
-/// The report of a script that was not started.
+/// The report for a script that was not started.
 fn setup_failed_report(step: &str, errno: i32) -> SupervisorReport {
     SupervisorReport {
         end: LaunchOutcome::SetupFailed { step: step.into(), errno },
@@ -122,18 +123,18 @@ fn setup_failed_report(step: &str, errno: i32) -> SupervisorReport {
 
 /// How the tree can be killed.
 enum KillMethod {
-    /// All of it at once: whoever can be signalled at all.
+    /// All of it at once: every process that can be signalled.
     Scoped,
-    /// Its children, until no more of them are handed over; and why not everyone, where the kernel said so.
+    /// Its children, until no more orphans arrive; and why not all at once, if the kernel returned an error.
     Walk(Option<std::io::Error>),
 }
 
-/// A script and what came of it.
+/// A script and its outcome.
 struct SupervisedTree {
     child_pid: Pid,
-    /// The leader's, once it is reaped: its number may then be that of another descendant.
+    /// The child's status, once it is reaped: its process id may then be that of another descendant.
     wait_status: Option<i32>,
-    /// Readable when somebody has ended.
+    /// Readable when a child has ended.
     sigchld: OwnedFd,
     setup_pipe: File,
     kill_method: KillMethod,
@@ -200,7 +201,7 @@ impl SupervisedTree {
         }
     }
 
-    /// Sleeps until the leader exits, the host hangs up, time is up, or the tree holds too much, which is the answer.
+    /// Sleeps until the child exits, the host hangs up, time is up, or the tree exceeds its memory limit, which returns true.
     fn wait(&mut self, until: Option<Instant>, control: &OwnedFd) -> bool {
         loop {
             let next = self.memory_monitor.as_ref().map(MemoryMonitor::next_check);
@@ -225,7 +226,7 @@ impl SupervisedTree {
             if self.wait_status.is_some() {
                 return false;
             }
-            // From the moment it is the program, its end of the pipe is closed.
+            // When it executes the program, its end of the pipe is closed.
             let has_begun = is_hung_up(&self.setup_pipe);
             let is_stopped =
                 || until.is_some_and(|until| until <= Instant::now()) || is_readable(control.as_fd());
@@ -235,9 +236,9 @@ impl SupervisedTree {
         }
     }
 
-    /// Reaps whoever has ended: how many there were beside the leader, and whether no child is left.
+    /// Reaps every ended child: how many there were besides the script's process, and whether no child is left.
     fn reap(&mut self) -> (u32, bool) {
-        // Read, it is readable again when the next one ends.
+        // Reading it makes it readable again for the next child that ends.
         rustix::io::read(&self.sigchld, &mut [0; 128]).ok();
         let mut others = 0;
         loop {
@@ -249,16 +250,16 @@ impl SupervisedTree {
                 }
                 Ok(Some(_)) => others += 1,
                 Ok(None) => return (others, false),
-                // No child is left, and as the reaper of its tree the stub would have them all.
+                // No child is left, and as the subreaper of its tree the supervisor would have any that remained.
                 Err(_) => return (others, true),
             }
         }
     }
 
-    /// Kills whatever lives and reaps it: how many there were beside the leader, and whether all are gone.
+    /// Kills and reaps all that live: how many there were besides the script's process, and whether all are gone.
     fn kill_all(&mut self) -> (u32, bool) {
         let began = Instant::now();
-        // Who has no child has no descendant. To ask costs less than to kill everyone, which looks at every process there is.
+        // A process without children has no descendants. Checking that costs less than killing all, which visits every process.
         let (mut others, mut is_gone) = self.reap();
         while !is_gone && began.elapsed() < KILL_TIMEOUT {
             self.kill();
@@ -276,13 +277,13 @@ impl SupervisedTree {
             KillMethod::Scoped => sys::kill_all_signalable(),
             KillMethod::Walk(_) => child_processes::kill_all_except(&[]),
         }
-        // A leader that no list shows can be named: its number is nobody else's until it is reaped.
+        // A child that no list shows can be killed by its process id, which is not reused until it is reaped.
         if self.wait_status.is_none() {
             kill_process(self.child_pid, Signal::KILL).ok();
         }
     }
 
-    /// What the leader said before it became the program, and why it did not, if so. Nobody is left who could say more.
+    /// What the child reported before it executed the program, and why it did not, if so. Nobody is left who could report more.
     fn read_setup(&mut self) -> (Enforcement, Option<(String, i32)>) {
         let mut text = [0; 512];
         let length = self.setup_pipe.read(&mut text).unwrap_or(0);
@@ -304,7 +305,7 @@ fn parse_setup(mut text: &[u8]) -> (Enforcement, Option<(String, i32)>) {
 }
 
 impl KillMethod {
-    /// How this process may kill in that tier.
+    /// How this process may kill at that sandbox level.
     fn set_up(tier: SandboxLevel) -> Self {
         let scoped = match tier {
             SandboxLevel::LandlockUnscoped => Ok(false),
@@ -316,7 +317,7 @@ impl KillMethod {
         }
     }
 
-    /// Where it could not kill all of a tree, and must, nothing is started.
+    /// If it cannot kill all of a tree, and the sandbox is required, nothing is started.
     fn check_required(self, order: &LaunchRequest) -> std::io::Result<Self> {
         match self {
             Self::Walk(why) if order.sandbox.required && !child_processes::can_list() => {
@@ -327,20 +328,20 @@ impl KillMethod {
     }
 }
 
-/// Whether nobody is left who could say anything there: the leader has become the program, or has ended.
+/// Whether no writer is left: the child has executed the program, or has ended.
 fn is_hung_up(setup: &File) -> bool {
     let mut end = [PollFd::new(setup, PollFlags::IN)];
     poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
         && end[0].revents().contains(PollFlags::HUP)
 }
 
-/// Whether there is anything to be heard at this end, were it that the other one hung up.
+/// Whether there is anything to read at this end, even if only that the other end hung up.
 fn is_readable(end: BorrowedFd<'_>) -> bool {
     let mut end = [PollFd::from_borrowed_fd(end, PollFlags::IN)];
     poll(&mut end, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Whether signals really stay inside: neither the helper nor the first process of all may be signalled from here.
+/// Whether signals really stay inside: neither the fork server nor process 1 may be signalled from here.
 fn signals_are_scoped() -> bool {
     let refused =
         |pid: Option<Pid>| pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::PERM));

@@ -1,10 +1,10 @@
-//! The system calls that a script may make, by what they are for. What is not here, nor among those refused, is unknown: a
-//! kernel that learns a new call has it for everybody but scripts in a sandbox.
+//! The seccomp allowlist: the system calls that a script may make, by purpose. A call that is neither here nor among the refused
+//! ones answers `ENOSYS`: when a kernel gets a new call, everybody but sandboxed scripts has it.
 
-/// Those that every machine has.
+/// Calls that every architecture has.
 #[rustfmt::skip]
 pub(in crate::runtimes::sandbox::linux) const ALLOWED_CALLS: &[i64] = &[
-    // Its own processes and threads, and who they are.
+    // The script's own processes and threads, and their ids.
     libc::SYS_clone, libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4,
     libc::SYS_waitid, libc::SYS_set_tid_address, libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq,
     libc::SYS_membarrier, libc::SYS_prctl, libc::SYS_personality, libc::SYS_seccomp, libc::SYS_landlock_create_ruleset,
@@ -30,26 +30,26 @@ pub(in crate::runtimes::sandbox::linux) const ALLOWED_CALLS: &[i64] = &[
     libc::SYS_timer_getoverrun, libc::SYS_timer_gettime, libc::SYS_timer_settime, libc::SYS_timerfd_create,
     libc::SYS_timerfd_gettime, libc::SYS_timerfd_settime, libc::SYS_futex, libc::SYS_ppoll, libc::SYS_pselect6,
     libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait, libc::SYS_eventfd2,
-    // Its own memory.
+    // Memory of the process.
     libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
     libc::SYS_msync, libc::SYS_mincore, libc::SYS_mlock, libc::SYS_mlock2, libc::SYS_mlockall, libc::SYS_munlock,
     libc::SYS_munlockall, libc::SYS_mbind, libc::SYS_get_mempolicy, libc::SYS_set_mempolicy, libc::SYS_pkey_alloc,
     libc::SYS_pkey_free, libc::SYS_pkey_mprotect, libc::SYS_remap_file_pages,
-    // Descriptors, and what is in files.
+    // Descriptors and file contents.
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_close, libc::SYS_close_range, libc::SYS_dup, libc::SYS_dup3,
     libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_flock, libc::SYS_pipe2, libc::SYS_lseek, libc::SYS_read,
     libc::SYS_readv, libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_write, libc::SYS_writev,
     libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2, libc::SYS_sendfile, libc::SYS_copy_file_range,
     libc::SYS_splice, libc::SYS_tee, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range,
     libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_fallocate, libc::SYS_truncate, libc::SYS_ftruncate,
-    // Names, and what is known of files.
+    // File names and metadata.
     libc::SYS_getcwd, libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_getdents64, libc::SYS_newfstatat, libc::SYS_fstat,
     libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_faccessat, libc::SYS_faccessat2,
     libc::SYS_readlinkat, libc::SYS_mkdirat, libc::SYS_mknodat, libc::SYS_linkat, libc::SYS_symlinkat,
     libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchown,
     libc::SYS_fchownat, libc::SYS_utimensat, libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr,
     libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
-    // Sockets, where it has any.
+    // Sockets, if the script has any.
     libc::SYS_socket, libc::SYS_socketpair, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4,
     libc::SYS_connect, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername, libc::SYS_getsockopt,
     libc::SYS_setsockopt, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendmmsg, libc::SYS_recvfrom,
@@ -60,7 +60,7 @@ pub(in crate::runtimes::sandbox::linux) const ALLOWED_CALLS: &[i64] = &[
     441, 449, 450, 452, 453, 454, 455, 456, 462, 464, 465, 471,
 ];
 
-/// Those that only older machines have, where newer ones have something better.
+/// Calls that only older architectures have; newer ones have better replacements.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub(in crate::runtimes::sandbox::linux) const ALLOWED_ARCH_CALLS: &[i64] = &[

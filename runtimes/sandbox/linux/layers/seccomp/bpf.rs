@@ -1,11 +1,11 @@
-//! A filter of system calls, as the program that the kernel runs for each of them.
+//! Compiles a seccomp filter: the BPF program that the kernel runs for each system call.
 //!
-//! The kernel tries a new filter on every number there is, so that one that searches for a number costs a tenth of one that
-//! goes through them all.
+//! The kernel evaluates a new filter for every syscall number, so a binary search takes a tenth of the time that a linear list
+//! takes.
 
 use seccompiler::sock_filter;
 
-/// What becomes of a call. One without a row does not exist.
+/// What a call returns. A call without a rule does not exist (`ENOSYS`).
 pub(in crate::runtimes::sandbox::linux) struct SyscallRule {
     pub(in crate::runtimes::sandbox::linux) number: u32,
     pub(in crate::runtimes::sandbox::linux) action: SyscallAction,
@@ -15,14 +15,14 @@ pub(in crate::runtimes::sandbox::linux) struct SyscallRule {
 pub(in crate::runtimes::sandbox::linux) enum SyscallAction {
     Allow,
     Errno(libc::c_int),
-    /// Refused where one of the rules fits.
+    /// Refused if one of the rules matches.
     ErrnoIf(Vec<ArgumentRule>, libc::c_int),
 }
 
-/// Conditions that all have to hold.
+/// Conditions that must all hold.
 pub(in crate::runtimes::sandbox::linux) type ArgumentRule = Vec<Condition>;
 
-/// One about the lower half of an argument.
+/// A condition on the lower half of an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::runtimes::sandbox::linux) struct Condition {
     argument: u8,
@@ -31,27 +31,27 @@ pub(in crate::runtimes::sandbox::linux) struct Condition {
     expects_equal: bool,
 }
 
-/// The argument is this.
+/// The argument equals this value.
 pub(in crate::runtimes::sandbox::linux) fn equals(argument: u8, value: u32) -> Condition {
     masked_equals(argument, u32::MAX, value)
 }
 
-/// The argument is something else.
+/// The argument differs from this value.
 pub(in crate::runtimes::sandbox::linux) fn differs(argument: u8, value: u32) -> Condition {
     Condition { expects_equal: false, ..equals(argument, value) }
 }
 
-/// These bits of the argument are these.
+/// The argument's bits under the mask equal this value.
 pub(in crate::runtimes::sandbox::linux) fn masked_equals(argument: u8, mask: u32, value: u32) -> Condition {
     Condition { argument, mask, value, expects_equal: true }
 }
 
-/// Some of these bits of the argument are set.
+/// At least one of these bits of the argument is set.
 pub(in crate::runtimes::sandbox::linux) fn any_bit_set(argument: u8, mask: u32) -> Condition {
     Condition { expects_equal: false, ..masked_equals(argument, mask, 0) }
 }
 
-// The few instructions there are; what they load lies in the kernel's record of the call.
+// The few instructions in use; they load from the kernel's record of the call.
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
@@ -62,7 +62,7 @@ const NUMBER_OFFSET: u32 = 0;
 const ARCH_OFFSET: u32 = 4;
 const ARGS_OFFSET: u32 = 16;
 
-/// The program for these rows, for a machine that calls itself so.
+/// The BPF program for these rules and this architecture.
 pub(in crate::runtimes::sandbox::linux) fn compile(
     mut rows: Vec<SyscallRule>,
     machine: u32,
@@ -78,15 +78,15 @@ pub(in crate::runtimes::sandbox::linux) fn compile(
     program
 }
 
-/// The first of numbers that all have this answer.
+/// The first of a range of numbers that share this action.
 type ActionRange = (u32, SyscallAction);
 
-/// Every number there is, in ranges; also those of x32, by which a program on x86-64 may make any call.
+/// Ranges that cover every number, also those of x32, through which a program on x86-64 may make any call.
 fn action_ranges(rows: Vec<SyscallRule>) -> Vec<ActionRange> {
     const ABSENT: SyscallAction = SyscallAction::Errno(libc::ENOSYS);
     let mut ranges: Vec<ActionRange> = vec![(0, ABSENT)];
     for SyscallRule { number, action: answer } in rows {
-        // What comes behind the row before, unless this does.
+        // Replaces the range that follows the previous rule if this one starts there.
         ranges.pop_if(|(first, _)| *first == number);
         ranges.extend([(number, answer), (number + 1, ABSENT)]);
     }
@@ -94,7 +94,7 @@ fn action_ranges(rows: Vec<SyscallRule>) -> Vec<ActionRange> {
     ranges
 }
 
-/// Finds the range of the number that is loaded.
+/// Finds the range of the loaded number.
 fn compile_search(ranges: &[ActionRange]) -> Vec<sock_filter> {
     match ranges {
         [] => vec![return_errno(libc::ENOSYS)],
@@ -102,7 +102,7 @@ fn compile_search(ranges: &[ActionRange]) -> Vec<sock_filter> {
         _ => {
             let (lower, upper) = ranges.split_at(ranges.len() / 2);
             let (lower, middle) = (compile_search(lower), upper.first().map_or(0, |(first, _)| *first));
-            // The kernel translates every instruction anew for each script. A jump that is not far takes one.
+            // The kernel translates every instruction anew for each script. A short jump takes only one.
             let mut found = match u8::try_from(lower.len()) {
                 Ok(near) => vec![jump(IF_AT_LEAST, middle, near, 0)],
                 Err(_) => vec![jump(IF_AT_LEAST, middle, 0, 1), instruction(JUMP, length(&lower))],
@@ -126,7 +126,7 @@ fn compile_action(answer: &SyscallAction) -> Vec<sock_filter> {
     }
 }
 
-/// Refuses where all conditions hold, and goes on behind where one does not.
+/// Refuses if all conditions hold, and otherwise continues after the rule.
 fn compile_rule(rule: &ArgumentRule, errno: libc::c_int) -> Vec<sock_filter> {
     let mut program = vec![return_errno(errno)];
     for (number, condition) in rule.iter().enumerate().rev() {
@@ -174,7 +174,7 @@ pub(in crate::runtimes::sandbox::linux) mod tests {
 
     const HERE: u32 = 7;
 
-    /// What the program answers, as the kernel would run it.
+    /// What the program returns when the kernel runs it.
     pub(crate) fn evaluate(program: &[sock_filter], machine: u32, number: u32, arguments: [u32; 3]) -> u32 {
         let (mut at, mut held) = (0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! seccomp: the system calls of a script in a sandbox. What is not known to lead nowhere is not there.
+//! The seccomp filter of sandboxed scripts, an allowlist: a call that is not known to stay inside the sandbox does not exist.
 
 pub(in crate::runtimes::sandbox::linux) mod allowlist;
 pub(in crate::runtimes::sandbox::linux) mod bpf;
@@ -15,8 +15,8 @@ use self::bpf::{
     ArgumentRule, SyscallAction, SyscallRule, any_bit_set, compile, differs, equals, masked_equals,
 };
 
-/// Calls no script needs and that reach past its files: other processes, the kernel, mounts, keys, memory shared by number,
-/// queues by name, everybody's disks, and quotas that all programs of the user share.
+/// Calls that no script needs and that reach beyond its files: other processes, the kernel, mounts, keys, System V shared memory,
+/// named queues, everybody's disks, and quotas that all programs of the user share.
 /// `chmod`, `link` and `rename` are not among them: real programs need them.
 const REFUSED: &[i64] = &[
     libc::SYS_ptrace,
@@ -100,8 +100,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_inotify_init,
 ];
 
-/// Calls that change what no rule about files covers: attributes and access lists, of any file the user owns. They take memory
-/// that nobody counts as well. Programs that copy files expect file systems without any.
+/// Calls that change what no file rule covers: extended attributes and access lists, of any file the user owns. They also take
+/// memory that nobody counts. Programs that copy files expect that some file systems have none.
 const UNSUPPORTED: &[i64] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -113,9 +113,9 @@ const UNSUPPORTED: &[i64] = &[
     REMOVEXATTRAT,
 ];
 
-/// Calls that programs try and do without when the kernel has none of them, as it has none that is not named in here at all.
-/// `clone3` hides its flags from filters; the C library goes on with `clone`. Memory that is secret, or was given to a pipe by
-/// `vmsplice`, is counted by nobody, and a file in memory is not while it is on its way through a socket: programs go on with a
+/// Calls that programs try and do without if they answer `ENOSYS`, as every call that is not listed here does.
+/// `clone3` hides its flags from filters; the C library falls back to `clone`. Secret memory, and memory given to a pipe by
+/// `vmsplice`, is not counted, and a memfd is not while it is in transit through a socket: programs fall back to a
 /// file in a folder, and what lies in the sandbox's own `/dev/shm` is counted wherever it is open. The list of mounts is the
 /// host's; and all programs of the machine share one number of requests by `io_setup`.
 const ABSENT: &[i64] = &[
@@ -131,7 +131,7 @@ const ABSENT: &[i64] = &[
     LISTMOUNT,
 ];
 
-/// Calls that have the same number on every machine, and a name in `libc` on few.
+/// Calls that have the same number on every architecture, but a name in `libc` on few.
 const QUOTACTL_FD: i64 = 443;
 const PROCESS_MRELEASE: i64 = 448;
 const SETXATTRAT: i64 = 463;
@@ -151,8 +151,8 @@ const NAMESPACE_FLAGS: [libc::c_int; 8] = [
     0x80, // CLONE_NEWTIME
 ];
 
-/// Calls with the place of the argument that says whose limits, priority or processors are meant: one's own, which is 0.
-/// Threads that name themselves by number are refused as well; none of the programs we know mind.
+/// Calls with the index of the argument that says whose limits, priority or processors are meant: the caller's own, which is 0.
+/// Threads that name themselves by their id are refused as well; no program we know minds.
 const SELF_ONLY_CALLS: [(i64, u8); 7] = [
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -163,10 +163,10 @@ const SELF_ONLY_CALLS: [(i64, u8); 7] = [
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// In some of them 0 may also be the user, with all that runs for them: the call, and the first argument that says so.
+/// In some of them 0 may also mean the user, with all their processes: the call, and the first argument that says so.
 const USER_WIDE_CALLS: [(i64, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// Families that a script with the network may use; never local sockets, behind which services of the user's own listen.
+/// Socket families that a script with network may use; never Unix sockets, behind which services of the user listen.
 const ALLOWED_SOCKET_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// The bits of a socket's type that are not flags.
@@ -174,15 +174,15 @@ const SOCKET_TYPE_MASK: u32 = 0xf;
 
 const PR_SET_DUMPABLE: u32 = libc::PR_SET_DUMPABLE.cast_unsigned();
 
-/// Who may share a processor's core with whom, and what a process looks like from outside.
+/// Which processes share a processor core (core scheduling), and how a process looks from outside.
 const REFUSED_PRCTL_OPTIONS: [u32; 2] = [62, libc::PR_SET_MM.cast_unsigned()]; // PR_SCHED_CORE
 
-/// Rules of Landlock for ports, which nobody counts; those for files are as many as there are files.
+/// Landlock rules for ports, which nobody counts; there can be no more rules for files than there are files.
 const LANDLOCK_RULE_NET_PORT: u32 = 2;
 
-/// What `fcntl` may do: it copies and describes descriptors, locks and seals. What is left out reaches others: a lease makes
-/// whoever opens a file wait for its holder, and changes of a folder or of readiness are told by signals; or it takes from
-/// what the user has: the pages of pipes.
+/// The allowed `fcntl` commands: they copy and describe descriptors, lock and seal. The others affect other processes: a lease
+/// makes whoever opens a file wait for its holder, and changes of a folder or of readiness send signals; or they use up what the
+/// user has: the pages of pipes.
 const ALLOWED_FCNTL_COMMANDS: [u32; 22] = [
     0, 1, 2, 3, 4, // F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
     5, 6, 7, // F_GETLK, F_SETLK, F_SETLKW
@@ -193,8 +193,8 @@ const ALLOWED_FCNTL_COMMANDS: [u32; 22] = [
     1033, 1034, 1035, // F_ADD_SEALS, F_GET_SEALS, F_GET_RW_HINT
 ];
 
-/// What `ioctl` may do. Every driver and file system has requests of its own, many of which change a file or a disk by a
-/// descriptor that only reads: flags, attributes, volumes.
+/// The allowed `ioctl` requests. Every driver and file system has requests of its own, many of which change a file or a disk
+/// through a read-only descriptor: flags, attributes, volumes.
 const ALLOWED_IOCTLS: [u32; 34] = [
     0x5401,
     0x802c_542a,
@@ -232,7 +232,7 @@ const ALLOWED_IOCTLS: [u32; 34] = [
     0x8942, // SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN
 ];
 
-/// What a filter sees of the machine it was made for.
+/// The `AUDIT_ARCH` value by which a filter recognises the architecture it was compiled for.
 const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -243,24 +243,24 @@ const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// A filter of system calls.
+/// A compiled seccomp filter.
 pub(in crate::runtimes::sandbox::linux) struct SeccompFilter(Vec<sock_filter>);
 
-/// What makes one filter differ from another.
+/// The options in which filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::runtimes::sandbox::linux) struct SeccompOptions {
-    /// Whether the network stays shut.
+    /// Whether the network is blocked.
     pub(in crate::runtimes::sandbox::linux) block_network: bool,
-    /// Whether files may be locked as a whole, which takes no right to write to them.
+    /// Whether whole files may be locked (`flock`), which needs no right to write to them.
     pub(in crate::runtimes::sandbox::linux) allow_flock: bool,
 }
 
-/// One for each such difference.
+/// One filter for each combination.
 static FILTERS: [OnceLock<SeccompFilter>; 4] = [const { OnceLock::new() }; 4];
 
 impl SeccompFilter {
-    /// The filter of a script, which is made once: whoever is split off from this process then has it.
-    /// `Unsupported` on machines whose calls nobody has looked at.
+    /// The filter of a script, compiled once: processes forked from this one inherit it.
+    /// `Unsupported` on architectures whose calls have not been reviewed.
     pub(in crate::runtimes::sandbox::linux) fn cached(calls: SeccompOptions) -> io::Result<&'static Self> {
         let machine = AUDIT_ARCH.ok_or(io::ErrorKind::Unsupported)?;
         let made = || Self(compile(syscall_rules(calls), machine));
@@ -268,8 +268,8 @@ impl SeccompFilter {
         Ok(FILTERS[number].get_or_init(made))
     }
 
-    /// Filters the calls of this process and of whatever it starts. What is left to do before the program comes is not among
-    /// what it refuses.
+    /// Filters the calls of this process and of whatever it starts. It refuses none of the calls still needed before the program
+    /// is executed.
     pub(in crate::runtimes::sandbox::linux) fn apply(&self) -> io::Result<()> {
         seccompiler::apply_filter(&self.0).map_err(io::Error::other)
     }
@@ -286,30 +286,30 @@ fn syscall_rules(calls: SeccompOptions) -> Vec<SyscallRule> {
     answer(UNSUPPORTED, &SyscallAction::Errno(libc::EOPNOTSUPP));
     answer(ABSENT, &SyscallAction::Errno(libc::ENOSYS));
     if !calls.allow_flock {
-        // As where a file system has no locks, which is what programs are prepared for: those that can do without go on, the
-        // others say so. A lock that is answered and not held would be worse than none.
+        // As on a file system without locks, for which programs are prepared: those that can do without continue, the
+        // others report it. A lock that is granted but not held would be worse than none.
         answer(&[libc::SYS_flock], &SyscallAction::Errno(libc::ENOSYS));
     }
     for (call, rules, errno) in argument_rules(calls.block_network) {
         answer(&[call], &SyscallAction::ErrnoIf(rules, errno));
     }
-    // No call has a number that is not small.
+    // Every syscall number is small.
     let row = |(call, answer)| Some(SyscallRule { number: u32::try_from(call).ok()?, action: answer });
     answers.into_iter().filter_map(row).collect()
 }
 
-/// Calls, the rules by which they are refused, and how.
+/// Calls, the rules by which they are refused, and the error.
 fn argument_rules(shut_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_int)> {
     let mut calls: BTreeMap<i64, Vec<ArgumentRule>> = BTreeMap::new();
     let sockets = if shut_network {
         vec![Vec::new()]
     } else {
         let not_open = ALLOWED_SOCKET_FAMILIES.map(|open| differs(0, open.cast_unsigned())).to_vec();
-        // Of what the kernel says about itself, addresses and routes are enough.
+        // Of the kernel's netlink families, addresses and routes are enough.
         vec![not_open, vec![equals(0, libc::AF_NETLINK.cast_unsigned()), differs(2, 0)]]
     };
     calls.insert(libc::SYS_socket, sockets);
-    // Two ends of a stream belong together. An end that takes datagrams may send to any socket there is, by its path.
+    // The two ends of a stream belong together. A datagram end may send to any socket by its path.
     let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
         .map(|kind| vec![masked_equals(1, SOCKET_TYPE_MASK, kind.cast_unsigned())]);
     let mut pairs = vec![vec![differs(0, libc::AF_UNIX.cast_unsigned())]];
@@ -317,7 +317,7 @@ fn argument_rules(shut_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_in
     calls.insert(libc::SYS_socketpair, pairs);
     let any_namespace = NAMESPACE_FLAGS.into_iter().fold(0, |all, flag| all | flag.cast_unsigned());
     let mut clones = vec![vec![any_bit_set(0, any_namespace)]];
-    // What a process has open is looked up for one of its threads.
+    // The open files of a process are read from one of its threads.
     let [thread, files] = [libc::CLONE_THREAD, libc::CLONE_FILES].map(libc::c_int::cast_unsigned);
     clones.push(vec![masked_equals(0, thread | files, thread)]);
     calls.insert(libc::SYS_clone, clones);
@@ -327,28 +327,28 @@ fn argument_rules(shut_network: bool) -> Vec<(i64, Vec<ArgumentRule>, libc::c_in
     for (call, user) in USER_WIDE_CALLS {
         calls.entry(call).or_default().push(vec![equals(0, user)]);
     }
-    // Who may not be looked into cannot be counted by its stub.
+    // The supervisor cannot count the memory of a process that is not dumpable.
     let mut process = vec![vec![equals(0, PR_SET_DUMPABLE), differs(1, 1)]];
     process.extend(REFUSED_PRCTL_OPTIONS.map(|option| vec![equals(0, option)]));
     calls.insert(libc::SYS_prctl, process);
     calls.insert(libc::SYS_landlock_add_rule, vec![vec![equals(1, LANDLOCK_RULE_NET_PORT)]]);
-    // A socket that lingers holds up whoever closes it last. A script can make that its host, by sending it one: by a line it
-    // accepts, one it refuses, or one that nobody reads any more. No other file that can be had in a sandbox closes slowly, so
-    // that this is refused at its source, and closing needs no thread of its own.
+    // A socket with `SO_LINGER` delays whoever closes it last. A script could make its host do that by sending it one: on a
+    // connection that it accepts, one it refuses, or one that nobody reads any more. No other file that a sandbox can have closes
+    // slowly, so refusing this at its source means that closing needs no thread of its own.
     let of_sockets = |option: libc::c_int| {
         vec![equals(1, libc::SOL_SOCKET.cast_unsigned()), equals(2, option.cast_unsigned())]
     };
     let mut options = vec![of_sockets(libc::SO_LINGER)];
     if shut_network {
-        // What nobody has read yet is counted by what a socket holds where nobody asks for more.
+        // Unread data is counted by the default size of socket buffers, so nobody may ask for more.
         options.extend([of_sockets(libc::SO_SNDBUF), of_sockets(libc::SO_SNDBUFFORCE)]);
     }
     calls.insert(libc::SYS_setsockopt, options);
     calls.insert(libc::SYS_fcntl, vec![ALLOWED_FCNTL_COMMANDS.map(|command| differs(1, command)).to_vec()]);
     let restricted = calls.into_iter().map(|(call, rules)| (call, rules, libc::EPERM));
-    // The kernel compares 32 bits of a request, so does a rule.
+    // The kernel compares 32 bits of a request, and so does a rule.
     let requests = vec![ALLOWED_IOCTLS.map(|request| differs(1, request)).to_vec()];
-    // As an older kernel answers, which knows no such flag.
+    // As an older kernel answers, which does not know the flag.
     let unshared = vec![vec![masked_equals(2, libc::CLOSE_RANGE_UNSHARE, libc::CLOSE_RANGE_UNSHARE)]];
     let others = [(libc::SYS_ioctl, requests, libc::ENOTTY), (libc::SYS_close_range, unshared, libc::EINVAL)];
     restricted.chain(others).collect()
@@ -366,7 +366,7 @@ mod tests {
         SeccompOptions { block_network: false, allow_flock: false },
     ];
 
-    /// A jump over a row is one byte.
+    /// A jump over a rule has an offset of one byte.
     #[test]
     fn no_row_is_long() {
         for row in ALL.into_iter().flat_map(syscall_rules) {
@@ -391,34 +391,34 @@ mod tests {
     const EOPNOTSUPP: u32 = libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP.cast_unsigned();
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
-    /// What the kernel answers a script that makes this call.
+    /// What the filter returns to a script that makes this call.
     fn answer(calls: SeccompOptions, number: libc::c_long, arguments: [u32; 3]) -> u32 {
         let program = &SeccompFilter::cached(calls).unwrap().0;
         evaluate(program, AUDIT_ARCH.unwrap(), u32::try_from(number).unwrap(), arguments)
     }
 
-    /// What is written down here is not taken from the lists above: a row that is lost there is missed here.
+    /// The calls here are not taken from the lists above, so that a rule missing there is detected here.
     #[test]
     #[rustfmt::skip]
     fn what_leads_out_is_refused_whatever_a_script_was_granted() {
         let refused = [
-            // Into other processes.
+            // Other processes.
             libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_process_madvise,
             libc::SYS_pidfd_getfd, libc::SYS_kcmp, libc::SYS_move_pages, libc::SYS_migrate_pages, 448,
-            // Into the kernel, and what it keeps for all.
+            // The kernel, and what it stores for all.
             libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_add_key, libc::SYS_request_key,
             libc::SYS_keyctl, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module,
             libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_reboot, libc::SYS_syslog, libc::SYS_acct,
             libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_quotactl, 443, libc::SYS_vhangup, libc::SYS_nfsservctl,
             libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_adjtimex, libc::SYS_clock_adjtime,
             libc::SYS_sethostname, libc::SYS_setdomainname, libc::SYS_sync, libc::SYS_syncfs,
-            // To other files and mounts.
+            // Other files and mounts.
             libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
             libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
             libc::SYS_mount_setattr, libc::SYS_setns, libc::SYS_unshare, libc::SYS_open_by_handle_at,
             libc::SYS_name_to_handle_at, libc::SYS_fanotify_init, libc::SYS_fanotify_mark,
             libc::SYS_inotify_init1, libc::SYS_inotify_add_watch,
-            // To what is shared by number or by name.
+            // Objects shared by number or by name.
             libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop, libc::SYS_semctl,
             libc::SYS_semtimedop, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv, libc::SYS_msgctl,
             libc::SYS_mq_open, libc::SYS_mq_unlink,
@@ -459,12 +459,12 @@ mod tests {
             let commands: Vec<u32> = (0..2048)
                 .filter(|command| answer(calls, libc::SYS_fcntl, [3, *command, 0]) == ALLOW)
                 .collect();
-            // Copies, descriptions, locks and seals: no lease, no signal, no size of a pipe.
+            // Copying, describing, locking and sealing: no lease, no signal, no pipe size.
             let harmless = [
                 0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1028, 1030, 1032, 1033, 1034, 1035,
             ];
             assert_eq!(commands, harmless);
-            // Of terminals and files what is asked, and nothing that is set.
+            // Queries about terminals and files, and nothing that changes them.
             for request in [
                 0x5402,
                 0x5408,
@@ -578,7 +578,7 @@ mod tests {
         }
     }
 
-    /// A filter that grows beyond what the kernel takes would be none.
+    /// The kernel rejects a filter that grows too large.
     #[test]
     fn the_kernel_takes_every_filter() {
         for calls in ALL {
