@@ -14,9 +14,9 @@ use super::output;
 use super::session::Session;
 use super::terminal::escape_text;
 use super::{explain, input};
-use crate::cli::config::ConfigArgs;
+use crate::cli::config_args::ConfigArgs;
 use crate::cli::exit_watchdog::WatchdogObserver;
-use crate::cli::limits::LimitArgs;
+use crate::cli::limit_args::LimitArgs;
 use crate::cli::progress::ProgressDisplay;
 
 /// The options of `metier run`.
