@@ -1,4 +1,4 @@
-//! The skill's own files.
+//! Host function that reads the skill's own files.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Calling out: a tool of the embedder, another skill, a model.
+//! Host functions that call a tool of the embedder, another skill, or a model.
 
 use serde_json::Value;
 

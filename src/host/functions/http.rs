@@ -1,4 +1,4 @@
-//! The web: one request, one answer.
+//! Host function for HTTP: one request, one response.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -138,7 +138,7 @@ fn http(ctx: &SkillContext, args: &Args) -> Result<Value> {
     }))
 }
 
-/// About the bytes that an answer becomes.
+/// Approximate bytes of the value that a response becomes.
 fn answer_memory_size(response: &HttpResponse, encoding: Encoding) -> u64 {
     let headers: usize = response.headers.iter().map(|(name, value)| name.len() + value.len() + 256).sum();
     let bytes = response.body.len() + headers;

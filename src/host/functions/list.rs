@@ -1,4 +1,4 @@
-//! Looking around in the project: names, facts, the tree.
+//! Host functions that list the project: names, metadata, the tree.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a script says: log lines and progress.
+//! Host functions for log lines and progress.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) const PROGRESS: HostFunction = HostFunction {
 };
 
 fn log(ctx: &SkillContext, args: &Args) -> Result<Value> {
-    // Before it is copied.
+    // Checked before it is copied.
     ctx.check_line_fits(args.text(1).len())?;
     ctx.log(LogLevel::from_name(args.text(0)), args.text(1))?;
     Ok(Value::Null)

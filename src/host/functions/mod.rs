@@ -20,7 +20,7 @@ use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::catch_panic::catch_panic;
 use crate::host::function::HostFunction;
 
-/// The table, in the order of the documentation.
+/// All host functions, in the order of the documentation.
 pub(super) const FUNCTIONS: &[&HostFunction] = &[
     &read::READ_FILE,
     &read::HEAD,
@@ -57,7 +57,7 @@ fn to_answer(record: &impl Serialize) -> Result<Value> {
     serde_json::to_value(record).map_err(|error| SkillError::new(ErrorKind::InvalidOutput, error.to_string()))
 }
 
-/// What a provider answers; one that panics is `unavailable`.
+/// The result of a provider; a panic is `unavailable`.
 fn call_provider<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_panic(&format!("the provider of {what}"), ErrorKind::Unavailable, call)
 }
@@ -117,7 +117,7 @@ mod tests {
                 AccessRule::Unrestricted | AccessRule::Read(_) | AccessRule::ReadRoot
             );
             assert_eq!(is_everybodys, function.example.grants.is_empty(), "{}", function.name);
-            // The example may be granted less than the remedy names: `write:out`, where `write` is what a person would grant.
+            // The example may be granted less than the hint names: `write:out`, where `write` is what a person would grant.
             let permission = match (function.access, function.example.grants) {
                 (AccessRule::Write(_), _) => "write",
                 (_, [permission, ..]) => permission,

@@ -1,4 +1,4 @@
-//! Searching the project: in its files, and for them.
+//! Host functions that search file contents and find files by name.
 
 use globset::GlobBuilder;
 use regex::bytes::{Regex, RegexBuilder};
@@ -177,7 +177,7 @@ const MAX_CONTEXT_LINES: u64 = 100;
 const MAX_GLOB_BYTES: usize = 1 << 10;
 /// Letters of a pattern that an error repeats.
 const MAX_SHOWN_CHARS: usize = 200;
-/// Bytes that it may become, and what it keeps while it is looked for.
+/// Maximum bytes of the compiled pattern, and of the memory that it uses during a search.
 const MAX_COMPILED_GLOB_BYTES: usize = 1 << 20;
 
 #[derive(Default, Deserialize)]

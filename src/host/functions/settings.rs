@@ -1,4 +1,4 @@
-//! What a skill is set up with: its settings and its secrets.
+//! Host functions that read a skill's settings and secrets.
 
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ fn secret(ctx: &SkillContext, args: &Args) -> Result<Value> {
     };
     match super::call_provider("secrets", || provider.secret(ctx.skill(), name))? {
         None => unavailable("is not set"),
-        // Every place between two letters would be one.
+        // Otherwise every position between two characters would match.
         Some(value) if value.trim().is_empty() => unavailable("is blank"),
         Some(value) => {
             ctx.learn_secret(name, &value);

@@ -1,4 +1,4 @@
-//! What a walk finds for an answer: bounded, sorted, and honest about what it could not see.
+//! Collects the results of a walk: bounded, sorted, with a log entry for everything that could not be read.
 
 use crate::error::{ErrorKind, Result, SkillError};
 use crate::host::SkillContext;
@@ -8,10 +8,10 @@ use crate::host::memory::HostMemoryReservation;
 
 /// Results one answer may have.
 const MAX_RESULTS: usize = 100_000;
-/// Failures named one by one in the log.
+/// Maximum failures that are logged one by one.
 const MAX_LOGGED_FAILURES: usize = 10;
 
-/// What an entry becomes, in about the bytes that this takes beside its path.
+/// The conversion of an entry, and the approximate bytes of its result besides the path.
 #[derive(Clone, Copy)]
 pub(super) enum AnswerOverhead {
     Text = 32,
@@ -46,7 +46,7 @@ pub(super) fn collect_entries(
     Ok((found, held))
 }
 
-/// Says in the log what was passed over because it could not be read.
+/// Logs what was skipped because it could not be read.
 pub(super) fn log_skipped(ctx: &SkillContext, skipped: &[Skipped]) -> Result<()> {
     for Skipped { path, error } in skipped.iter().take(MAX_LOGGED_FAILURES) {
         let cause = SkillError::io(

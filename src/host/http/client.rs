@@ -1,4 +1,4 @@
-//! The client that ships: a connection for each request, and redirects held to the same rules as the request itself.
+//! The built-in HTTP client: one connection per request, and redirects checked by the same rules as the request itself.
 
 use std::io;
 use std::net::IpAddr;
@@ -52,7 +52,7 @@ impl WebClient {
         Self { resolver: Resolver::from_fn(lookup), ..self }
     }
 
-    /// Trusts the authorities in this PEM text, and no others; `usage` where it holds none.
+    /// Trusts the authorities in this PEM text, and no others; `usage` if it contains none.
     pub fn root_certificates(self, pem: &str) -> Result<Self> {
         let items = parse_pem(pem.as_bytes()).flatten();
         let certificates: Vec<_> = items

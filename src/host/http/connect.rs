@@ -1,4 +1,4 @@
-//! From a host to a connection: looked up once, every address judged, and then that very address connected to.
+//! Connects to a host: looks it up once, checks every address, and connects to a checked address.
 
 use std::fmt;
 use std::io;
@@ -18,13 +18,13 @@ pub(super) struct Resolver(Arc<ResolveFn>);
 
 type ResolveFn = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Addresses of one host that are tried.
+/// Maximum addresses of one host that are tried.
 const MAX_ADDRESSES: usize = 16;
 
 /// The most time one address gets to accept a connection.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// The least: the system refuses to try for no time at all.
+/// The minimum: the system refuses a timeout of zero.
 const MIN_CONNECT_TIME: Duration = Duration::from_millis(1);
 
 /// A connection to the host of the URL, at an address this run may reach.

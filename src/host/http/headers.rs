@@ -4,7 +4,7 @@ use ureq::http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use crate::error::{ErrorKind, Result, SkillError};
 
-/// Headers that say how the message is sent, which is not the script's to say.
+/// Headers that control how the message is sent; a script may not set them.
 const FORBIDDEN_HEADERS: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,7 +22,7 @@ const FORBIDDEN_HEADERS: [&str; 10] = [
 const CROSS_ORIGIN_HEADERS: [&str; 5] =
     ["accept", "accept-encoding", "accept-language", "content-type", "user-agent"];
 
-/// Bytes of headers a script may send.
+/// Maximum bytes of headers that a script may send.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
 /// Headers that may be sent; `invalid-argument` for names and values that are none, and for those that are not the
@@ -51,12 +51,12 @@ pub(in crate::host) fn validate_headers(headers: &[(String, String)]) -> Result<
     Ok(map)
 }
 
-/// Leaves what may go along to another origin.
+/// Keeps only headers that may be sent to another origin.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
     retain_headers(headers, |name| CROSS_ORIGIN_HEADERS.contains(&name));
 }
 
-/// Takes out what describes a body that is not sent any more.
+/// Removes headers that describe a body which is no longer sent.
 pub(super) fn strip_content(headers: &mut HeaderMap) {
     retain_headers(headers, |name| !name.starts_with("content-"));
 }

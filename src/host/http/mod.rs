@@ -1,7 +1,7 @@
-//! The web as scripts reach it: which host a URL names, which addresses are off limits, and the client that ships.
+//! HTTP for scripts: which host a URL names, which addresses are off limits, and the built-in client.
 //!
-//! The way of a request: `url` takes it apart, `reach` looks the host up, judges the addresses and connects, `exchange`
-//! sends and reads over that `wire`, `hop` makes the next request of a redirect. `patience` bounds every wait.
+//! The path of a request: `url` parses it, `connect` looks the host up, checks the addresses and connects, `send` sends and reads
+//! over that `transport`, `request` makes the next request of a redirect. `timeout` bounds every wait.
 
 mod addresses;
 mod client;

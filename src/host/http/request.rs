@@ -1,4 +1,4 @@
-//! One request on its way, and the next one where a redirect makes one of it.
+//! One HTTP request, and the request that follows a redirect.
 
 use ureq::http::{HeaderMap, Method, Request};
 

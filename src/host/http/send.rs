@@ -1,4 +1,4 @@
-//! One request and its answer, over one connection.
+//! Sends one request over one connection and reads its response.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -17,9 +17,9 @@ use crate::host::http::timeout::RequestTimeout;
 use crate::host::http::transport::{FixedAddress, SingleConnector, shutdown_on_stop};
 use crate::host::memory::{HostMemoryReservation, into_io_error, is_skill_error};
 
-/// What came back.
+/// The result of a request.
 pub(super) enum SendOutcome {
-    /// The answer itself.
+    /// The response itself.
     Response(HttpResponse),
     /// A redirect: its status, and the reference where it leads.
     Redirect(u16, String),
@@ -27,7 +27,7 @@ pub(super) enum SendOutcome {
 
 const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Bytes of the status line and the headers of an answer.
+/// Maximum bytes of the status line and the headers of a response.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Bytes of a body that are read at a time.

@@ -1,4 +1,4 @@
-//! How long a request may still take, and the one way it waits: until it is done, its time is up, or its run is stopped.
+//! The timeout of a request, and its only way to wait: until the work is done, the time is up, or the run is stopped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(super) struct RequestTimeout {
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockingThreadLimit(Arc<AtomicUsize>);
 
-/// One of the crowd.
+/// Counts one waiting thread.
 struct BlockingThreadPermit(BlockingThreadLimit);
 
 /// No request takes longer.
@@ -58,7 +58,7 @@ impl RequestTimeout {
         }
     }
 
-    /// What an answer takes of the memory of the run: nothing yet.
+    /// An empty reservation in the run's memory for the response.
     pub(super) fn empty_reservation(&self) -> HostMemoryReservation {
         self.memory.empty_reservation()
     }
@@ -68,7 +68,7 @@ impl RequestTimeout {
         &self.cancel
     }
 
-    /// Has a thread of its own do what cannot be interrupted, and waits for it only as long as there is reason to.
+    /// Runs work that cannot be interrupted on a thread of its own, and waits only until the timeout or the end of the run.
     pub(super) fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

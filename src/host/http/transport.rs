@@ -1,4 +1,4 @@
-//! The connection under a request: a socket that never waits longer than its request may, and that a stopped run shuts.
+//! The connection of a request: a socket whose waits end with the request's timeout, and which is shut down when the run stops.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -102,13 +102,13 @@ impl Transport for TcpTransport {
 }
 
 impl fmt::Debug for TcpTransport {
-    /// What goes over it is nobody's to read in a log.
+    /// The transferred data must not appear in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
     }
 }
 
-/// Tries until it is done or nothing is left of the time. The error of a request that ran out of it says so itself.
+/// Retries until the operation is done or the time is up. The error of a request that timed out is its own.
 fn retry_until_timeout(
     patience: &RequestTimeout,
     mut act: impl FnMut(Duration) -> io::Result<usize>,

@@ -1,4 +1,4 @@
-//! A URL of the web, taken apart once and strictly: what is checked is what is connected to.
+//! Strict, single parsing of a web URL: the checked host is the one that is connected to.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ pub(in crate::host) fn url_host(url: &str) -> Result<String> {
 }
 
 impl WebUrl {
-    /// Takes a URL apart; `invalid-argument` for what is none. A URL may hold a secret, so no error repeats it.
+    /// Parses a URL; `invalid-argument` if it is not valid. A URL may contain a secret, so no error repeats it.
     pub(super) fn parse(text: &str) -> Result<Self> {
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || *c == '\\') {
             return refused(format!(

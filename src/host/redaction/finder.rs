@@ -1,48 +1,48 @@
-//! Where secrets stand in a text: one pass over it, however many there are and however often they overlap.
+//! Finds secrets in a text: one pass over it, however many there are and however often they overlap.
 //!
-//! An automaton after Aho and Corasick, kept small: a node is some twenty bytes. It knows at every place how much of a
-//! secret has begun there, which is what a text that was cut there must lose.
+//! It uses a compact Aho-Corasick automaton of about twenty bytes per node. At every position it knows how much of a secret has
+//! begun there, which must be removed if the text was cut there.
 
 use std::collections::BTreeMap;
 
 use crate::unicode::is_invisible;
 
-/// Bytes of a text that are looked for as a whole; of a longer one these come first, and the rest is compared.
+/// Maximum bytes of a secret in the automaton; the rest of a longer secret is compared separately.
 const MAX_HEAD_BYTES: usize = 8 << 10;
 
-/// How many bytes before `…` are taken for the beginning of a secret.
+/// Minimum bytes before `…` that count as the beginning of a secret.
 const MIN_PREFIX_BYTES: usize = 4;
 
-/// The sign of whatever cuts a text here.
+/// The mark that this program puts where it cuts a text.
 const ELLIPSIS: &[u8] = "…".as_bytes();
 
 const NO_KEY: u32 = u32::MAX;
 
 const ALPHABET_SIZE: usize = 256;
 
-/// Whether white space, control characters and what nobody sees count.
+/// Whether white space, control characters and invisible characters are significant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhitespaceMode {
     Significant,
-    /// They are passed over, in the text and in what is looked for: filters take them out, and wrapping puts some in.
+    /// They are skipped, in the text and in the secrets: filters remove them, and wrapping inserts some.
     Ignored,
 }
 
-/// A stretch of a text that must not leave.
+/// A range of a text that must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecretMatch {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The secret it is, or nothing where it is only the beginning of one.
+    /// The matched secret, or `None` if it is only the beginning of one.
     pub(super) secret: Option<usize>,
     /// Bytes of the longest secret in it.
     length: usize,
 }
 
-/// Looks for many texts at once.
+/// Searches for many secrets at once.
 pub(super) struct SecretFinder {
     whitespace: WhitespaceMode,
-    /// Where every byte leads from the root and its children, 256 to a node: in most texts nothing goes deeper.
+    /// The transitions of the root and its children, 256 per node: in most texts nothing goes deeper.
     dense_transitions: Vec<u32>,
     byte: Vec<u8>,
     /// The children of a node are those from here to the first of the next node, by byte.
@@ -239,7 +239,7 @@ impl SecretFinder {
         is_blank(c).then(|| c.len_utf8())
     }
 
-    /// Where the text stops to say the same.
+    /// The end of the part of the text that equals the rest.
     fn end_of_common_prefix(&self, text: &str, mut at: usize, rest: &[u8]) -> usize {
         let mut end = at;
         let mut rest = rest.iter();
@@ -253,7 +253,7 @@ impl SecretFinder {
                 break;
             }
         }
-        // Where a letter begins like another one, none of it is the same.
+        // A character of which only the first bytes match does not match.
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -261,7 +261,7 @@ impl SecretFinder {
     }
 }
 
-/// The bytes of a text that count.
+/// The significant bytes of a text.
 fn significant_bytes(text: &str, blanks: WhitespaceMode) -> Vec<u8> {
     match blanks {
         WhitespaceMode::Significant => text.as_bytes().to_vec(),
@@ -274,7 +274,7 @@ pub(super) fn significant_chars(text: &str) -> usize {
     text.chars().filter(|c| !is_blank(*c)).count()
 }
 
-/// What filters take out and wrapping puts in.
+/// Characters that filters remove and wrapping inserts.
 fn is_blank(c: char) -> bool {
     c.is_control() || c.is_whitespace() || is_invisible(c)
 }
@@ -289,9 +289,9 @@ pub(super) fn push_merged(covers: &mut Vec<SecretMatch>, mut new: SecretMatch) {
     covers.push(new);
 }
 
-/// Where the last bytes that counted stand.
+/// The positions of the last significant bytes.
 struct RecentPositions {
-    /// As many as a power of two.
+    /// The length is a power of two.
     ring: Vec<usize>,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! The ways a secret is written: as it is, and as languages, shells and pages quote it.
+//! The forms in which a secret is written: unchanged, and as quoted or escaped by languages, shells and pages.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(super) const MIN_SECRET_LINE_CHARS: usize = 8;
 /// Bytes of a secret's end by which the end of a long one is known.
 const TAIL_BYTES: usize = 64;
 
-/// Every way in which the value is looked for.
+/// All forms of the value to search for.
 pub(super) fn encoded_forms(value: &str) -> Vec<String> {
     let plain = value.trim();
     let mut forms = if plain.len() > LONG_SECRET_BYTES {
