@@ -1,6 +1,6 @@
 //! Worker processes that are reused between runs, each on a thread of its own, which ends with it.
 //!
-//! Runs share a process only if their permissions and their protected paths are the same. Anything
+//! Runs share a process only if everything they may do, and everything denied to them, is the same. Anything
 //! irregular ends the process: an exceeded limit, output out of turn, too long a wait. The next run starts another one.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
