@@ -2,8 +2,8 @@
 //! here touches the disk.
 //!
 //! One parse gives everything: what the skill says about itself ([`Manifest`]), what is wrong with it
-//! ([`Diagnostic`]), and two verdicts. [`Parsed::valid`] is the specification's, as a [`Profile`] reads it;
-//! [`Parsed::loads`] is the lenient one clients are advised to use, so that a cosmetic fault never hides a skill.
+//! ([`Diagnostic`]), and two verdicts. [`ParsedSkill::is_valid`] is the specification's, as a [`Profile`] reads it;
+//! [`ParsedSkill::is_loadable`] is the lenient one clients are advised to use, so that a cosmetic fault never hides a skill.
 
 mod allowed_tools;
 pub mod contract;

@@ -64,7 +64,7 @@ pub struct LoadedSkill {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Parses a `SKILL.md`: the whole file, or at least its head as [`frontmatter_len`](super::head_len) measures it.
+/// Parses a `SKILL.md`: the whole file, or at least its head as [`frontmatter_len`](super::frontmatter_len) measures it.
 ///
 /// Never fails and never reads more than [`MAX_FRONTMATTER`] bytes of frontmatter; hostile text ends in a diagnostic.
 pub fn parse(source: &[u8], place: SkillLocation<'_>) -> ParsedSkill {

@@ -127,7 +127,7 @@ impl Files {
     }
 }
 
-/// The files that one run may access. Paths are relative to the root, as [`relative`] returns them. The caller has checked the
+/// The files that one run may access. Paths are relative to the root, as [`relative_path`] returns them. The caller has checked the
 /// permission for the path itself; targets of symbolic links and paths below a folder are checked against the permissions here.
 #[derive(Clone, Copy)]
 pub struct FilesView<'a> {

@@ -1,4 +1,4 @@
-//! Reads whole files, or their first or last lines. Reads never more than [`Limits::FILE`] bytes, and never blocks.
+//! Reads whole files, or their first or last lines. Reads never more than [`Limits::MAX_READ_SIZE`] bytes, and never blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ struct OpenedFile {
 }
 
 impl FilesView<'_> {
-    /// The bytes of a file. Files beyond [`Limits::FILE`] and anything but regular files are `io` errors.
+    /// The bytes of a file. Files beyond [`Limits::MAX_READ_SIZE`] and anything but regular files are `io` errors.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         self.contents(FileOperation::read(path), &mut self.empty_reservation())
     }
