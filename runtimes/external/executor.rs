@@ -41,7 +41,7 @@ pub(super) struct ExternalExecutor {
 }
 
 /// What a sandboxed run starts with.
-pub(super) struct Sandboxed<'a> {
+pub(super) struct PreparedLaunch<'a> {
     pub(super) request: LaunchRequest,
     /// Removed with everything in it when this is dropped.
     temp_dir: RunTempDir,
@@ -164,7 +164,7 @@ impl ExternalExecutor {
         &'a self,
         args: &[String],
         ctx: &'a SkillContext,
-    ) -> Result<Sandboxed<'a>> {
+    ) -> Result<PreparedLaunch<'a>> {
         let (name, project, skill) = (self.file.name(), ctx.project()?.root(), self.file.folder());
         let script = self.verified_script_path(ctx)?;
         let question = InterpreterQuery::new(&self.interpreter, self.untrusted_dirs(ctx));
@@ -202,7 +202,7 @@ impl ExternalExecutor {
         offered.map_err(client_write_error)?;
         order.cleanup_dirs.extend(temp_dirs::process_dirs().into_iter().map(Into::into));
         drop(avoided);
-        Ok(Sandboxed {
+        Ok(PreparedLaunch {
             request: order,
             temp_dir: scratch,
             installation: installed,
@@ -240,7 +240,7 @@ impl ExternalExecutor {
             };
             return value.map(SkillOutput::from);
         }
-        let Sandboxed { request: order, temp_dir: scratch, project, .. } =
+        let PreparedLaunch { request: order, temp_dir: scratch, project, .. } =
             self.prepare_launch(Self::arguments(input, ctx), ctx)?;
         let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
         let before = CreationGuard::new(ctx, project, found);
@@ -266,7 +266,7 @@ impl ExternalExecutor {
         input: &SkillInput,
         ctx: &SkillContext,
     ) -> Result<WorkerProcess> {
-        let Sandboxed { request: order, temp_dir: scratch, project, .. } =
+        let PreparedLaunch { request: order, temp_dir: scratch, project, .. } =
             self.prepare_launch(Self::arguments(input, ctx), ctx)?;
         let obstacles = check_protection_gaps(ctx, &order, project);
         let found = order.sandbox.files.as_ref().map(|rules| &rules.protected_paths);
@@ -335,7 +335,7 @@ impl ExternalExecutor {
     }
 }
 
-impl Sandboxed<'_> {
+impl PreparedLaunch<'_> {
     pub(super) fn run_paths(&self) -> RunPaths<'_> {
         RunPaths {
             project: self.project,

@@ -11,7 +11,7 @@ use crate::host::untrusted::UntrustedDirs;
 use crate::host::{
     InterpreterReport, LaunchPreview, SandboxPath, SandboxReport, SandboxSupport, SkillContext,
 };
-use crate::runtimes::external::executor::{ExternalExecutor, Sandboxed};
+use crate::runtimes::external::executor::{ExternalExecutor, PreparedLaunch};
 use crate::runtimes::external::interpreter::{detect, version};
 use crate::runtimes::external::outcome::ProtectionGaps;
 use crate::runtimes::external::policy;
@@ -86,7 +86,7 @@ fn probe_sandbox(shared: &RuntimeServices, sandbox: SandboxPolicy) -> std::io::R
 }
 
 fn sandboxed_plan(
-    sandboxed: &Sandboxed<'_>,
+    sandboxed: &PreparedLaunch<'_>,
     version: Option<String>,
     sandbox: SandboxReport,
     ctx: &SkillContext,

@@ -9,43 +9,51 @@ use crate::registry::{Registry, Skill};
 use crate::runtimes;
 use crate::skill::contract::Dependency;
 
+const TOOL_HELP: &str = "install the program, and see that it is on PATH";
+const SKILL_HELP: &str = "add the skill, in a version that fits, to a folder where skills are found";
+
+struct MissingDependency {
+    is_required: bool,
+    /// What is missing, and why it is needed.
+    sentence: String,
+    help: &'static str,
+}
+
 /// Refuses a skill whose required dependencies are missing: `unavailable`, with everything that is missing.
 pub(super) fn require_dependencies(skill: &Skill, registry: &Registry) -> Result<()> {
-    let required = |(dependency, _): &(&Dependency, String)| dependency.required;
-    let missing: Vec<_> = missing_dependencies(skill, registry).filter(required).collect();
+    let missing: Vec<_> =
+        missing_dependencies(skill, registry).filter(|missing| missing.is_required).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let is_tool = |dependency: &Dependency| {
-        let tools = skill.contract().map(|contract| &contract.dependencies.tools);
-        tools.is_some_and(|tools| tools.iter().any(|tool| std::ptr::eq(tool, dependency)))
-    };
-    let help = match missing.iter().filter(|(dependency, _)| is_tool(dependency)).count() {
-        0 => "add the skill, in a version that fits, to a folder where skills are found",
-        tools if tools == missing.len() => "install the program, and see that it is on PATH",
-        _ => "install the programs, see that they are on PATH, and add the skills where skills are found",
-    };
-    let missing: Vec<String> = missing.into_iter().map(|(_, sentence)| sentence).collect();
-    let sentence = format!("skill {} cannot run: {}", skill.name(), missing.join("; "));
-    Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help))
+    let sentences: Vec<&str> = missing.iter().map(|missing| missing.sentence.as_str()).collect();
+    // Tools come before skills, so that equal helps stand side by side.
+    let mut help: Vec<&str> = missing.iter().map(|missing| missing.help).collect();
+    help.dedup();
+    let sentence = format!("skill {} cannot run: {}", skill.name(), sentences.join("; "));
+    Err(SkillError::new(ErrorKind::Unavailable, sentence).with_help(help.join("; ")))
 }
 
 /// The missing optional dependencies, one sentence each.
 pub(super) fn missing_optional(skill: &Skill, registry: &Registry) -> Vec<String> {
-    let missing = missing_dependencies(skill, registry).filter(|(dependency, _)| !dependency.required);
-    missing.map(|(_, told)| told).collect()
+    let missing = missing_dependencies(skill, registry).filter(|missing| !missing.is_required);
+    missing.map(|missing| missing.sentence).collect()
 }
 
-fn missing_dependencies<'a>(
-    skill: &'a Skill,
-    registry: &'a Registry,
-) -> impl Iterator<Item = (&'a Dependency, String)> {
+fn missing_dependencies(skill: &Skill, registry: &Registry) -> impl Iterator<Item = MissingDependency> {
     let dependencies = skill.contract().map(|contract| &contract.dependencies);
     let tools = dependencies.map_or(&[][..], |dependencies| &dependencies.tools);
     let skills = dependencies.map_or(&[][..], |dependencies| &dependencies.skills);
-    let absent = tools.iter().filter(|tool| !runtimes::has_program(&tool.name));
-    let absent = absent.map(|tool| (tool, describe_missing(tool, "is not on PATH")));
-    let unmet = skills.iter().filter_map(|needed| Some((needed, unmet_reason(skill, needed, registry)?)));
+    let absent =
+        tools.iter().filter(|tool| !runtimes::has_program(&tool.name)).map(|tool| MissingDependency {
+            is_required: tool.required,
+            sentence: describe_missing(tool, "is not on PATH"),
+            help: TOOL_HELP,
+        });
+    let unmet = skills.iter().filter_map(|needed| {
+        let sentence = unmet_reason(skill, needed, registry)?;
+        Some(MissingDependency { is_required: needed.required, sentence, help: SKILL_HELP })
+    });
     absent.chain(unmet)
 }
 

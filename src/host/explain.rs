@@ -46,7 +46,7 @@ pub struct LaunchPreview {
 pub struct SandboxPath {
     /// Absolute.
     pub path: PathBuf,
-    /// `project`, `skill`, `scratch`, `granted`, `system`, `network`, `interpreter`, `client`, or `device`.
+    /// `project`, `skill`, `temp-dir`, `granted`, `system`, `network`, `interpreter`, `client`, or `device`.
     pub why: &'static str,
 }
 

@@ -155,7 +155,9 @@ fn a_skill_that_needs_another_says_so() {
     assert!(help(&gone).starts_with("add the skill, in a version that fits"), "{}", help(&gone));
     let both = "dependencies: {tools: [no-such-helm], skills: [z]}";
     let both = help(&Project::with_contract(both, "return 1").run(&[]));
-    assert!(both.contains("PATH") && both.contains("add the skills"), "{both}");
+    assert!(both.contains("PATH") && both.contains("add the skill"), "{both}");
+    let tool = help(&Project::with_contract("dependencies: {tools: [no-such-helm]}", "return 1").run(&[]));
+    assert_eq!(tool, "install the program, and see that it is on PATH");
 }
 
 #[test]

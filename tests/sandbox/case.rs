@@ -48,7 +48,7 @@ const PARALLEL_CASES: usize = 4;
 const CASE_VARIABLE: &str = "METIER_CASE";
 
 /// Names one tier.
-pub const LEVEL_VARIABLE: &str = "METIER_SANDBOX_TIER";
+pub const LEVEL_VARIABLE: &str = "METIER_SANDBOX_LEVEL";
 
 /// A tier and its name.
 pub const LEVELS: [(SandboxLevel, &str); 3] = [

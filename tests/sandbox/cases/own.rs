@@ -134,7 +134,7 @@ fn state() -> CaseResult {
 }
 
 /// Set in the process that has a folder of temporary files of its own, in which nothing lies of other tests.
-const TEMP_VARIABLE: &str = "METIER_SANDBOX_TEMPORARY";
+const TEMP_VARIABLE: &str = "METIER_SANDBOX_TEMP";
 
 fn around() -> CaseResult {
     if std::env::var_os(TEMP_VARIABLE).is_some() {

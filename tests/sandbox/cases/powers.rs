@@ -46,7 +46,7 @@ fn capabilities() -> CaseResult {
 }
 
 /// Says that the tests are run by a host that is not root and has a power all the same.
-const CAPABILITY_VARIABLE: &str = "METIER_SANDBOX_GIVEN";
+const CAPABILITY_VARIABLE: &str = "METIER_SANDBOX_CAPABILITIES";
 
 /// An ambient capability outlives every change of the program, so a service may have one without being root.
 fn ambient_capabilities() -> CaseResult {
